@@ -1,0 +1,48 @@
+# Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test long quick check ui lock env clean install
+unexport PYTHONDONTWRITEBYTECODE
+PY := .venv/bin/python
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install:
+	@scripts/install.sh
+
+run: install ## Set up, run the weekly refresh of the demo through real Airflow, show the result
+	@$(PY) -m slc_ops.embedded run
+
+ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
+	@$(PY) -m slc_ops.embedded ui
+
+# Whole installations on real servers and controls on real data: minutes each, so they have a target of their own.
+LONG := tests/airflow/test_end_to_end.py tests/airflow/test_operations_dags.py tests/airflow/test_refresh_dag.py \
+        tests/production/test_services.py tests/controls/test_real_controls.py tests/registry/test_servers.py \
+        tests/registry/test_stress.py
+
+test: install ## Set up and run the tests
+	@$(PY) -m pytest $(LONG:%=--ignore=%)
+
+long: install ## Run the long tests: whole installations on real servers, controls on real data
+	@$(PY) -m pytest $(LONG)
+
+quick: install ## Run the tests that need no services
+	@$(PY) -m pytest -m "not slow"
+
+check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctests
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@$(PY) -m pytest --doctest-modules slc_ops
+
+lock: ## Resolve requirements.txt anew from pyproject.toml, with hashes, for Python 3.11 to 3.13
+	@scripts/lock.sh
+
+env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone
+	@scripts/make_env.sh
+
+clean: ## Remove var/ and caches (not .venv)
+	@rm -rf var .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

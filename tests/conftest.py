@@ -1,0 +1,36 @@
+"""One throwaway home for the whole test session, set before anything heavy is imported."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_HOME = Path(tempfile.mkdtemp(prefix="slc-ops-tests-"))
+
+for _name in [
+    n for n in os.environ if n.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_")) and n != "SLC_OPS_SHARED_DATA"
+]:
+    del os.environ[_name]
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.update(
+    AIRFLOW_HOME=str(_HOME / "airflow"),
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
+    AIRFLOW__CORE__PLUGINS_FOLDER=str(Path(__file__).parent.parent / "plugins"),
+    SLC_OPS_HOME=str(_HOME),
+    SLC_OPS_DEPLOYMENTS=str(Path(__file__).parent.parent / "dags" / "deployments.yaml"),
+    MLFLOW_TRACKING_URI=f"sqlite:///{_HOME}/mlflow.db",
+    MLFLOW_DISABLE_TELEMETRY="true",
+    DO_NOT_TRACK="true",
+    GX_ANALYTICS_ENABLED="false",
+    MPLBACKEND="Agg",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_trace() -> Iterator[None]:
+    yield
+    shutil.rmtree(_HOME, ignore_errors=True)
