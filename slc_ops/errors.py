@@ -1,0 +1,57 @@
+"""One small error tree. Every message says what was found, what was expected and what to do.
+
+Anything below :class:`SlcError` is meant for people: the command line prints it as one line and exits
+with 2, a task fails with it and is not retried.
+"""
+
+
+class SlcError(Exception):
+    """Base of all errors that slc_ops raises on purpose."""
+
+
+class InputError(SlcError):
+    """Rows, columns or files that break the log's contract."""
+
+
+class SourceUnavailable(SlcError):
+    """A source did not answer or went away in the middle: the one error here that trying again may cure."""
+
+
+class SettingsError(SlcError):
+    """A deployments file, an option or a path that cannot be used."""
+
+
+class ValidationStopped(SlcError):
+    """The validation suite found a critical failure; the refresh stops, the champion stays."""
+
+
+class FitError(SlcError):
+    """A method cannot be fitted to these rows."""
+
+
+class OneClassError(FitError):
+    """All labels (with positive weight) are equal: no link can be estimated."""
+
+
+class NotConvergedError(FitError):
+    """A damped iteration did not reach its tolerance."""
+
+
+class ParameterSetError(SlcError):
+    """A parameter set is incomplete, altered, or of an unknown schema version."""
+
+
+class SelfTestFailed(SlcError):
+    """A result contradicts the mathematics (for example: Platt scaling changed the AUC)."""
+
+
+class RegistryError(SlcError):
+    """MLflow or the ledger refused, or they disagree."""
+
+
+class PromotionRefused(RegistryError):
+    """The rules of promotion forbid this move."""
+
+
+class PromotionConflict(PromotionRefused):
+    """Somebody else moved the champion first."""
