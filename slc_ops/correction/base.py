@@ -1,0 +1,12 @@
+"""``base``: the frozen backbone itself, p = σ(η₀). The rung that every other method is measured against."""
+
+from slc_ops.correction.calibration import Calibration
+from slc_ops.correction.curves import Affine
+from slc_ops.correction.parameters import ParameterSet
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Nothing to estimate."""
+    return ParameterSet(
+        method="base", link=Affine(), n_rows=calibration.log.n_rows, n_items=calibration.n_items
+    )

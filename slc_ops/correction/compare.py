@@ -1,0 +1,125 @@
+"""The ladder side by side: fit every method on one log, score it on a later one.
+
+Sums that several methods need are computed once (:class:`~slc_ops.correction.calibration.Calibration`), and a
+method is scored while the next one is being fitted. What a score is, the caller says: ``evaluate`` is a
+function of labels, probabilities and weights that returns an object with ``as_dict``.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from slc_ops.correction import METHODS, FitOptions, fit_prepared
+from slc_ops.correction.calibration import Calibration
+from slc_ops.correction.lookup import ItemIndex
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.errors import SettingsError
+from slc_ops.logs.interactions import InteractionLog
+
+NEED_TIME = ("platt_time", "naive", "slc_t")
+
+Evaluate = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One method: its parameters, what they are worth on the test log, and what the fit took."""
+
+    parameters: ParameterSet
+    metrics: dict[str, Any]
+    seconds_fit: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form (contract, section 3)."""
+        return {
+            **self.metrics,
+            "seconds_fit": self.seconds_fit,
+            "link": self.parameters.affine(),
+            "warnings": list(self.parameters.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods on one pair of logs."""
+
+    n_calibration: int
+    n_test: int
+    n_items: int
+    cold_start_share: float
+    methods: dict[str, Scored]
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form (contract, section 3)."""
+        return {
+            "n_calibration": self.n_calibration,
+            "n_test": self.n_test,
+            "n_items": self.n_items,
+            "cold_start_share": self.cold_start_share,
+            "methods": {name: scored.as_dict() for name, scored in self.methods.items()},
+            "warnings": list(self.warnings),
+        }
+
+
+def compare(
+    calibration: InteractionLog,
+    test: InteractionLog,
+    evaluate: Evaluate,
+    *,
+    methods: Sequence[str] | None = None,
+    history: InteractionLog | None = None,
+    options: FitOptions | None = None,
+) -> Comparison:
+    """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
+    chosen, warnings = _chosen(methods, calibration, test)
+    prepared = Calibration(calibration, history, options)
+    share = cold_start_share(prepared, test)
+    if share == 1.0:
+        warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
+    label, weight = test.label, test.weight if test.weighted else None
+
+    def score(parameters: ParameterSet) -> dict[str, Any]:
+        metrics: dict[str, Any] = evaluate(label, parameters.apply(test), weight).as_dict()
+        return metrics
+
+    fitted: dict[str, tuple[ParameterSet, float, Future[dict[str, Any]]]] = {}
+    with ThreadPoolExecutor(1) as pool:
+        for method in chosen:
+            begun = perf_counter()
+            parameters = fit_prepared(method, prepared)
+            seconds = perf_counter() - begun
+            fitted[method] = parameters, seconds, pool.submit(score, parameters)
+        scored = {
+            name: Scored(found, future.result(), took) for name, (found, took, future) in fitted.items()
+        }
+    return Comparison(calibration.n_rows, test.n_rows, prepared.n_items, share, scored, warnings)
+
+
+def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
+    """The share of test rows whose item has no calibration row that counts."""
+    index = ItemIndex(calibration.log.items)
+    counted = np.append(calibration.item_sums.n[index.order] > 0, False)
+    known = counted[index.positions(test.items)]
+    rows = np.bincount(test.item_codes, minlength=len(test.items))
+    return float(rows[~known].sum() / test.n_rows)
+
+
+def _chosen(
+    methods: Sequence[str] | None, calibration: InteractionLog, test: InteractionLog
+) -> tuple[list[str], tuple[str, ...]]:
+    if methods is not None:
+        unknown = [name for name in methods if name not in METHODS]
+        if unknown or not methods:
+            raise SettingsError(
+                f"no method {', '.join(unknown) or 'given'}; the ladder has {', '.join(METHODS)}"
+            )
+        return list(dict.fromkeys(methods)), ()
+    if calibration.has("event_time") and test.has("event_time"):
+        return list(METHODS), ()
+    without = [name for name in METHODS if name not in NEED_TIME]
+    return without, (f"no event_time: {', '.join(NEED_TIME)} are left out",)

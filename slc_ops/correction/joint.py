@@ -1,0 +1,256 @@
+"""Link and offsets together: the penalised likelihood of p = σ(α·x + γ + bᵢ), maximised jointly.
+
+    f(α, γ, b) = −Σ w·log-likelihood + Σᵢ bᵢ²/(2v),    x = (η₀ − mean)/spread, v the prior variance
+
+is convex. Alternating between the link (α, γ) and the offsets b until neither moves ends at its minimum; so
+does Newton's method on both at once, in a fifth of the passes. The Hessian is an arrow: a 2×2 block A for
+the link, a diagonal D = W + 1/v for the items, and one column of B = (Σwp(1−p)x, Σwp(1−p)) per item between
+them, so a step costs a 2×2 solve of A − B·D⁻¹·Bᵀ and a few item-sized vectors. A step is halved until f does
+not rise.
+
+One pass over the rows gives all sums that a step needs; sums of spans add up in a fixed order.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.correction.kernels import Floats, dot, scratch, slices, sum_of_logs, total
+from slc_ops.correction.passes import add_up, in_spans
+from slc_ops.errors import NotConvergedError
+from slc_ops.logs.interactions import Rows
+
+MAX_STEPS = 100
+MAX_HALVINGS = 40
+LAST_STEP = 1e-5
+FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
+SPAN_ROWS = 1 << 17
+
+
+class RowSource(Protocol):
+    """Rows that can be read span by span: a log, or a part of one."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def rows(self, first: int, last: int) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class State:
+    """(α, γ) on standardised logits, and one offset per item."""
+
+    link: Floats
+    offset: Floats
+
+    def moved(self, step: "State", share: float = 1.0) -> "State":
+        """The state after a share of a step."""
+        return State(self.link + share * step.link, self.offset + share * step.offset)
+
+
+@dataclass
+class JointSums:
+    """What one pass gives: Σ −log-likelihood, Σwr·x, Σwh·x², and per item Σwr, W = Σwh and Σwh·x.
+
+    r = p − y and h = p(1 − p). The rest of the link's gradient and of A are totals over the items.
+    """
+
+    nll: float
+    pull: float
+    square: float
+    residual: Floats
+    fisher: Floats
+    cross: Floats
+
+    def add(self, other: "JointSums") -> None:
+        """Take up the sums of further rows."""
+        self.nll += other.nll
+        self.pull += other.pull
+        self.square += other.square
+        self.residual += other.residual
+        self.fisher += other.fisher
+        self.cross += other.cross
+
+
+@dataclass(frozen=True)
+class Visited:
+    """A state and the sums taken there."""
+
+    state: State
+    sums: JointSums
+
+    def objective(self, variance: float) -> float:
+        """f."""
+        return self.sums.nll + dot(self.state.offset, self.state.offset) / (2 * variance)
+
+    def newton(self, variance: float) -> tuple[State, float]:
+        """The step towards the minimum of f, and how much f falls by it if f is as curved as it looks."""
+        gradient, hessian = self._of_link()
+        sums = self.sums
+        border = (sums.cross, sums.fisher)
+        diagonal = sums.fisher + 1.0 / variance
+        slope = sums.residual + self.state.offset / variance
+        scaled = [column / diagonal for column in border]
+        reduced = hessian - [[dot(left, right) for right in border] for left in scaled]
+        link = -_solve(reduced, gradient - [dot(column, slope) for column in scaled])
+        offset = -(slope + sums.cross * link[0] + sums.fisher * link[1]) / diagonal
+        return State(link, offset), -0.5 * (dot(gradient, link) + dot(slope, offset))
+
+    def relinked(self, offset: Floats) -> Floats:
+        """The link that goes with other offsets: one Newton step of (α, γ) alone."""
+        gradient, hessian = self._of_link()
+        shift = offset - self.state.offset
+        pull = np.array([dot(self.sums.cross, shift), dot(self.sums.fisher, shift)])
+        return np.asarray(self.state.link - _solve(hessian, gradient + pull))
+
+    def _of_link(self) -> tuple[Floats, Floats]:
+        sums, mixed = self.sums, float(self.sums.cross.sum())
+        gradient = np.array([sums.pull, sums.residual.sum()])
+        return gradient, np.array([[sums.square, mixed], [mixed, sums.fisher.sum()]])
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where f is smallest, the last state visited (one short step away), and whether it has no finite end."""
+
+    state: State
+    near: Visited
+    separated: bool = False
+
+
+@dataclass(frozen=True)
+class JointModel:
+    """The rows of a fit and how their logits are standardised (``spread`` 0: all logits are equal)."""
+
+    source: RowSource
+    n_items: int
+    mean: float
+    spread: float
+    workers: int
+
+    def visit(self, state: State) -> Visited:
+        """One pass over the rows."""
+        found = add_up(lambda a, b: self._span(a, b, state), self.source.n_rows, self.workers, SPAN_ROWS)
+        return Visited(state, found)
+
+    def minimise(self, start: Visited, variance: float, last_gain: float = 0.0) -> Minimum:
+        """The minimum of f.
+
+        What a full step of length s leaves behind is of the order of s², so a step shorter than
+        ``LAST_STEP``, or one that promises less than ``last_gain`` per row, is the last one and needs no
+        further pass.
+        """
+        here = start
+        for _ in range(MAX_STEPS):
+            step, promise = here.newton(variance)
+            length = max(float(np.max(np.abs(values), initial=0.0)) for values in (step.link, step.offset))
+            if length < LAST_STEP or promise < last_gain * self.source.n_rows:
+                return Minimum(here.state.moved(step), here)
+            before = here.objective(variance)
+            here = self._damped(here, step, variance)
+            if before - here.objective(variance) <= FLAT * self.source.n_rows:
+                # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
+                return Minimum(here.state, here, separated=float(np.max(np.abs(step.link))) > 1e-2)
+        raise NotConvergedError(
+            f"link and offsets did not converge within {MAX_STEPS} damped Newton steps (last step "
+            f"{length:.2g}); look for extreme logits or weights"
+        )
+
+    def loss(self, state: State) -> float:
+        """The negative log-likelihood of the rows."""
+
+        def work(first: int, last: int) -> float:
+            rows = self.source.rows(first, last)
+            return sum(self._slice(rows, part, state).loss() for part in slices(len(rows)))
+
+        return sum(in_spans(work, self.source.n_rows, self.workers, SPAN_ROWS))
+
+    def row_losses(self, state: State) -> Floats:
+        """The same, row by row."""
+
+        def work(first: int, last: int) -> Floats:
+            rows = self.source.rows(first, last)
+            return np.concatenate([self._slice(rows, part, state).losses() for part in slices(len(rows))])
+
+        return np.concatenate(list(in_spans(work, self.source.n_rows, self.workers, SPAN_ROWS)))
+
+    def _damped(self, here: Visited, step: State, variance: float) -> Visited:
+        ceiling = here.objective(variance) + FLAT * self.source.n_rows
+        for halvings in range(MAX_HALVINGS):
+            there = self.visit(here.state.moved(step, 0.5**halvings))
+            if there.objective(variance) <= ceiling:
+                return there
+        return here
+
+    def _span(self, first: int, last: int, state: State) -> JointSums:
+        rows = self.source.rows(first, last)
+        residual, fisher, cross = (scratch(name, len(rows)) for name in ("residual", "fisher", "cross"))
+        nll = pull = square = 0.0
+        for part in slices(len(rows)):
+            at = self._slice(rows, part, state)
+            nll += at.loss()
+            at.residual_and_fisher(residual[part], fisher[part])
+            np.multiply(fisher[part], at.x, out=cross[part])
+            pull += dot(residual[part], at.x)
+            square += dot(cross[part], at.x)
+        keys = scratch("places", len(rows), np.intp)
+        keys[:] = rows.codes
+        items = [total(keys, values, self.n_items) for values in (residual, fisher, cross)]
+        return JointSums(nll, pull, square, *items)
+
+    def _slice(self, rows: Rows, part: slice, state: State) -> "_Slice":
+        size = part.stop - part.start
+        x, eta, e = (scratch(name, size) for name in ("x", "eta", "e"))
+        np.subtract(rows.logit[part], self.mean, out=x, dtype=np.float64)
+        x *= 1.0 / self.spread if self.spread else 0.0
+        state.offset.take(rows.codes[part], out=eta, mode="clip")
+        eta += np.multiply(x, state.link[0], out=e)
+        eta += state.link[1]
+        np.exp(np.copysign(eta, -1.0, out=e), out=e)
+        weight = None if rows.weight is None else rows.weight[part]
+        return _Slice(x, eta, e, rows.label[part], weight)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A few rows at one state: x, η, e = e^−|η| (see the kernels), labels and weights.
+
+    Its arrays belong to the thread and are overwritten by its next slice.
+    """
+
+    x: Floats
+    eta: Floats
+    e: Floats
+    label: NDArray[Any]
+    weight: NDArray[Any] | None
+
+    def losses(self) -> Floats:
+        loss: Floats = np.maximum(self.eta, 0.0) - self.label * self.eta + np.log(1.0 + self.e)
+        return loss if self.weight is None else loss * self.weight
+
+    def loss(self) -> float:
+        if self.weight is not None:
+            return float(np.sum(self.losses()))
+        one_plus = np.add(self.e, 1.0, out=scratch("high", len(self.e)))
+        y = scratch("y", len(self.e))
+        y[:] = self.label
+        above = np.maximum(self.eta, 0.0, out=scratch("work", len(self.e)))
+        return sum_of_logs(one_plus) + float(np.sum(above)) - dot(y, self.eta)
+
+    def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
+        high = np.add(self.e, 1.0, out=fisher)
+        np.divide(1.0, high, out=high)
+        low = np.multiply(self.e, high, out=self.e)
+        np.subtract(np.where(self.eta >= 0, high, low), self.label, out=residual)
+        np.multiply(low, high, out=fisher)
+        if self.weight is not None:
+            residual *= self.weight
+            fisher *= self.weight
+
+
+def _solve(matrix: Floats, right: Floats) -> Floats:
+    # A constant logit leaves a zero row; a ridge of the matrix's own rounding keeps its step at 0.
+    ridge = 1e-13 * float(np.trace(matrix)) + 1e-300
+    return np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(right)), right), dtype=np.float64)

@@ -1,0 +1,202 @@
+"""The only code of the fits that touches rows: pure functions from a span of rows to small sums.
+
+η₀ is the logit, p = σ(η), y the label, w the weight. Sums of spans add up, so the same functions serve
+threads here and the batches of a distributed engine. Everything is computed in float64, whatever the type of
+the column, from e = e^−|η|, which cannot overflow: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e), p(1−p) = e/(1+e)²,
+and −log σ(|η|) = log(1+e). So |η| = 700 is as exact as |η| = 1.
+
+Spans are worked off in slices whose temporaries stay in the processor's cache, and each thread keeps its
+temporaries: fresh memory would cost more than the arithmetic. Dot products avoid BLAS, whose own threads
+would make the order of additions, and so the last bits, a matter of chance.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from slc_ops.logs.interactions import Rows
+
+Floats = NDArray[np.float64]
+SLICE_ROWS = 1 << 14
+_PRODUCT = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
+_kept = threading.local()
+
+
+@dataclass
+class Sums:
+    """Per key (an item, or an item in a time bin): n = Σw, Σwy, Σwp and the Fisher weight Σwp(1−p)."""
+
+    n: Floats
+    y: Floats
+    p: Floats
+    fisher: Floats
+
+    def add(self, other: "Sums") -> None:
+        """Take up the sums of further rows."""
+        self.n += other.n
+        self.y += other.y
+        self.p += other.p
+        self.fisher += other.fisher
+
+
+@dataclass
+class LinkSums:
+    """The negative log-likelihood of p = σ(Σⱼ βⱼxⱼ + δ) and its first three derivatives in β.
+
+    Of the third, Σ w·p(1−p)(1−2p)·xᵢxⱼxₖ, there is one entry for each i ≤ j ≤ k, in lexical order.
+    """
+
+    nll: float
+    gradient: Floats
+    hessian: Floats
+    third: Floats
+
+    def add(self, other: "LinkSums") -> None:
+        """Take up the sums of further rows."""
+        self.nll += other.nll
+        self.gradient += other.gradient
+        self.hessian += other.hessian
+        self.third += other.third
+
+
+def sigmoid(eta: NDArray[Any]) -> Floats:
+    """σ(η) without overflow.
+
+    >>> sigmoid(np.array([-800.0, -700.0, 0.0, 700.0])).tolist()
+    [0.0, 9.85967654375977e-305, 0.5, 1.0]
+    """
+    e = np.copysign(eta, -1.0, dtype=np.float64)
+    np.exp(e, out=e)
+    high = np.add(e, 1.0)
+    np.divide(1.0, high, out=high)
+    np.multiply(e, high, out=e)
+    return np.asarray(np.where(eta >= 0, high, e))
+
+
+def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats | None = None) -> Sums:
+    """n, Σy, Σp and Fisher weight per key, at η₀ or at η₀ + offset[key]."""
+    places = scratch("places", len(rows), np.intp)
+    places[:] = keys
+    p, fisher = scratch("p", len(rows)), scratch("fisher", len(rows))
+    for part in slices(len(rows)):
+        size = part.stop - part.start
+        eta, e = scratch("eta", size), scratch("e", size)
+        eta[:] = rows.logit[part]
+        if offset is not None:
+            eta += offset.take(places[part], out=e, mode="clip")
+        np.exp(np.copysign(eta, -1.0, out=e), out=e)
+        high = np.add(e, 1.0, out=fisher[part])
+        np.divide(1.0, high, out=high)
+        low = np.multiply(e, high, out=e)
+        p[part] = np.where(eta >= 0, high, low)
+        np.multiply(low, high, out=high)
+    if rows.weight is None:
+        # One integer count of (key, label) instead of two weighted ones.
+        pair = scratch("pair", len(rows), np.intp)
+        np.add(np.multiply(places, 2, out=pair), rows.label, out=pair)
+        both = np.bincount(pair, minlength=2 * n_keys).reshape(n_keys, 2).astype(np.float64)
+        n, y = both.sum(axis=1), np.ascontiguousarray(both[:, 1])
+    else:
+        p *= rows.weight
+        fisher *= rows.weight
+        weight = rows.weight.astype(np.float64, copy=False)
+        n, y = total(places, weight, n_keys), total(places, weight * rows.label, n_keys)
+    return Sums(n, y, total(places, p, n_keys), total(places, fisher, n_keys))
+
+
+def link_sums(
+    design: list[NDArray[Any]], label: NDArray[Any], weight: NDArray[Any] | None, offset: Floats, beta: Floats
+) -> LinkSums:
+    """The link's sums over one slice; the columns xⱼ are in ``design``, the offsets δ in ``offset``.
+
+    The last coefficient is the intercept, whose column of ones is not written out.
+    """
+    size = len(label)
+    eta, e, high, work = (scratch(name, size) for name in ("eta", "e", "high", "work"))
+    y = scratch("y", size)
+    y[:] = label
+    np.add(offset, beta[-1], out=eta)
+    for x, coefficient in zip(design, beta[:-1], strict=True):
+        eta += np.multiply(x, coefficient, out=work)
+    np.exp(np.copysign(eta, -1.0, out=e), out=e)
+    np.add(e, 1.0, out=high)
+    # −log likelihood of y: log(1+e^η) − yη = max(η, 0) − yη + log(1+e)
+    np.maximum(eta, 0.0, out=work)
+    if weight is None:
+        nll = sum_of_logs(high) + float(np.sum(work)) - dot(y, eta)
+    else:
+        work += np.log(high)
+        work -= y * eta
+        nll = dot(work, weight.astype(np.float64, copy=False))
+    np.divide(1.0, high, out=high)
+    low = np.multiply(e, high, out=e)
+    residual = np.where(eta >= 0, high, low)
+    skew = np.multiply(residual, -2.0, out=eta)
+    skew += 1.0
+    residual -= y
+    fisher = np.multiply(low, high, out=high)
+    if weight is not None:
+        residual *= weight
+        fisher *= weight
+    skew *= fisher
+    return LinkSums(nll, *_derivatives(design, residual, fisher, skew))
+
+
+def _derivatives(
+    design: list[NDArray[Any]], residual: Floats, fisher: Floats, skew: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Σ residual·xⱼ, Σ fisher·xⱼ·xₖ and Σ skew·xᵢxⱼxₖ, the intercept last."""
+    last = len(design)
+    gradient, hessian, third = np.empty(last + 1), np.empty((last + 1, last + 1)), []
+    for i in range(last + 1):
+        gradient[i] = _moment(residual, design, i)
+        fisher_i, skew_i = _times(fisher, design, i, "fisher x"), _times(skew, design, i, "skew x")
+        for j in range(i, last + 1):
+            hessian[i, j] = hessian[j, i] = _moment(fisher_i, design, j)
+            skew_ij = _times(skew_i, design, j, "skew x x")
+            third += [_moment(skew_ij, design, k) for k in range(j, last + 1)]
+    return gradient, hessian, np.array(third)
+
+
+def _times(values: Floats, design: list[NDArray[Any]], j: int, name: str) -> Floats:
+    return values if j == len(design) else np.multiply(values, design[j], out=scratch(name, len(values)))
+
+
+def _moment(values: Floats, design: list[NDArray[Any]], j: int) -> float:
+    return float(np.sum(values)) if j == len(design) else dot(values, design[j])
+
+
+def slices(n_rows: int) -> Iterator[slice]:
+    """Consecutive slices of at most ``SLICE_ROWS`` rows."""
+    for first in range(0, n_rows, SLICE_ROWS):
+        yield slice(first, min(first + SLICE_ROWS, n_rows))
+
+
+def scratch(name: str, size: int, kind: DTypeLike = np.float64) -> NDArray[Any]:
+    """This thread's array of that name, with old content; the next call with the name hands it out again."""
+    held: NDArray[Any] | None = getattr(_kept, name, None)
+    if held is None or len(held) < size or held.dtype != kind:
+        held = np.empty(size, kind)
+        setattr(_kept, name, held)
+    return held[:size]
+
+
+def total(keys: NDArray[np.intp], values: Floats, n_keys: int) -> Floats:
+    """Σ of the values per key."""
+    return np.bincount(keys, values, n_keys).astype(np.float64, copy=False)
+
+
+def dot(left: Floats, right: Floats) -> float:
+    """Σ left·right, added in one fixed order."""
+    return float(np.einsum("i,i->", left, right))
+
+
+def sum_of_logs(values: Floats) -> float:
+    """Σ log(v) of values in [1, 2], with one logarithm per 512 of them."""
+    whole = len(values) // _PRODUCT * _PRODUCT
+    products = np.multiply.reduce(values[:whole].reshape(_PRODUCT, -1), axis=0)
+    return float(np.sum(np.log(products)) + np.sum(np.log(values[whole:])))

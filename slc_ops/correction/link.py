@@ -1,0 +1,182 @@
+"""The links: coefficients of p = σ(a·η₀ + c·t̃ + b₀ + δ) by maximum likelihood, δ fixed (Section 3.6).
+
+The covariates are standardised for the iteration and the result is turned back, so that logits of any scale
+behave alike. On long logs a few evenly spaced slices give the starting point, so that two passes over all
+rows finish the work.
+
+* All logits equal: a and b₀ cannot be told apart; a = 1 is kept and b₀ carries everything, which gives the
+  same, right predictions as any other split.
+* Labels perfectly separated: there is no finite maximum; the iteration stops where the likelihood has
+  reached its limit, and the result carries a warning.
+* A negative slope is what the data say: kept, with a warning.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.correction.calibration import Calibration
+from slc_ops.correction.kernels import SLICE_ROWS, Floats, LinkSums, link_sums, scratch, slices
+from slc_ops.correction.newton import Minimum, minimise
+from slc_ops.correction.offsets import NoOffsets, Offsets
+from slc_ops.correction.passes import add_up
+from slc_ops.errors import FitError
+from slc_ops.logs.interactions import Rows
+
+_SAMPLE_SHARE = 8  # one slice in eight gives the starting point, but never more than
+_SAMPLE_SLICES = 128  # these, which are two million rows; a log of few slices needs no sample
+
+Design = Callable[[Rows], list[NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class FittedLink:
+    """a, b₀ (and c of standardised time), and what has to be said about them."""
+
+    a: float
+    b0: float
+    c: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: bool = False) -> FittedLink:
+    """Fit (a, b₀), with ``time`` also c; without offsets this is plain Platt scaling."""
+    calibration.require_two_classes()
+    offsets = offsets or NoOffsets()
+    mean, spread = calibration.logit_moments
+    if spread <= 1e-9 * max(1.0, abs(mean)):
+        return _with_constant_logits(calibration, offsets, mean, time)
+    moment, pace = calibration.time_moments if time else (0.0, 1.0)
+
+    def design(rows: Rows) -> list[NDArray[Any]]:
+        x = _standard(rows.logit, mean, spread, "logit")
+        return [x, _standard(rows.time, moment, pace, "time")] if time else [x]
+
+    identity, flat = [spread, mean], [0.0, _logit_of_mean(calibration)]
+    if time:
+        identity, flat = [spread, 0.0, mean], [0.0, 0.0, flat[1]]
+    found = _maximum_likelihood(calibration, offsets, design, np.array(identity), np.array(flat), time)
+    a = float(found.beta[0] / spread)
+    b0 = float(found.beta[-1] - found.beta[0] * mean / spread)
+    c = float(found.beta[1]) if time else 0.0
+    return FittedLink(a, b0, c, link_warnings(a, found.separated))
+
+
+def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
+    """The slope alone, p = σ(a·η₀): what temperature scaling needs."""
+    calibration.require_two_classes()
+    mean, spread = calibration.logit_moments
+    scale = float(np.hypot(mean, spread))
+    if scale == 0:
+        return 1.0, ("all logits are 0: no temperature can change them",)
+
+    def design(rows: Rows) -> list[NDArray[Any]]:
+        return [_standard(rows.logit, 0.0, scale, "logit")]
+
+    start, flat = np.array([scale]), np.zeros(1)
+    found = _maximum_likelihood(calibration, NoOffsets(), design, start, flat, intercept=False)
+    return float(found.beta[0] / scale), link_warnings(0.0, found.separated)
+
+
+def _with_constant_logits(calibration: Calibration, offsets: Offsets, mean: float, time: bool) -> FittedLink:
+    moment, pace = calibration.time_moments if time else (0.0, 1.0)
+
+    def design(rows: Rows) -> list[NDArray[Any]]:
+        return [_standard(rows.time, moment, pace, "time")] if time else []
+
+    start, flat = np.array([0.0, mean]), np.array([0.0, _logit_of_mean(calibration)])
+    found = _maximum_likelihood(calibration, offsets, design, start[1 - time :], flat[1 - time :], time)
+    notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, found.separated))
+    return FittedLink(1.0, float(found.beta[-1]) - mean, float(found.beta[0]) if time else 0.0, notes)
+
+
+def _maximum_likelihood(
+    calibration: Calibration,
+    offsets: Offsets,
+    design: Design,
+    start: Floats,
+    flat: Floats,
+    time: bool = False,
+    intercept: bool = True,
+) -> Minimum:
+    log, workers = calibration.log, calibration.options.workers
+    needs_time = time or offsets.needs_time
+
+    def span_sums(first: int, last: int, beta: Floats) -> LinkSums:
+        rows = log.rows(first, last, time=needs_time)
+        beta = beta if intercept else np.append(beta, 0.0)
+        parts = (_slice_sums(rows.part(part), offsets, design, beta) for part in slices(len(rows)))
+        total = next(parts)
+        for part in parts:
+            total.add(part)
+        if intercept:
+            return total
+        return LinkSums(total.nll, total.gradient[:-1], total.hessian[:-1, :-1], total.third[:1])
+
+    def over_all(beta: Floats) -> LinkSums:
+        return add_up(lambda first, last: span_sums(first, last, beta), log.n_rows, workers)
+
+    total = calibration.total_weight
+    share = float(calibration.item_sums.y.sum()) / total
+    flat_loss = _entropy(share) if intercept else float(np.log(2.0))
+    if log.n_rows >= 2 * _SAMPLE_SHARE * SLICE_ROWS:
+        start = _start_from_sample(span_sums, log.n_rows, start, flat, flat_loss, workers)
+    return minimise(over_all, start, total, safe_start=(flat, flat_loss * total))
+
+
+def _start_from_sample(
+    span_sums: Callable[[int, int, Floats], LinkSums],
+    n_rows: int,
+    start: Floats,
+    flat: Floats,
+    flat_loss: float,
+    workers: int,
+) -> Floats:
+    """The link of evenly spaced slices: close enough that one or two steps over all rows remain."""
+    n_slices = n_rows // SLICE_ROWS
+    count = min(n_slices // _SAMPLE_SHARE, _SAMPLE_SLICES)
+    firsts = [k * n_slices // count * SLICE_ROWS for k in range(count)]
+
+    def over_sample(beta: Floats) -> LinkSums:
+        return add_up(lambda k, _: span_sums(firsts[k], firsts[k] + SLICE_ROWS, beta), count, workers, 1)
+
+    rows = count * SLICE_ROWS
+    try:
+        found = minimise(over_sample, start, rows, safe_start=(flat, flat_loss * rows), last_step=1e-2)
+    except FitError:
+        return start
+    return start if found.separated or not np.isfinite(found.beta).all() else found.beta
+
+
+def _slice_sums(rows: Rows, offsets: Offsets, design: Design, beta: Floats) -> LinkSums:
+    return link_sums(design(rows), rows.label, rows.weight, offsets.of(rows), beta)
+
+
+def _logit_of_mean(calibration: Calibration) -> float:
+    ones = float(calibration.item_sums.y.sum())
+    return float(np.log(ones) - np.log(calibration.total_weight - ones))
+
+
+def _entropy(share: float) -> float:
+    return float(-share * np.log(share) - (1 - share) * np.log1p(-share))
+
+
+def _standard(values: NDArray[Any] | None, mean: float, spread: float, name: str) -> Floats:
+    assert values is not None  # noqa: S101 - the pass asked for times
+    x = scratch(f"standard {name}", len(values))
+    np.subtract(values, mean, out=x, dtype=np.float64)
+    x *= 1.0 / spread
+    return x
+
+
+def link_warnings(a: float, separated: bool) -> tuple[str, ...]:
+    """What a reader of the parameters should know."""
+    found = []
+    if separated:
+        found.append("labels are perfectly separated: the slope has no finite maximum and was stopped")
+    if a < 0:
+        found.append(f"negative slope {a:.4g}: higher logits mean fewer positive labels here")
+    return tuple(found)

@@ -1,0 +1,68 @@
+"""One pass over the rows: spans in parallel, their sums added in a fixed order.
+
+Where a span begins depends on the row's number alone, and the order in which sums are added never depends
+on the number of threads: the same rows give the same bytes on one core and on sixty-four, however the file
+was batched.
+
+Threads are kept between passes, because the memory that they have warmed up is worth more than they are.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+SPAN_ROWS = 1 << 18
+
+Result = TypeVar("Result")
+Partial = TypeVar("Partial", bound="Addable")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+# A forked child inherits the executors without their threads; it must start its own.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+class Addable(Protocol):
+    """Partial sums that can take up further ones."""
+
+    def add(self: Partial, other: Partial) -> None: ...
+
+
+def in_spans(
+    work: Callable[[int, int], Result], n_rows: int, threads: int, span_rows: int = SPAN_ROWS
+) -> Iterator[Result]:
+    """``work(first, last)`` for consecutive spans, by threads, a bounded number ahead, in order.
+
+    ``work`` must not start a pass of its own.
+
+    >>> list(in_spans(lambda first, last: (first, last), 5, threads=2, span_rows=2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    spans = [(first, min(first + span_rows, n_rows)) for first in range(0, n_rows, span_rows)]
+    if threads == 1 or len(spans) == 1:
+        yield from (work(first, last) for first, last in spans)
+        return
+    pool = _pools.setdefault(threads, ThreadPoolExecutor(threads, thread_name_prefix="slc-ops-pass"))
+    ahead: deque[Future[Result]] = deque()
+    try:
+        for first, last in spans:
+            ahead.append(pool.submit(work, first, last))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for future in ahead:
+            future.cancel()
+
+
+def add_up(
+    work: Callable[[int, int], Partial], n_rows: int, threads: int, span_rows: int = SPAN_ROWS
+) -> Partial:
+    """The sum of ``work`` over all spans, added from the first to the last."""
+    spans = in_spans(work, n_rows, threads, span_rows)
+    total = next(spans)
+    for part in spans:
+        total.add(part)
+    return total
