@@ -1,0 +1,1 @@
+"""The log: its schema, where it comes from, and weekly windows of it."""
