@@ -1,0 +1,23 @@
+"""Trust a window, trust it without its bad rows, or stop: the Great Expectations suite decides."""
+
+from collections.abc import Sequence
+
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.quality.result import Finding, ValidationResult
+from slc_ops.settings import Deployment
+
+__all__ = ["Finding", "ValidationResult", "validate"]
+
+
+def validate(
+    manifest: WindowManifest, trailing: Sequence[WindowManifest], deployment: Deployment
+) -> ValidationResult:
+    """Judge a window, with the trailing windows (oldest first) as its measure.
+
+    Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
+    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.errors.ValidationStopped` when a critical
+    expectation is not met, with the files already written. Judging again costs one read.
+    """
+    from slc_ops.quality.verdict import judge_window
+
+    return judge_window(manifest, trailing, deployment.quality)

@@ -1,0 +1,97 @@
+"""Data Docs of our own: a page per window that a person can read, also without a network."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from slc_ops.durable import read_json, write_text
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.logs.window import Window
+from slc_ops.quality.result import PAGE, RESULT, ValidationResult
+from slc_ops.quality.statistics import Statistics
+from slc_ops.quality.suite import Judgement
+from slc_ops.quality.trend import trend
+
+INDEX = "index.html"
+
+
+def write_pages(
+    result: ValidationResult,
+    manifest: WindowManifest,
+    judged: Sequence[Judgement],
+    before: Sequence[Statistics],
+    now: Statistics,
+    keep: int,
+) -> None:
+    """Write the window's page and the deployment's index; only the newest ``keep`` windows keep theirs."""
+    page = template("window.html").render(
+        deployment=manifest.directory.parent.name,
+        result=result,
+        manifest=manifest,
+        now=now,
+        before=before,
+        judged=judged,
+        trends=trends([*before, now]),
+        index=f"../{INDEX}",
+    )
+    write_text(result.docs_path, page)
+    write_index(manifest, keep)
+
+
+def write_index(manifest: WindowManifest, keep: int) -> None:
+    """List the newest windows from their result files, and remove the pages of older ones."""
+    directory = manifest.directory.parent
+    judged = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
+    for old in judged[:-keep]:
+        (old / PAGE).unlink(missing_ok=True)
+    entries = []
+    for window in reversed(judged[-keep:]):
+        verdict = read_json(window / RESULT)
+        critical = sum(finding["severity"] == "critical" for finding in verdict["findings"])
+        entries.append(
+            {
+                "window": str(Window.from_dict(verdict["window"])),
+                "link": f"{window.name}/{PAGE}",
+                "verdict": verdict,
+                "critical": critical,
+                "warnings": len(verdict["findings"]) - critical,
+            }
+        )
+    write_text(directory / INDEX, template("index.html").render(deployment=directory.name, entries=entries))
+
+
+def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
+    """Small figures of the trailing weeks, the judged window last."""
+    series = (
+        ("Rows", [float(s.rows) for s in windows], "{:,.0f}"),
+        ("Label rate", [s.label_rate for s in windows], "{:.3f}"),
+        ("Mean logit", [s.logit_mean for s in windows], "{:.3f}"),
+        ("Sd of logits", [s.logit_sd for s in windows], "{:.3f}"),
+        ("Items", [float(s.items) for s in windows], "{:,.0f}"),
+    )
+    return [
+        {"name": name, "svg": trend(values), "value": shown(values[-1:], form), "span": shown(values, form)}
+        for name, values, form in series
+    ]
+
+
+def shown(values: Sequence[float | None], form: str) -> str:
+    """The lowest and the highest value, or the one there is.
+
+    >>> shown([1.0, None, 3.0], "{:.1f}"), shown([None], "{:.1f}")
+    ('1.0 to 3.0', '–')
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    low, high = form.format(min(known)), form.format(max(known))
+    return low if low == high else f"{low} to {high}"
+
+
+def template(name: str) -> Any:
+    """A page of this package; everything put into it is escaped."""
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("slc_ops.quality")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(
+        name
+    )

@@ -1,0 +1,177 @@
+"""The pass itself: sums over batches, in memory that grows by two hashes a row and nothing else."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops.logs.content import value_hashes
+from slc_ops.logs.window import Window
+from slc_ops.quality.duplicates import combined_hashes
+from slc_ops.quality.rows import RowCheck, failures, row_checks
+
+HOUR = timedelta(hours=1)
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+IDENTITY = ("user_id", "item_id", "event_time")
+MERGE_ITEMS = 1_000_000
+MAX_VERSIONS = 100  # more are no versions but a mistake; they are counted together
+
+
+class Pass:
+    """Counts batches in; the statistics read the sums off."""
+
+    def __init__(self, window: Window, logit_limit: float, max_examples: int) -> None:
+        self.checks = row_checks(window.start, window.end, logit_limit)
+        self.logit_limit = logit_limit
+        self.max_examples = max_examples
+        self.start_us = (window.start - EPOCH) // MICROSECOND
+        self.hours = np.zeros(-(-(window.end - window.start) // HOUR), bool)
+        self.rows = 0
+        self.failed: Counter[str] = Counter()
+        self.examples: dict[str, list[dict[str, Any]]] = {}
+        self.labels = np.zeros(2)  # valid labels: count, sum
+        self.logits = np.zeros(3)  # valid logits: count, sum, sum of squares
+        self.low, self.high = np.inf, -np.inf
+        self.versions: Counter[str] = Counter()
+        self._items: list[pa.Table] = []
+        self._bad: list[np.ndarray] = []
+        self._id_hashes: list[np.ndarray] = []
+        self._row_hashes: list[np.ndarray] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count one batch in."""
+        failing = failures(batch, self.checks)
+        bad = np.zeros(batch.num_rows, bool)
+        for check in self.checks:
+            if check.code in failing:
+                self._note(check, batch, failing[check.code])
+                bad |= failing[check.code]
+        self._bad.append(bad)
+        self._count_numbers(batch, failing)
+        self._count_names(batch)
+        self.rows += batch.num_rows
+
+    def bad_rows(self) -> np.ndarray:
+        """Per row, whether a row check failed."""
+        return np.concatenate(self._bad) if self._bad else np.zeros(0, bool)
+
+    def take_id_hashes(self) -> np.ndarray:
+        """Hashes of all event ids; handed over, not kept."""
+        return taken(self._id_hashes)
+
+    def take_row_hashes(self) -> np.ndarray:
+        """Hashes of all (user, item, time); handed over, not kept."""
+        return taken(self._row_hashes)
+
+    def distinct_items(self) -> pa.Table:
+        """item_id and its number of rows."""
+        if not self._items:
+            return pa.table({"item_id": pa.array([], pa.string()), "rows": pa.array([], pa.int64())})
+        return merged(self._items).sort_by("item_id")
+
+    def _note(self, check: RowCheck, batch: pa.RecordBatch, failing: np.ndarray) -> None:
+        count = int(np.count_nonzero(failing))
+        self.failed[check.code] += count
+        examples = self.examples.setdefault(check.code, [])
+        if count and len(examples) < self.max_examples:
+            for row in np.flatnonzero(failing)[: self.max_examples - len(examples)]:
+                examples.append(example(batch, int(row), self.rows, check.column))
+
+    def _count_numbers(self, batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> None:
+        if "label_not_binary" in failing:
+            good = ~(failing["label_null"] | failing["label_not_binary"])
+            label = batch.column("label").fill_null(0).to_numpy(zero_copy_only=False)[good]
+            self.labels += (len(label), float(label.sum()))
+        logit = logits(batch, failing, self.logit_limit)
+        if logit is not None and len(logit):
+            self.logits += (len(logit), float(logit.sum()), float(logit @ logit))
+            self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
+
+    def _count_names(self, batch: pa.RecordBatch) -> None:
+        names = batch.schema.names
+        if "event_time" in names:
+            micros = batch.column("event_time").cast(pa.int64()).drop_null().to_numpy() - self.start_us
+            hours = micros // (HOUR // MICROSECOND)
+            self.hours[np.unique(hours[(hours >= 0) & (hours < len(self.hours))])] = True
+        if "item_id" in names:
+            self._items.append(item_counts(batch.column("item_id")))
+            if sum(part.num_rows for part in self._items) > MERGE_ITEMS:
+                self._items = [merged(self._items)]
+        if "backbone_version" in names:
+            for entry in batch.column("backbone_version").value_counts().to_pylist():
+                name = short(str(entry["values"]))
+                known = name in self.versions or len(self.versions) < MAX_VERSIONS
+                self.versions[name if known else "(others)"] += entry["counts"]
+        if "event_id" in names:
+            self._id_hashes.append(value_hashes(batch.column("event_id").drop_null()))
+        if set(IDENTITY) <= set(names):
+            self._row_hashes.append(combined_hashes(*(batch.column(name) for name in IDENTITY)))
+
+
+def item_counts(items: pa.Array) -> pa.Table:
+    """item_id and its number of rows in one batch."""
+    counts = items.value_counts()
+    return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
+
+
+def batches(path: Path, *, without: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
+    """The log in batches that fit a processor's cache."""
+    file = pq.ParquetFile(path)
+    columns = [name for name in file.schema_arrow.names if name not in without]
+    yield from file.iter_batches(batch_size=1 << 16, columns=columns)
+
+
+def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:
+    """The plausible logits of a batch, also where the log holds probabilities."""
+    for column in ("logit", "probability"):
+        masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
+        if len(masks) < 2:  # absent, or of a wrong type: then only its nulls were looked for
+            continue
+        values = batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False)
+        values = values[~np.logical_or.reduce(masks)]
+        if column == "probability":
+            values = np.clip(values, 1e-6, 1 - 1e-6)
+            values = np.clip(np.log(values / (1 - values)), -limit, limit)
+        good: np.ndarray = values
+        return good
+    return None
+
+
+def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[str, Any]:
+    """One failing row for people: its number, its id, and the value."""
+    shown = {"row": offset + row}
+    for name in ("event_id", column):
+        if name in batch.schema.names:
+            shown[name] = short(batch.column(name)[row].as_py())
+    return shown
+
+
+def short(value: Any) -> Any:
+    """A value for a message: JSON, and never longer than a line.
+
+    >>> short(float("nan")), len(short("x" * 10_000))
+    ('nan', 61)
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    text = str(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def merged(parts: list[pa.Table]) -> pa.Table:
+    """Counts of the same item added up."""
+    table = pa.concat_tables(parts)
+    return table.group_by("item_id").aggregate([("rows", "sum")]).rename_columns(["item_id", "rows"])
+
+
+def taken(parts: list[np.ndarray]) -> np.ndarray:
+    """The parts as one array; the list gives them up."""
+    whole = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    parts.clear()
+    return whole

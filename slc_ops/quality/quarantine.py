@@ -1,0 +1,94 @@
+"""Split a log: rows that keep the contract go on, the others lie beside it with their reasons."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from slc_ops.durable import replacing
+from slc_ops.logs.content import value_hashes
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.quality.duplicates import later_occurrences, repeated
+from slc_ops.quality.passes import batches
+from slc_ops.quality.rows import DUPLICATE, failures, row_checks
+
+CLEAN = "clean.parquet"
+QUARANTINE = "quarantine.parquet"
+
+
+def split(manifest: WindowManifest, logit_limit: float, *, keep_clean: bool = True) -> int:
+    """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``; count the former.
+
+    Without ``keep_clean`` nothing usable is left: a stopped window has no clean log.
+    """
+    window = manifest.window
+    checks = row_checks(window.start, window.end, logit_limit)
+    duplicate = duplicate_rows(manifest)
+    schema = pq.read_schema(manifest.path)
+    offset = quarantined = 0
+    with ExitStack() as files:
+        bad_log = files.enter_context(
+            parquet(manifest.directory / QUARANTINE, schema.append(pa.field("reason", pa.string())))
+        )
+        clean_log = None
+        if keep_clean:
+            clean_log = files.enter_context(
+                parquet(manifest.directory / CLEAN, clean(schema.empty_table()).schema)
+            )
+        for batch in batches(manifest.path):
+            failing = failures(batch, checks)
+            failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
+            rows = pa.Table.from_batches([batch])
+            reasons = reason_per_row(failing, batch.num_rows)
+            wrong = reasons.is_valid()
+            if pc.any(wrong).as_py():
+                put_aside = rows.append_column("reason", reasons).filter(wrong)
+                bad_log.write_table(put_aside)
+                quarantined += put_aside.num_rows
+            if clean_log is not None:
+                clean_log.write_table(clean(rows.filter(pc.invert(wrong))))
+            offset += batch.num_rows
+    return quarantined
+
+
+@contextmanager
+def parquet(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A Parquet file that is whole or absent."""
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        yield writer
+
+
+def duplicate_rows(manifest: WindowManifest) -> np.ndarray:
+    """Rows whose event_id occurred before."""
+    if "event_id" not in manifest.schema:
+        return np.empty(0, np.int64)
+    hashes = [
+        value_hashes(batch.column(0).drop_null())
+        for batch in pq.ParquetFile(manifest.path).iter_batches(columns=["event_id"])
+    ]
+    return later_occurrences(manifest.path, "event_id", repeated(np.concatenate(hashes)))
+
+
+def reason_per_row(failing: dict[str, np.ndarray], rows: int) -> pa.Array:
+    """The failed checks of each row, joined by commas; null where none failed.
+
+    >>> reason_per_row({"label_null": np.array([True, False]), "logit_null": np.array([True, False])}, 2)[0]
+    <pyarrow.StringScalar: 'label_null,logit_null'>
+    """
+    reasons: dict[int, str] = {}
+    for code, mask in failing.items():
+        for row in np.flatnonzero(mask).tolist():
+            reasons[row] = f"{reasons[row]},{code}" if row in reasons else code
+    return pa.array([reasons.get(row) for row in range(rows)], pa.string())
+
+
+def clean(rows: pa.Table) -> pa.Table:
+    """Rows that passed, with whole-number labels."""
+    position = rows.schema.get_field_index("label")
+    if position < 0 or not pa.types.is_floating(rows.schema.field(position).type):
+        return rows
+    return rows.set_column(position, "label", pc.cast(rows.column(position), pa.int64()))

@@ -1,0 +1,87 @@
+"""The verdict on a window, as a value and as a file."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Severity = Literal["critical", "warning"]
+RESULT = "validation.json"
+PAGE = "validation.html"
+Status = Literal["passed", "warned", "stopped"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation that was not met.
+
+    ``observed`` and ``expected`` are in the words of the statistic; ``count`` of ``rows`` rows are concerned
+    where the expectation is about rows; ``examples`` are at most ten of them.
+    """
+
+    code: str
+    severity: Severity
+    sentence: str
+    expectation: str
+    observed: Any
+    expected: str
+    count: int | None = None
+    rows: int | None = None
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+    def line(self) -> str:
+        """The finding in one sentence, examples last."""
+        what = f"{self.code}: {self.sentence} ({self.expectation}): "
+        if self.count is not None and self.rows:
+            what += f"{self.count} of {self.rows} rows ({self.count / self.rows:.2%}) fail, {self.expected}"
+        else:
+            what += f"found {self.observed}, {self.expected}"
+        if self.examples:
+            shown = ", ".join(
+                "{" + ", ".join(f"{name}={value}" for name, value in entry.items()) + "}"
+                for entry in self.examples
+            )
+            what += f"; for example {shown}"
+        return what
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """What the suite said about a window. ``clean_path`` holds the rows that may be used."""
+
+    status: Status
+    rows: int
+    quarantined: int
+    findings: list[Finding]
+    clean_path: Path
+    docs_path: Path
+    result_path: Path
+
+    def as_dict(self) -> dict[str, Any]:
+        """Small and JSON: it travels between tasks and into the registry."""
+        return {
+            "status": self.status,
+            "rows": self.rows,
+            "quarantined": self.quarantined,
+            "findings": [asdict(finding) for finding in self.findings],
+            "clean_path": str(self.clean_path),
+            "docs_path": str(self.docs_path),
+            "result_path": str(self.result_path),
+        }
+
+    def file_form(self) -> dict[str, Any]:
+        """The same with file names only: a window may be moved."""
+        value = self.as_dict()
+        return value | {name: Path(value[name]).name for name in ("clean_path", "docs_path", "result_path")}
+
+    @classmethod
+    def from_file(cls, directory: Path, value: dict[str, Any]) -> "ValidationResult":
+        """Read what :meth:`file_form` wrote, in the window's directory."""
+        return cls(
+            status=value["status"],
+            rows=value["rows"],
+            quarantined=value["quarantined"],
+            findings=[Finding(**finding) for finding in value["findings"]],
+            clean_path=directory / value["clean_path"],
+            docs_path=directory / value["docs_path"],
+            result_path=directory / value["result_path"],
+        )

@@ -1,0 +1,121 @@
+"""What a single row must satisfy. Each check answers with the rows of a batch that fail it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.logs.contract import ALLOWED_TYPES, TIME
+
+Failing = Callable[[pa.Array], np.ndarray]
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """One rule about one column. A row belongs to at most one check per column: the first it fails."""
+
+    code: str
+    column: str
+    sentence: str
+    failing: Failing
+
+
+def row_checks(start: datetime, end: datetime, logit_limit: float) -> tuple[RowCheck, ...]:
+    """All row-level rules of the contract for the window ``[start, end)``."""
+
+    def outside(values: pa.Array) -> np.ndarray:
+        before = pc.less(values, pa.scalar(start, TIME))
+        return flags(pc.or_(before, pc.greater_equal(values, pa.scalar(end, TIME))))
+
+    checks = [
+        RowCheck(f"{column}_null", column, f"{column} must not be null", nulls)
+        for column in (
+            "event_id",
+            "event_time",
+            "user_id",
+            "item_id",
+            "label",
+            "logit",
+            "probability",
+            "weight",
+        )
+    ]
+    return (
+        *checks,
+        RowCheck("event_time_outside", "event_time", "event_time must lie inside the window", outside),
+        RowCheck("label_not_binary", "label", "label must be 0 or 1", not_binary),
+        RowCheck("logit_not_finite", "logit", "logit must be finite", not_finite),
+        RowCheck(
+            "logit_implausible",
+            "logit",
+            f"logit must lie within ±{logit_limit:g}",
+            beyond(-logit_limit, logit_limit),
+        ),
+        RowCheck("probability_not_finite", "probability", "probability must be finite", not_finite),
+        RowCheck("probability_outside", "probability", "probability must lie in [0, 1]", beyond(0.0, 1.0)),
+        RowCheck("weight_not_finite", "weight", "weight must be finite", not_finite),
+        RowCheck("weight_negative", "weight", "weight must not be negative", beyond(0.0, np.inf)),
+    )
+
+
+DUPLICATE = "event_id_duplicate"
+DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
+
+
+def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, np.ndarray]:
+    """Check code → the rows that fail it. Columns of a wrong type are judged as a whole elsewhere."""
+    found: dict[str, np.ndarray] = {}
+    failed_before: dict[str, np.ndarray] = {}
+    for check in checks:
+        if check.column not in batch.schema.names:
+            continue
+        values = batch.column(check.column)
+        if check.failing is not nulls and str(values.type) not in ALLOWED_TYPES[check.column]:
+            continue
+        failing = check.failing(values)
+        before = failed_before.get(check.column)
+        if before is not None:
+            failing = failing & ~before
+            failed_before[check.column] = before | failing
+        else:
+            failed_before[check.column] = failing
+        found[check.code] = failing
+    return found
+
+
+def nulls(values: pa.Array) -> np.ndarray:
+    """Rows without a value."""
+    return np.zeros(len(values), bool) if values.null_count == 0 else flags(values.is_null())
+
+
+def not_binary(values: pa.Array) -> np.ndarray:
+    """Rows whose label is neither 0 nor 1."""
+    plain = values.fill_null(0).to_numpy(zero_copy_only=False)
+    wrong: np.ndarray = (plain != 0) & (plain != 1)
+    return wrong
+
+
+def not_finite(values: pa.Array) -> np.ndarray:
+    """Rows with NaN or an infinity."""
+    wrong: np.ndarray = ~np.isfinite(values.fill_null(0.0).to_numpy(zero_copy_only=False))
+    return wrong
+
+
+def beyond(low: float, high: float) -> Failing:
+    """Rows below ``low`` or above ``high``."""
+
+    def failing(values: pa.Array) -> np.ndarray:
+        plain = values.fill_null(max(low, 0.0)).to_numpy(zero_copy_only=False)
+        wrong: np.ndarray = (plain < low) | (plain > high)
+        return wrong
+
+    return failing
+
+
+def flags(mask: pa.Array) -> np.ndarray:
+    """A boolean Arrow array as NumPy, null meaning no."""
+    plain: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return plain

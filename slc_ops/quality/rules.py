@@ -1,0 +1,114 @@
+"""What the suite expects, as a list. Severity decides: critical stops, warning annotates."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slc_ops.logs.contract import ALLOWED_TYPES, REQUIRED
+from slc_ops.quality.result import Severity
+from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, RowCheck
+from slc_ops.settings import Band, Limit, Quality
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One expectation about one measure: a range (``low`` to ``high``) or a set of values."""
+
+    code: str
+    measure: str
+    severity: Severity
+    sentence: str
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] = ()
+    about_rows: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What was expected, for people."""
+        if self.values:
+            return f"expected {' or '.join(self.values)}"
+        if self.about_rows:
+            return f"the budget is {self.high:.2%} of the rows" if self.high else "none should"
+        bounds = [f"at least {self.low:g}"] if self.low is not None else []
+        bounds += [f"at most {self.high:g}"] if self.high is not None else []
+        return f"expected {' and '.join(bounds)}"
+
+
+def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
+    """The whole suite, most fundamental first."""
+    yield Rule("window_empty", "rows", "critical", "a window must have rows", low=1)
+    yield from schema_rules()
+    yield from row_rules(quality.row_budget, checks)
+    if quality.refuse_probabilities_as_logits:
+        yield Rule(
+            "logits_like_probabilities", "logits_like_probabilities", "critical",
+            "logits must not be probabilities (all lie in [0, 1]); map the column to probability", high=0,
+        )  # fmt: skip
+    yield Rule("label_one_class", "label_rate", "critical", "both labels must occur", low=1e-9, high=1 - 1e-9)
+    if not quality.allow_mixed_backbones:
+        yield Rule(
+            "backbones_mixed", "backbone_versions", "critical",
+            "a window must come from one backbone version (or set allow_mixed_backbones)", high=1,
+        )  # fmt: skip
+    yield Rule(
+        "rows_without_time", "rows_without_time", "warning", "rows without a time belong to no window", high=0
+    )
+    yield from drift_rules(quality)
+
+
+def schema_rules() -> Iterator[Rule]:
+    """Columns and types; a log has logits or probabilities."""
+    for column, types in ALLOWED_TYPES.items():
+        values = types if column in REQUIRED else (*types, "missing")
+        yield Rule(
+            f"{column}_type",
+            f"type_{column}",
+            "critical",
+            f"column {column} must be there in its type",
+            values=values,
+        )
+    yield Rule(
+        "score_missing", "score_columns", "critical", "the log needs a column logit or probability", low=1
+    )
+
+
+def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
+    """Each check twice: any failing row is put aside and noted, more than the budget stop the refresh."""
+    sentences = {check.code: check.sentence for check in checks} | {DUPLICATE: DUPLICATE_SENTENCE}
+    for code, sentence in sentences.items():
+        yield Rule(code, f"share_{code}", "critical", sentence, high=budget, about_rows=True)
+        yield Rule(code, f"share_{code}", "warning", sentence, high=0.0, about_rows=True)
+    yield Rule(
+        "quarantine_over_budget", "share_failed_rows", "critical", "few rows may fail any row check at all",
+        high=budget, about_rows=True,
+    )  # fmt: skip
+
+
+def drift_rules(quality: Quality) -> Iterator[Rule]:
+    """The window as a whole, mostly against the trailing weeks."""
+    past = "the trailing weeks"
+    limits: tuple[tuple[str, str, str, Limit | Band], ...] = (
+        ("rows_unusual", "rows_ratio", f"rows relative to {past}' median", quality.rows),
+        ("label_rate_shift", "label_rate_shift", f"label rate against {past}", quality.label_rate_shift),
+        (
+            "logit_mean_shift", "logit_mean_shift",
+            f"mean logit against {past}, in their standard deviations", quality.logit_mean_shift,
+        ),
+        ("logit_sd_ratio", "logit_sd_ratio", f"sd of the logits relative to {past}", quality.logit_sd_ratio),
+        ("items_unseen", "share_unseen_items", f"share of items not seen in {past}", quality.unseen_items),
+        (
+            "rows_repeated", "share_repeated_rows",
+            "share of rows that repeat an earlier (user, item, time)", quality.repeated_rows,
+        ),
+        (
+            "backbone_mix", "backbone_mix_shift",
+            f"share of rows whose backbone version departs from {past}", quality.backbone_mix_shift,
+        ),
+        ("hours_silent", "silent_hours", "longest stretch of hours without a row", quality.silent_hours),
+    )  # fmt: skip
+    severities: tuple[Severity, Severity] = ("critical", "warning")
+    for code, measure, sentence, limit in limits:
+        for severity, bound in zip(severities, (limit.stop, limit.warn), strict=True):
+            if bound is not None:
+                low, high = bound if isinstance(bound, tuple) else (None, bound)
+                yield Rule(code, measure, severity, sentence, low=low, high=high)

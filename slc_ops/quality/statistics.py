@@ -1,0 +1,123 @@
+"""What one pass over a window found: everything that the suite judges, small enough to keep for years."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from slc_ops.durable import digest_json, read_json, replacing, write_json
+from slc_ops.logs.contract import ALLOWED_TYPES
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.quality.duplicates import later_occurrences, repeated
+from slc_ops.quality.passes import Pass, batches, example
+from slc_ops.quality.rows import DUPLICATE
+
+FILE = "statistics.json"
+ITEMS = "items.parquet"
+VERSION = 1
+MAX_EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Counts, moments and examples of one window. ``failed`` counts rows per check."""
+
+    key: str
+    window: dict[str, str]
+    rows: int
+    types: dict[str, str]
+    failed: dict[str, int]
+    failed_rows: int
+    examples: dict[str, list[dict[str, Any]]]
+    label_rate: float | None
+    logit_mean: float | None
+    logit_sd: float | None
+    logit_low: float | None
+    logit_high: float | None
+    items: int
+    repeated_rows: int
+    silent_hours: int
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """What a reader of the verdict wants to see of them."""
+        left_out = ("key", "window", "examples", "types")
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
+
+
+def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
+    """The statistics beside a window: worked out once per content, then kept, so no history is read again."""
+    key = digest_json([VERSION, manifest.digest, manifest.window.as_dict(), logit_limit])
+    path = manifest.directory / FILE
+    if path.exists() and (known := read_json(path)).get("key") == key:
+        return Statistics(**known)
+    found, items = compute(manifest, logit_limit, key)
+    with replacing(manifest.directory / ITEMS) as temporary:
+        pq.write_table(items, temporary)
+    write_json(path, asdict(found))
+    return found
+
+
+def item_ids(directory: Path) -> pa.ChunkedArray:
+    """The distinct items of a window, as text."""
+    return pc.cast(pq.read_table(directory / ITEMS, columns=["item_id"]).column(0), pa.string())
+
+
+def compute(manifest: WindowManifest, logit_limit: float, key: str) -> tuple[Statistics, pa.Table]:
+    """One pass over the log, and a look at the suspects for duplicate ids."""
+    run = Pass(manifest.window, logit_limit, MAX_EXAMPLES)
+    for batch in batches(manifest.path, without=("group_id",)):
+        run.add(batch)
+    duplicates = later_occurrences(manifest.path, "event_id", repeated(run.take_id_hashes()))
+    again = run.take_row_hashes()
+    again.sort()
+    bad = run.bad_rows()
+    bad[duplicates] = True
+    n, total, squares = map(float, run.logits)
+    mean = total / n if n else None
+    items = run.distinct_items()
+    shown = {**run.examples, DUPLICATE: examples_at(manifest.path, duplicates[:MAX_EXAMPLES])}
+    found = Statistics(
+        key=key,
+        window=manifest.window.as_dict(),
+        rows=run.rows,
+        types={name: manifest.schema.get(name, "missing") for name in ALLOWED_TYPES},
+        failed={**run.failed, DUPLICATE: len(duplicates)},
+        failed_rows=int(bad.sum()),
+        examples={code: rows for code, rows in shown.items() if rows},
+        label_rate=float(run.labels[1] / run.labels[0]) if run.labels[0] else None,
+        logit_mean=mean,
+        logit_sd=float(np.sqrt(max(squares / n - mean**2, 0.0))) if mean is not None else None,
+        logit_low=run.low if n else None,
+        logit_high=run.high if n else None,
+        items=items.num_rows,
+        repeated_rows=int((again[1:] == again[:-1]).sum()),
+        silent_hours=longest_silence(run.hours),
+        versions=dict(sorted(run.versions.items())),
+    )
+    return found, items
+
+
+def examples_at(path: Path, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Examples by row number."""
+    shown: list[dict[str, Any]] = []
+    offset = 0
+    for batch in batches(path) if len(rows) else ():
+        for row in rows[(rows >= offset) & (rows < offset + batch.num_rows)]:
+            shown.append(example(batch, int(row) - offset, offset, "event_id"))
+        offset += batch.num_rows
+    return shown
+
+
+def longest_silence(hours: np.ndarray) -> int:
+    """The longest run of hours without a row.
+
+    >>> longest_silence(np.array([True, False, False, True, False]))
+    2
+    """
+    marks = np.flatnonzero(np.concatenate([[True], hours, [True]]))
+    return int(np.diff(marks).max() - 1)

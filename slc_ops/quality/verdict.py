@@ -1,0 +1,122 @@
+"""From statistics to a verdict, its files and its message."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slc_ops.durable import digest_json, read_json, write_json
+from slc_ops.errors import ValidationStopped
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.quality.docs import write_pages
+from slc_ops.quality.measures import measures
+from slc_ops.quality.quarantine import CLEAN, split
+from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
+from slc_ops.quality.rows import row_checks
+from slc_ops.quality.rules import rules
+from slc_ops.quality.statistics import Statistics, statistics_of
+from slc_ops.quality.suite import Judgement, judge
+from slc_ops.settings import Quality
+
+VERSION = 2
+
+
+def judge_window(
+    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+) -> ValidationResult:
+    """The verdict on a window: from its files when they are there, else from the suite.
+
+    The verdict is a function of the window's content, the trailing windows' content and the settings; a
+    verdict for the same three is read, not made again.
+    """
+    path = manifest.directory / RESULT
+    key = digest_json(
+        [VERSION, manifest.digest, quality.model_dump(mode="json"), [before.digest for before in trailing]]
+    )
+    if path.exists() and (known := read_json(path)).get("key") == key:
+        return stop_if_critical(ValidationResult.from_file(manifest.directory, known), manifest)
+    now = statistics_of(manifest, quality.logit_limit)
+    before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
+    table = measures(now, manifest, before)
+    checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
+    judged = judge(table, list(rules(quality, checks)))
+    result = settle(manifest, now, findings_of(judged, now, manifest), quality)
+    write_json(
+        path,
+        {
+            "key": key,
+            "window": manifest.window.as_dict(),
+            "digest": manifest.digest,
+            "trailing": [str(window.window) for window in trailing],
+            **result.file_form(),
+            "expectations": [judgement.as_dict() for judgement in judged],
+            "statistics": now.summary(),
+        },
+    )
+    write_pages(result, manifest, judged, [statistics for _, statistics in before], now, quality.docs_windows)
+    return stop_if_critical(result, manifest)
+
+
+def settle(
+    manifest: WindowManifest, now: Statistics, findings: list[Finding], quality: Quality
+) -> ValidationResult:
+    """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""
+    stopped = any(finding.severity == "critical" for finding in findings)
+    quarantined, clean_path = 0, manifest.path
+    fractional = now.types["label"] == str(pa.float64())
+    if now.failed_rows or (fractional and not stopped):
+        quarantined = split(manifest, quality.logit_limit, keep_clean=not stopped)
+        clean_path = manifest.path if stopped else manifest.directory / CLEAN
+    return ValidationResult(
+        status="stopped" if stopped else "warned" if findings else "passed",
+        rows=now.rows,
+        quarantined=quarantined,
+        findings=findings,
+        clean_path=clean_path,
+        docs_path=manifest.directory / PAGE,
+        result_path=manifest.directory / RESULT,
+    )
+
+
+def findings_of(judged: list[Judgement], now: Statistics, manifest: WindowManifest) -> list[Finding]:
+    """The expectations that were not met; a critical one speaks for its warning, critical ones come first."""
+    found: dict[str, Finding] = {}
+    for judgement in judged:
+        rule = judgement.rule
+        if judgement.met or rule.code in found:
+            continue
+        count = now.failed_rows if rule.code == "quarantine_over_budget" else now.failed.get(rule.code)
+        found[rule.code] = Finding(
+            code=rule.code,
+            severity=rule.severity,
+            sentence=rule.sentence,
+            expectation=f"{judgement.expectation} on {rule.measure}",
+            observed=details(judgement, now, manifest),
+            expected=rule.expected,
+            count=count if rule.about_rows else None,
+            rows=now.rows if rule.about_rows else None,
+            examples=now.examples.get(rule.code, []),
+        )
+    return sorted(found.values(), key=lambda finding: finding.severity)
+
+
+def details(judgement: Judgement, now: Statistics, manifest: WindowManifest) -> Any:
+    """What was observed, with the one thing that helps to see why."""
+    observed = judgement.observed
+    if judgement.rule.code in ("backbones_mixed", "backbone_mix"):
+        return f"{observed:g} ({', '.join(f'{name}: {count} rows' for name, count in now.versions.items())})"
+    if observed == "missing" or judgement.rule.code == "score_missing":
+        return f"{observed} (the source has: {', '.join(manifest.notes.get('source_columns', []))})"
+    return round(observed, 6) if isinstance(observed, float) else observed
+
+
+def stop_if_critical(result: ValidationResult, manifest: WindowManifest) -> ValidationResult:
+    """Raise when the verdict is to stop."""
+    if result.status != "stopped":
+        return result
+    critical = [finding for finding in result.findings if finding.severity == "critical"]
+    more = f"; also critical: {', '.join(finding.code for finding in critical[1:])}" if critical[1:] else ""
+    raise ValidationStopped(
+        f"window {manifest.window} is not fit for use: {critical[0].line()}{more}. "
+        f"The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
+    )

@@ -1,0 +1,183 @@
+"""Ways in which a week of logs goes wrong. Each takes a bench and leaves a damaged newest week."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tests.quality.lake_bench import NEWEST, Bench, Damage
+
+FEW, MANY = 5, 500  # of 2000 rows: under and over the budget of 0.5 %
+
+
+def replacing(column: str, values: Callable[[pa.Table], pa.Array]) -> Damage:
+    """The column with other values."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        bench.write(rows.set_column(rows.schema.get_field_index(column), column, values(rows)))
+
+    return damage
+
+
+def first_rows(column: str, count: int, value: Any, kind: pa.DataType | None = None) -> Damage:
+    """The first ``count`` values of a column replaced by one value."""
+
+    def values(rows: pa.Table) -> pa.Array:
+        whole = rows.column(column).to_pylist()
+        return pa.array([value] * count + whole[count:], kind or rows.schema.field(column).type)
+
+    return replacing(column, values)
+
+
+def casting(column: str, kind: pa.DataType) -> Damage:
+    """The column in another type."""
+    return replacing(column, lambda rows: pc.cast(rows.column(column), kind))
+
+
+def renaming(column: str, name: str) -> Damage:
+    """The column under another name."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        bench.write(rows.rename_columns([name if found == column else found for found in rows.schema.names]))
+
+    return damage
+
+
+def probabilities(rows: pa.Table) -> pa.Array:
+    """What the logits mean."""
+    return pa.array(1 / (1 + np.exp(-rows.column("logit").to_numpy())))
+
+
+def halves_of_one_type_each(column: str, kind: pa.DataType) -> Damage:
+    """Half of the week in a second file, where the column has another type."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        half = rows.num_rows // 2
+        bench.write(rows.slice(0, half))
+        second = rows.slice(half)
+        values = (
+            pc.cast(second.column(column), kind) if kind != pa.int64() else pa.array(range(second.num_rows))
+        )
+        bench.write(second.set_column(rows.schema.get_field_index(column), column, values), "part-1.parquet")
+
+    return damage
+
+
+def duplicated_ids(count: int) -> Damage:
+    """The last rows bear the ids of the first ones."""
+
+    def values(rows: pa.Table) -> pa.Array:
+        ids = rows.column("event_id").to_pylist()
+        return pa.array(ids[:-count] + ids[:count])
+
+    return replacing("event_id", values)
+
+
+def multiplied(times: int) -> Damage:
+    """The same traffic several times over, with ids and moments of its own."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        copies = []
+        for k in range(times):
+            ids = pc.binary_join_element_wise(rows.column("event_id"), f"copy{k}", "-")
+            moments = pc.cast(pc.cast(rows.column("event_time"), pa.int64()), pa.timestamp("us", "UTC"))
+            copies.append(rows.set_column(0, "event_id", ids).set_column(1, "event_time", moments))
+            rows = rows.set_column(2, "user_id", pc.binary_join_element_wise(rows.column("user_id"), "x", ""))
+        bench.write(pa.concat_tables(copies))
+
+    return damage
+
+
+def only_first_days(days: int) -> Damage:
+    """The log stopped in the middle of the week."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        end = pa.scalar(NEWEST.start + timedelta(days=days), pa.timestamp("us", "UTC"))
+        bench.write(rows.filter(pc.less(rows.column("event_time"), end)))
+
+    return damage
+
+
+def moved(count: int, days: int) -> Damage:
+    """The first rows carry times of another week, in a partition that claims them."""
+
+    def damage(bench: Bench) -> None:
+        bench.configure(source={"kind": "lake", "path": "lake/demo", "partition": {"key": "week", "days": 7}})
+
+        def values(rows: pa.Table) -> pa.Array:
+            moments = rows.column("event_time").to_pylist()
+            shifted = [moment + timedelta(days=days) for moment in moments[:count]]
+            return pa.array(shifted + moments[count:], pa.timestamp("us", "UTC"))
+
+        replacing("event_time", values)(bench)
+
+    return damage
+
+
+def second_version(share: float, *, allowed: bool = False) -> Damage:
+    """Some rows come from another backbone."""
+
+    def damage(bench: Bench) -> None:
+        if allowed:
+            bench.configure(quality={"allow_mixed_backbones": True})
+
+        def values(rows: pa.Table) -> pa.Array:
+            new = int(rows.num_rows * share)
+            return pa.array(["backbone-2"] * new + ["backbone-1"] * (rows.num_rows - new))
+
+        replacing("backbone_version", values)(bench)
+
+    return damage
+
+
+def repeated_rows(count: int) -> Damage:
+    """Interactions listed once more under a new id, as some platforms do per skill."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        again = rows.slice(0, count)
+        ids = pc.binary_join_element_wise(again.column("event_id"), "again", "-")
+        bench.write(pa.concat_tables([rows, again.set_column(0, "event_id", ids)]))
+
+    return damage
+
+
+def both(*damages: Damage) -> Damage:
+    """One after the other."""
+
+    def damage(bench: Bench) -> None:
+        for each in damages:
+            each(bench)
+
+    return damage
+
+
+def truncated(bench: Bench) -> None:
+    """The upload broke off."""
+    path = bench.week / "part-0.parquet"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def no_parquet(bench: Bench) -> None:
+    """A CSV file with the wrong ending."""
+    (bench.week / "part-0.parquet").write_text("event_id,label\n1,0\n")
+
+
+def removed(bench: Bench) -> None:
+    """Nothing arrived."""
+    (bench.week / "part-0.parquet").unlink()
+    bench.week.rmdir()
+
+
+def negative_weights(bench: Bench) -> None:
+    """A few weights below zero."""
+    rows = bench.read()
+    bench.write(rows.append_column("weight", pa.array([-1.0] * FEW + [1.0] * (rows.num_rows - FEW))))

@@ -1,0 +1,51 @@
+"""A home with a small simulated lake, whose newest week a test may damage."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops.logs.extract import extract
+from slc_ops.logs.window import Window
+from slc_ops.quality import ValidationResult, validate
+from slc_ops.settings import Deployment, LakeSource, Places
+
+WEEKS = 4
+ROWS = 2000
+NEWEST = Window.parse("2026-01-26/2026-02-02")
+DEPLOYMENT = Deployment(source=LakeSource(path="lake/demo"), calibration_weeks=2, folds=2, lookback_weeks=0)
+
+
+@dataclass
+class Bench:
+    """A home with its own copy of the lake, whose newest week a test may damage."""
+
+    places: Places
+    week: Path
+    deployment: Deployment
+
+    def read(self) -> pa.Table:
+        """The newest week."""
+        return pq.read_table(self.week / "part-0.parquet")
+
+    def write(self, rows: pa.Table, name: str = "part-0.parquet") -> None:
+        """Put rows where the newest week lies."""
+        pq.write_table(rows, self.week / name)
+
+    def configure(self, **changes: object) -> None:
+        """Change the deployment."""
+        self.deployment = Deployment.model_validate({**self.deployment.model_dump(), **changes})
+
+    def judge(self, window: Window = NEWEST) -> ValidationResult:
+        """Extract the window and the three before it, and judge it."""
+        directory = self.places.windows("demo")
+        *trailing, newest = [
+            extract(self.deployment, each, directory, refresh=each == window, home=self.places.home)
+            for each in [*window.before(WEEKS - 1), window]
+        ]
+        return validate(newest, trailing, self.deployment)
+
+
+Damage = Callable[[Bench], None]

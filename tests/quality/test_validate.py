@@ -1,0 +1,146 @@
+"""The verdict: what it says, what it leaves on disk, and that it is made once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from slc_ops.errors import ValidationStopped
+from slc_ops.logs.extract import extract
+from slc_ops.quality import validate
+from slc_ops.quality.statistics import Statistics, statistics_of
+from tests.quality import damage as d
+from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, Bench
+
+NAN = float("nan")
+
+
+def test_a_verdict_is_made_once(bench: Bench) -> None:
+    first = bench.judge()
+    written = first.result_path.stat().st_mtime_ns
+    (first.clean_path.parent / "statistics.json").unlink()  # a second judgement would need it
+    assert bench.judge() == first
+    assert first.result_path.stat().st_mtime_ns == written
+
+
+def test_other_settings_are_another_question(bench: Bench) -> None:
+    d.first_rows("logit", d.FEW, NAN)(bench)
+    assert bench.judge().status == "warned"
+    bench.configure(quality={"row_budget": 0.0})
+    with pytest.raises(ValidationStopped, match="logit_not_finite"):
+        bench.judge()
+
+
+def test_a_stop_is_remembered(bench: Bench) -> None:
+    d.first_rows("label", ROWS, 0)(bench)
+    messages = set()
+    for _ in range(2):
+        with pytest.raises(ValidationStopped) as stopped:
+            bench.judge()
+        messages.add(str(stopped.value))
+    assert len(messages) == 1
+
+
+def test_past_windows_are_never_read_again(bench: Bench) -> None:
+    for window in NEWEST.before(3):
+        directory = bench.places.windows("demo") / window.key
+        (directory / "log.parquet").write_bytes(b"gone")
+    assert bench.judge().status == "passed"
+
+
+def test_the_first_window_of_all_is_judged_without_a_past(bench: Bench) -> None:
+    manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"), home=bench.places.home)
+    result = validate(manifest, [], DEPLOYMENT)
+    judged = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
+    assert result.status == "passed"
+    assert "label_one_class" in judged
+    assert not judged & {"rows_unusual", "label_rate_shift", "items_unseen"}
+
+
+def test_the_message_names_the_expectation_the_counts_and_ten_examples(bench: Bench) -> None:
+    d.first_rows("label", d.MANY, 2)(bench)
+    with pytest.raises(ValidationStopped) as stopped:
+        bench.judge()
+    message = str(stopped.value)
+    window = bench.places.windows("demo") / NEWEST.key
+    assert "expect_column_max_to_be_between on share_label_not_binary" in message
+    assert "500 of 2000 rows (25.00%) fail, the budget is 0.50% of the rows" in message
+    assert message.count("label=2") == 10
+    assert "{row=0, event_id=w0003-00000000, label=2}" in message
+    assert f"Full result: {window / 'validation.json'}" in message
+    assert "\n" not in message
+
+
+def test_the_full_result_lists_every_expectation(bench: Bench) -> None:
+    result = bench.judge()
+    full = json.loads(result.result_path.read_text())
+    assert full["status"] == "passed"
+    assert all(entry["met"] for entry in full["expectations"])
+    assert {entry["severity"] for entry in full["expectations"]} == {"critical", "warning"}
+    assert len({entry["code"] for entry in full["expectations"]}) >= 30
+    assert full["statistics"]["rows"] == ROWS
+
+
+def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> None:
+    d.first_rows("logit", d.FEW, NAN)(bench)
+    bench.judge()
+    os.rename(bench.places.home, tmp_path / "elsewhere")
+    directory = tmp_path / "elsewhere" / "windows" / "demo"
+    *trailing, newest = [extract(DEPLOYMENT, each, directory) for each in [*NEWEST.before(3), NEWEST]]
+    moved = validate(newest, trailing, DEPLOYMENT)
+    assert moved.clean_path == directory / NEWEST.key / "clean.parquet"
+    assert moved.clean_path.exists()
+
+
+def test_a_row_with_two_faults_has_two_reasons_and_counts_once(bench: Bench) -> None:
+    d.both(d.first_rows("logit", d.FEW, NAN), d.first_rows("label", d.FEW, 2))(bench)
+    result = bench.judge()
+    aside = pq.read_table(result.clean_path.parent / "quarantine.parquet")
+    assert result.quarantined == aside.num_rows == d.FEW
+    assert set(aside["reason"].to_pylist()) == {"label_not_binary,logit_not_finite"}
+
+
+def test_of_duplicates_the_first_row_is_kept(bench: Bench) -> None:
+    d.duplicated_ids(d.FEW)(bench)
+    before = bench.read()
+    clean = pq.read_table(bench.judge().clean_path)
+    assert clean.equals(before.slice(0, ROWS - d.FEW).cast(clean.schema).select(clean.schema.names))
+
+
+def test_statistics_of_a_window_are_what_a_data_frame_says(bench: Bench) -> None:
+    bench.judge()
+    manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"))
+    found = statistics_of(manifest, 50.0)
+    rows = bench.read().to_pandas()
+    assert isinstance(found, Statistics)
+    assert found.rows == len(rows)
+    assert found.label_rate == pytest.approx(rows["label"].mean())
+    assert found.logit_mean == pytest.approx(rows["logit"].mean())
+    assert found.logit_sd == pytest.approx(rows["logit"].std(ddof=0))
+    assert (found.logit_low, found.logit_high) == (rows["logit"].min(), rows["logit"].max())
+    assert found.items == rows["item_id"].nunique()
+    assert found.versions == {"backbone-1": len(rows)}
+    assert found.repeated_rows == rows.duplicated(["user_id", "item_id", "event_time"]).sum()
+
+
+@pytest.mark.slow
+def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> None:
+    d.first_rows("logit", d.MANY, NAN)(bench)
+    entry = bench.deployment.model_dump(mode="json", exclude_none=True)
+    bench.places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    command = [sys.executable, "-m", "slc_ops", "refresh", "--deployment", "demo", "--window", str(NEWEST)]
+    if not (Path(__file__).parents[2] / "slc_ops" / "__main__.py").exists():
+        command = [str(Path(sys.executable).parent / "slc-ops"), *command[3:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "logit_not_finite" in line
+    assert "500 of 2000 rows" in line
+    assert line.count("logit=nan") == 10
+    assert str(bench.places.windows("demo") / NEWEST.key / "validation.json") in line
+    assert not (bench.places.home / "ledger.db").exists()
