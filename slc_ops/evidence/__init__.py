@@ -1,0 +1,1 @@
+"""What the corrections are worth: metrics, paired uncertainty, backtests, detectability, the decision."""

@@ -1,0 +1,187 @@
+"""The rolling-origin backtest: every method on every fold, then intervals on the newest window.
+
+Steps, for callers that run them as separate tasks::
+
+    plan = plan_folds(windows, calibration_weeks=4, folds=4)
+    for fold in plan.folds:
+        for method in ladder(methods):
+            score_fold(fold, method, directory, options=options, grid=grid)
+    score_champion(plan.confirming, champion, directory)
+    result = assemble(plan, methods, directory, rules)
+
+:func:`backtest` does all of them in one call.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from slc_ops.correction import METHODS, FitOptions
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.evidence import selftest
+from slc_ops.evidence.folds import FoldPlan, plan_folds
+from slc_ops.evidence.items import item_gains
+from slc_ops.evidence.results import REFERENCES, Backtest, Champion
+from slc_ops.evidence.scoring import (
+    ALL_ROWS,
+    CHAMPION,
+    Score,
+    read_score,
+    read_users,
+    score_champion,
+    score_fold,
+)
+from slc_ops.evidence.tuning import Grid
+from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
+from slc_ops.logs.window import Window
+from slc_ops.settings import Decision
+
+__all__ = [
+    "CHAMPION",
+    "REFERENCES",
+    "Backtest",
+    "Champion",
+    "assemble",
+    "backtest",
+    "compare_champion",
+    "ladder",
+]
+
+
+def ladder(methods: Sequence[str]) -> tuple[str, ...]:
+    """The methods to score, in ladder order, ``base`` and ``platt`` always among them.
+
+    >>> ladder(["slc"])
+    ('base', 'platt', 'slc')
+    """
+    wanted = {*methods, *REFERENCES}
+    return tuple(method for method in METHODS if method in wanted)
+
+
+def backtest(
+    windows: Sequence[tuple[Window, Path]],
+    *,
+    methods: Sequence[str],
+    calibration_weeks: int,
+    folds: int,
+    options: FitOptions | None = None,
+    grid: Grid | None = None,
+    champion: ParameterSet | None = None,
+    champion_status: Champion | None = None,
+    rules: Decision | None = None,
+    directory: Path | None = None,
+) -> Backtest:
+    """Plan, score and assemble; with ``directory`` the scores stay there and a rerun continues."""
+    if directory is None:
+        with TemporaryDirectory(prefix="slc-backtest-") as temporary:
+            return backtest(
+                windows, methods=methods, calibration_weeks=calibration_weeks, folds=folds, options=options,
+                grid=grid, champion=champion, champion_status=champion_status, rules=rules,
+                directory=Path(temporary),
+            )  # fmt: skip
+    plan = plan_folds(windows, calibration_weeks=calibration_weeks, folds=folds)
+    for fold in plan.folds:
+        for method in ladder(methods):
+            score_fold(fold, method, directory, options=options, grid=grid)
+    status = champion_status or Champion()
+    if champion is not None:
+        status = compare_champion(plan, champion, directory)
+    return assemble(plan, methods, directory, rules or Decision(), status)
+
+
+def compare_champion(
+    plan: FoldPlan, champion: ParameterSet, directory: Path, *, version: str | None = None
+) -> Champion:
+    """Score the champion on the newest rows, unless that would be no fair comparison."""
+    learned = champion.provenance.window
+    if learned is not None and learned.end > plan.confirming.window.start:
+        reason = (
+            f"the champion learned from window {learned}, so it has seen {plan.confirming.window} or later "
+            "rows and cannot be judged on them"
+        )
+        return Champion("saw_window", reason, version, champion.method)
+    fitted = champion.provenance.backbone_version
+    found = plan.confirming.test_log().backbone_versions
+    if fitted and found and fitted not in found:
+        reason = (
+            f"the champion was fitted for backbone {fitted}, the newest window holds {', '.join(found)}; "
+            "its corrections do not apply to these logits"
+        )
+        return Champion("other_backbone", reason, version, champion.method)
+    score_champion(plan.confirming, champion, directory)
+    return Champion("scored", "scored on the same rows", version, champion.method)
+
+
+def assemble(
+    plan: FoldPlan,
+    methods: Sequence[str],
+    directory: Path,
+    rules: Decision,
+    champion: Champion | None = None,
+) -> Backtest:
+    """Read all scores, run the self-tests, and put intervals on the newest window's numbers."""
+    champion = champion or Champion()
+    names = ladder(methods)
+    scores = {fold.key: {name: read_score(fold, name, directory) for name in names} for fold in plan.folds}
+    newest = plan.confirming
+    if champion.status == "scored":
+        scores[newest.key][CHAMPION] = read_score(newest, CHAMPION, directory)
+    for fold in plan.folds:
+        _self_test(scores[fold.key])
+    _check_newest(scores[newest.key], rules)
+    skipped = {fold.key: why for fold in plan.choosing if (why := _unusable(scores[fold.key], rules))}
+    result = Backtest(plan, names, scores, skipped=skipped, champion=champion)
+    places = {
+        name: directory / newest.key / name
+        for name, score in scores[newest.key].items()
+        if score.metrics is not None
+    }
+    _add_intervals(
+        result, {name: read_users(place / "users.parquet") for name, place in places.items()}, rules
+    )
+    for name in places.keys() - {*REFERENCES, CHAMPION}:
+        if "platt" in places:
+            result.items[name] = item_gains(places["platt"] / "items.parquet", places[name] / "items.parquet")
+    return result
+
+
+def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules: Decision) -> None:
+    """Every method by itself, against its rivals, and against Platt in each slice."""
+
+    def compare(pairs: dict[str, tuple[UserSums, UserSums | None]]) -> dict[str, PairedDifference]:
+        found = differences(list(pairs.values()), confidence=rules.confidence, replicates=rules.replicates)
+        return dict(zip(pairs, found, strict=True))
+
+    result.intervals.update(compare({name: (own[ALL_ROWS], None) for name, own in sums.items()}))
+    for name, own in sums.items():
+        if name == CHAMPION:
+            continue
+        rivals = [reference for reference in (*REFERENCES, CHAMPION) if reference in sums]
+        result.differences[name] = compare({each: (own[ALL_ROWS], sums[each][ALL_ROWS]) for each in rivals})
+        if "platt" in sums and name not in REFERENCES:
+            platt = sums["platt"]
+            result.slice_differences[name] = compare(
+                {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS}
+            )
+
+
+def _self_test(scores: dict[str, Score]) -> None:
+    for score in scores.values():
+        selftest.check_ranges(score)
+        selftest.check_invariance(scores["base"], score)
+
+
+def _check_newest(scores: dict[str, Score], rules: Decision) -> None:
+    """The newest window must be there, or there is nothing to decide on."""
+    selftest.check_rows(scores["base"], rules.min_test_rows)
+
+
+def _unusable(scores: dict[str, Score], rules: Decision) -> str | None:
+    """Why a fold cannot take part in the choice."""
+    for reference in REFERENCES:
+        if scores[reference].error is not None:
+            return scores[reference].error
+    metrics = scores["base"].metrics
+    if metrics is None or metrics.n < rules.min_test_rows:
+        return f"{0 if metrics is None else metrics.n} test rows, the floor is {rules.min_test_rows}"
+    return None if metrics.auc is not None else metrics.reasons["auc"]

@@ -1,0 +1,203 @@
+"""Can drift be seen at all? The paper's Proposition 2, per data set and per item.
+
+An item's logit bias in time bin t is seen through n_t Bernoulli outcomes, so its estimate has the variance
+1/W_t with the Fisher weight W_t = Σ p(1−p) ≤ n_t/4. A Wald test at level α sees a step δ between two bins
+only if
+
+    |δ| ≥ δ_min = z_α · sqrt(1/W_t + 1/W_{t−1}) ≥ z_α · sqrt(8/n),     z_α the two-sided normal quantile.
+
+Below that, tracking an item over time means following noise.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.errors import InputError, SettingsError
+from slc_ops.logs.interactions import InteractionLog
+
+REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
+MIN_SHARE = 0.5  # share of items whose drift must be visible for tracking to be viable
+
+
+@dataclass(frozen=True)
+class Detectability:
+    """The report of one data set; ``per_item`` is a table with one row per item.
+
+    ``obs_per_bin_median`` is the median item's count divided by the bins, as in the paper's Table 4, and
+    ``w_max`` and ``delta_min`` follow from it. ``delta_obs_median`` is the median over items of their
+    observed drift: the median |step| between adjacent bins, both observed, of the item's logit rate
+    log((Σy + ½)/(n − Σy + ½)). It includes estimation noise, so it is an upper bound of the true drift.
+    An item is detectable when its observed drift reaches its own threshold from real Fisher weights.
+    """
+
+    items: int
+    obs_per_item_median: float
+    time_bins: int
+    alpha: float
+    obs_per_bin_median: float
+    w_max: float
+    delta_min: float
+    delta_obs_median: float | None
+    detectable_item_share: float
+    required_obs_per_item: float
+    reference_drift: float
+    temporal_tracking: str
+    reason: str
+    power: list[dict[str, float]]
+    per_item: pa.Table | None = None
+
+    @property
+    def viable(self) -> bool:
+        """Whether ``slc_t`` may be chosen."""
+        return self.temporal_tracking == "viable"
+
+    def as_dict(self, *, per_item: bool = False) -> dict[str, Any]:
+        """The JSON form; the table only on request."""
+        value = {k: v for k, v in vars(self).items() if k != "per_item"}
+        if per_item and self.per_item is not None:
+            value["per_item"] = self.per_item.to_pylist()
+        return value
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "Detectability":
+        """Read what :meth:`as_dict` wrote; the table is not restored."""
+        return cls(**{k: v for k, v in value.items() if k != "per_item"})
+
+
+def z_two_sided(alpha: float) -> float:
+    """The two-sided normal quantile.
+
+    >>> round(z_two_sided(0.05), 4)
+    1.96
+    """
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(1 - alpha / 2)
+
+
+def smallest_visible_drift(obs_per_bin: float, alpha: float = 0.05) -> float:
+    """δ_min of an item with balanced labels: z_α·sqrt(8/n).
+
+    >>> round(smallest_visible_drift(4.8), 2)  # ASSISTments 2017 in the paper
+    2.53
+    """
+    return z_two_sided(alpha) * float(np.sqrt(8 / obs_per_bin))
+
+
+def required_obs_per_bin(drift: float, alpha: float = 0.05) -> float:
+    """How many observations per bin make a step of ``drift`` visible; the inverse of the above.
+
+    >>> round(required_obs_per_bin(0.05))
+    12293
+    """
+    return 8 * z_two_sided(alpha) ** 2 / drift**2
+
+
+def detectability(log: InteractionLog, *, time_bins: int = 10, alpha: float = 0.05) -> Detectability:
+    """The detectability report of a calibration window."""
+    if time_bins < 2:
+        raise SettingsError(f"drift needs at least 2 time bins, not {time_bins}")
+    if not 0 < alpha < 1:
+        raise SettingsError(f"alpha must lie between 0 and 1, not {alpha}")
+    if log.time is None:
+        raise InputError("detectability needs event_time; the log has no such column")
+    table = item_table(log, time_bins, alpha)
+    per_item = float(np.median(table["n_obs"].to_numpy()))
+    per_bin = per_item / time_bins
+    delta_min = smallest_visible_drift(per_bin, alpha)
+    observed = table["delta_obs"].drop_null().to_numpy()
+    share = float(np.mean(table["detectable"].to_numpy(zero_copy_only=False)))
+    required = required_obs_per_bin(REFERENCE_DRIFT, alpha) * time_bins
+    tracking, reason = _viability(per_item, required, share)
+    return Detectability(
+        items=table.num_rows,
+        obs_per_item_median=per_item,
+        time_bins=time_bins,
+        alpha=alpha,
+        obs_per_bin_median=per_bin,
+        w_max=per_bin / 4,
+        delta_min=delta_min,
+        delta_obs_median=float(np.median(observed)) if observed.size else None,
+        detectable_item_share=share,
+        required_obs_per_item=required,
+        reference_drift=REFERENCE_DRIFT,
+        temporal_tracking=tracking,
+        reason=reason,
+        power=power_curve(alpha),
+        per_item=table,
+    )
+
+
+def _viability(per_item: float, required: float, share: float) -> tuple[str, str]:
+    if per_item >= required:
+        return "viable", (
+            f"the median item has {per_item:,.0f} observations, enough to see a drift of "
+            f"{REFERENCE_DRIFT} logit per bin ({required:,.0f})"
+        )
+    if share >= MIN_SHARE:
+        return "viable", f"{share:.0%} of the items drift visibly, each against its own threshold"
+    return "not viable", (
+        f"the median item has {per_item:,.0f} observations where a drift of {REFERENCE_DRIFT} logit per bin "
+        f"needs {required:,.0f}, and {share:.1%} of the items drift visibly (needed: {MIN_SHARE:.0%})"
+    )
+
+
+def power_curve(alpha: float) -> list[dict[str, float]]:
+    """Observations per bin that make a drift of δ logit visible."""
+    drifts = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0]
+    return [{"drift": drift, "obs_per_bin": required_obs_per_bin(drift, alpha)} for drift in drifts]
+
+
+def time_bin_of(time: np.ndarray, bins: int) -> np.ndarray:
+    """Equal-count bins of time: 0 … bins − 1; equal moments share a bin."""
+    edges = np.quantile(time, np.linspace(0, 1, bins + 1)[1:-1])
+    return np.searchsorted(edges, time, side="left")
+
+
+def item_table(log: InteractionLog, time_bins: int, alpha: float) -> pa.Table:
+    """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift."""
+    assert log.time is not None  # noqa: S101 - checked by the caller
+    items = len(log.items)
+    cell = log.item_codes.astype(np.int64) * time_bins + time_bin_of(log.time, time_bins)
+    weight = log.weight if log.weighted else None
+
+    def per_cell(values: np.ndarray | None) -> np.ndarray:
+        mass = values if weight is None else weight if values is None else weight * values
+        return np.bincount(cell, mass, items * time_bins).reshape(items, time_bins)
+
+    p = 1 / (1 + np.exp(-log.logit))
+    n, right, W = per_cell(None), per_cell(log.label), per_cell(p * (1 - p))
+    seen = n.sum(axis=1) > 0
+    n, right, W = n[seen], right[seen], W[seen]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        threshold = z_two_sided(alpha) * np.sqrt(1 / W[:, 1:] + 1 / W[:, :-1])
+        rate = np.log((right + 0.5) / (n - right + 0.5))
+    pairs = (n[:, 1:] > 0) & (n[:, :-1] > 0)
+    delta_min = _row_median(threshold, pairs & np.isfinite(threshold))
+    delta_obs = _row_median(np.abs(np.diff(rate, axis=1)), pairs)
+    return pa.table(
+        {
+            "item_id": log.items.filter(pa.array(seen)),
+            "n_obs": n.sum(axis=1),
+            "bins_observed": (n > 0).sum(axis=1),
+            "fisher_weight": W.sum(axis=1),
+            "delta_min": pa.array(delta_min, mask=np.isnan(delta_min)),
+            "delta_obs": pa.array(delta_obs, mask=np.isnan(delta_obs)),
+            "detectable": delta_obs >= delta_min,  # NaN compares as False
+        }
+    )
+
+
+def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Median of each row over its known entries; NaN where there is none."""
+    ordered = np.sort(np.where(known, values, np.inf), axis=1)
+    count = known.sum(axis=1)
+    rows = np.arange(len(values))
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)
+    with np.errstate(invalid="ignore"):
+        median: np.ndarray = (ordered[rows, low] + ordered[rows, high]) / 2
+    median[count == 0] = np.nan
+    return median

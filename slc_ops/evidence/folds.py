@@ -1,0 +1,177 @@
+"""Rolling-origin folds: learn from the weeks before, be judged by the week after, never the other way.
+
+    week     1   2   3   4   5   6   7   8
+    choose   c   c   c   c   T
+    choose       c   c   c   c   T
+    choose           c   c   c   c   T
+    confirm              c   c   c   c   T      the newest window
+
+Methods are chosen on the older folds and confirmed on the newest. Without older folds the choice falls back
+to a forward hold-out inside the newest fold's calibration weeks, so it still never sees the newest window.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.errors import InputError
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.window import Window
+
+HOLD_OUT = 0.3
+Role = Literal["choose", "confirm"]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Windows to learn from and the later window to be scored on.
+
+    ``test`` is None in a hold-out inside one window: then the last 30 % of its time are the test rows.
+    """
+
+    role: Role
+    window: Window
+    calibration: tuple[Path, ...]
+    test: Path | None
+    hold_out: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name for directories."""
+        return f"{self.role}-{self.window.key}"
+
+    def calibration_log(self) -> InteractionLog:
+        """The rows to learn from."""
+        if self.test is not None:
+            return InteractionLog.read(self.calibration)
+        return InteractionLog.from_table(cut_in_time(read_table(self.calibration[0]))[0])
+
+    def test_log(self) -> InteractionLog:
+        """The rows to be scored on, all later."""
+        if self.test is not None:
+            return InteractionLog.read(self.test)
+        return InteractionLog.from_table(cut_in_time(read_table(self.calibration[0]))[1])
+
+    def tuning_logs(self) -> tuple[InteractionLog, InteractionLog]:
+        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see."""
+        if len(self.calibration) > 1:
+            return InteractionLog.read(self.calibration[:-1]), InteractionLog.read(self.calibration[-1])
+        table = read_table(self.calibration[0])
+        if self.test is None:  # the later part of this window is the test
+            table = cut_in_time(table)[0]
+        earlier, later = cut_in_time(table)
+        return InteractionLog.from_table(earlier), InteractionLog.from_table(later)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "role": self.role,
+            "window": self.window.as_dict(),
+            "calibration": [str(path) for path in self.calibration],
+            "test": None if self.test is None else str(self.test),
+            "hold_out": self.hold_out,
+        }
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "Fold":
+        """Read what :meth:`as_dict` wrote."""
+        return cls(
+            role=value["role"],
+            window=Window.from_dict(value["window"]),
+            calibration=tuple(Path(path) for path in value["calibration"]),
+            test=None if value["test"] is None else Path(value["test"]),
+            hold_out=value["hold_out"],
+        )
+
+
+@dataclass(frozen=True)
+class FoldPlan:
+    """The folds, oldest first, the confirming one last; and what is missing, in words."""
+
+    folds: tuple[Fold, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def choosing(self) -> tuple[Fold, ...]:
+        """The folds that decide which method is proposed."""
+        return self.folds[:-1]
+
+    @property
+    def confirming(self) -> Fold:
+        """The fold that decides whether the proposal is promoted."""
+        return self.folds[-1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"folds": [fold.as_dict() for fold in self.folds], "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "FoldPlan":
+        """Read what :meth:`as_dict` wrote."""
+        return cls(tuple(Fold.from_dict(fold) for fold in value["folds"]), tuple(value["notes"]))
+
+
+def plan_folds(windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int, folds: int) -> FoldPlan:
+    """Lay out the folds over the windows that exist; gaps are left out and noted, never filled."""
+    files = dict(sorted(windows))
+    if not files:
+        raise InputError("a backtest needs windows; there are none")
+    newest = max(files)
+    notes = []
+    planned = []
+    for window in [*newest.before(folds - 1), newest]:
+        calibration = tuple(files[w] for w in window.before(calibration_weeks) if w in files)
+        if window not in files:
+            notes.append(f"window {window} has no rows, so there is no fold on it")
+        elif not calibration:
+            notes.append(f"nothing before window {window} to learn from, so there is no fold on it")
+        else:
+            if len(calibration) < calibration_weeks:
+                notes.append(
+                    f"the fold on {window} learns from {len(calibration)} of {calibration_weeks} "
+                    "calibration weeks; the others have no rows"
+                )
+            role: Role = "confirm" if window == newest else "choose"
+            planned.append(Fold(role, window, calibration, files[window]))
+    if not planned or planned[-1].window != newest:
+        raise InputError(
+            f"the newest window {newest} has no earlier window among its {calibration_weeks} calibration "
+            "weeks; at least one is needed to learn from"
+        )
+    if len(planned) == 1:
+        notes.append(
+            "there is no older fold, so the method was chosen on a forward hold-out inside the "
+            "calibration weeks of the newest window"
+        )
+        planned.insert(0, _hold_out(newest, planned[0].calibration, files))
+    return FoldPlan(tuple(planned), tuple(notes))
+
+
+def _hold_out(newest: Window, calibration: tuple[Path, ...], files: dict[Window, Path]) -> Fold:
+    """The last calibration week judges the ones before it; a single week is cut in time."""
+    last = max(window for window in files if window < newest)
+    if len(calibration) > 1:
+        return Fold("choose", last, calibration[:-1], calibration[-1], hold_out=True)
+    return Fold("choose", last, calibration, None, hold_out=True)
+
+
+def read_table(path: Path) -> pa.Table:
+    """A window's rows with all their columns."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def cut_in_time(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Cut where 70 % of the rows lie before; rows of the same moment stay together."""
+    time = InteractionLog.from_table(table).time
+    if time is None:
+        raise InputError("a window without event_time cannot be cut into an earlier and a later part")
+    later = time > np.quantile(time, 1 - HOLD_OUT)
+    if not later.any():
+        raise InputError("all rows of a window share one event_time; a forward hold-out needs two moments")
+    return table.filter(pa.array(~later)), table.filter(pa.array(later))

@@ -1,0 +1,204 @@
+"""One method on one fold: fit on the calibration rows, score the test rows, keep what the verdict needs.
+
+A score is small whatever the number of rows: metrics, slices and reliability bins as JSON, the users' sums
+as Parquet. It is written to a directory of its own, so that methods and folds may be scored by separate tasks
+and a finished score is never computed twice.
+"""
+
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from slc_ops.correction import FitOptions, fit
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.durable import read_json, replacing, replacing_directory, write_json
+from slc_ops.errors import FitError, InputError
+from slc_ops.evidence.auc import auc
+from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.metrics import Metrics, evaluate, log_loss
+from slc_ops.evidence.slices import Slice, density_slices, group_slices, time_slices
+from slc_ops.evidence.tuning import Grid, tune
+from slc_ops.evidence.uncertainty import Clusters, UserSums, user_sums
+from slc_ops.logs.interactions import InteractionLog
+
+ALL_ROWS = "all"
+CHAMPION = "champion"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one method is worth on one fold; ``error`` says why it has no numbers."""
+
+    method: str
+    fold: str
+    metrics: Metrics | None
+    n_calibration: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    slope: float | None = None
+    tied_logits: float | None = None
+    seconds_fit: float | None = None
+    warnings: tuple[str, ...] = ()
+    reliability: list[dict[str, Any]] = field(default_factory=list)
+    slices: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        metrics = None if self.metrics is None else {**self.metrics.as_dict(), "tied": self.metrics.tied}
+        return {**asdict(self), "metrics": metrics, "warnings": list(self.warnings)}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "Score":
+        """Read what :meth:`as_dict` wrote."""
+        metrics = None if value["metrics"] is None else Metrics.from_dict(value["metrics"])
+        return cls(**{**value, "metrics": metrics, "warnings": tuple(value["warnings"])})
+
+
+def score_fold(
+    fold: Fold, method: str, directory: Path, *, options: FitOptions | None = None, grid: Grid | None = None
+) -> Score:
+    """Score one method on one fold under ``directory``; a finished score is only read."""
+    place = directory / fold.key / method
+    if (place / "score.json").exists():
+        return read_score(fold, method, directory)
+    with replacing_directory(place) as temporary:
+        score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid)
+        write_json(temporary / "score.json", score.as_dict())
+    return score
+
+
+def read_score(fold: Fold, method: str, directory: Path) -> Score:
+    """A finished score."""
+    path = directory / fold.key / method / "score.json"
+    if not path.exists():
+        raise InputError(f"{method} has no score on fold {fold.key} under {directory}; score it first")
+    return Score.from_dict(read_json(path))
+
+
+def _fit_and_score(fold: Fold, method: str, place: Path, options: FitOptions, grid: Grid | None) -> Score:
+    try:
+        calibration = fold.calibration_log()
+        test = fold.test_log()
+        if grid is not None:
+            options = tune(method, fold, options, grid)
+        begun = time.perf_counter()
+        parameters = fit(method, calibration, options=options)
+    except (FitError, InputError) as error:
+        return Score(method, fold.key, None, error=str(error))
+    seconds = time.perf_counter() - begun
+    return _score(fold, method, parameters, calibration, test, place, options, seconds)
+
+
+def score_champion(fold: Fold, champion: ParameterSet, directory: Path) -> Score:
+    """Score the reigning champion's parameters on the fold's test rows."""
+    place = directory / fold.key / CHAMPION
+    if (place / "score.json").exists():
+        return read_score(fold, CHAMPION, directory)
+    with replacing_directory(place) as temporary:
+        score = _score(
+            fold, CHAMPION, champion, fold.calibration_log(), fold.test_log(), temporary, FitOptions(), None
+        )
+        write_json(temporary / "score.json", score.as_dict())
+    return score
+
+
+def _score(
+    fold: Fold,
+    name: str,
+    parameters: ParameterSet,
+    calibration: InteractionLog,
+    test: InteractionLog,
+    place: Path,
+    options: FitOptions,
+    seconds: float | None,
+) -> Score:
+    probability = parameters.apply(test)
+    weight = test.weight if test.weighted else None
+    metrics = evaluate(test.label, probability, weight)
+    slices = list(time_slices(test, fold.window))
+    if fold.role == "confirm":
+        slices = [*density_slices(calibration, test), *group_slices(test), *slices]
+        _write_users(place / "users.parquet", test, probability, weight, slices)
+        _write_items(place / "items.parquet", test, probability)
+    return Score(
+        method=name,
+        fold=fold.key,
+        metrics=metrics,
+        n_calibration=calibration.n_rows,
+        options={"prior_var": options.prior_var, "time_bins": options.time_bins},
+        slope=slope_of(parameters),
+        tied_logits=auc(test.label, test.logit, weight).tied if name == "base" else None,
+        seconds_fit=seconds,
+        warnings=tuple(parameters.warnings),
+        reliability=[asdict(each) for each in metrics.reliability],
+        slices=[_slice_metrics(each, test, probability, weight) for each in slices],
+    )
+
+
+def slope_of(parameters: ParameterSet) -> float | None:
+    """The slope of the link in the logit, where the method fitted one."""
+    link = parameters.affine()
+    return None if link is None else link["a"]
+
+
+def _slice_metrics(
+    part: Slice, test: InteractionLog, probability: np.ndarray, weight: np.ndarray | None
+) -> dict[str, Any]:
+    rows = part.rows
+    metrics = evaluate(test.label[rows], probability[rows], None if weight is None else weight[rows])
+    return {"kind": part.kind, "name": part.name, "label": part.label, **metrics.as_dict()}
+
+
+def _write_users(
+    path: Path, test: InteractionLog, probability: np.ndarray, weight: np.ndarray | None, slices: list[Slice]
+) -> None:
+    """The users' sums of all rows and of the slices that get intervals."""
+    clusters = Clusters.of(test.user_codes, test.n_rows)
+    everything = user_sums(test.label, probability, clusters, weight)
+    tables = [_users_table(ALL_ROWS, everything)]
+    for part in slices:
+        if part.kind != "time" and part.rows.any():
+            rows = np.flatnonzero(part.rows)
+            mass = None if weight is None else weight[rows]
+            sums = user_sums(test.label[rows], probability[rows], clusters.take(rows), mass)
+            tables.append(_users_table(f"{part.kind}:{part.name}", sums))
+    with replacing(path) as temporary:
+        pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+
+
+def _users_table(name: str, sums: UserSums) -> pa.Table:
+    columns = {part: getattr(sums, part) for part in ("positive", "negative", "placement", "loss")}
+    size = sums.positive.size
+    return pa.table(
+        {"slice": pa.array([name] * size).dictionary_encode(), "rows": [sums.rows] * size, **columns}
+    )
+
+
+def read_users(path: Path) -> dict[str, UserSums]:
+    """The users' sums of a score by slice."""
+    table = pq.read_table(path)
+    found = {}
+    for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
+        part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))
+        columns = {c: part[c].to_numpy() for c in ("positive", "negative", "placement", "loss")}
+        found[name] = UserSums(**columns, rows=part["rows"][0].as_py())
+    return found
+
+
+def _write_items(path: Path, test: InteractionLog, probability: np.ndarray) -> None:
+    """Per item: rows, labels, predictions and loss on the test rows."""
+    size = len(test.items)
+    columns = {
+        "n": np.bincount(test.item_codes, minlength=size),
+        "label": np.bincount(test.item_codes, test.label, size),
+        "prediction": np.bincount(test.item_codes, probability, size),
+        "loss": np.bincount(test.item_codes, log_loss(test.label, probability), size),
+    }
+    with replacing(path) as temporary:
+        pq.write_table(pa.table({"item_id": test.items, **columns}), temporary, compression="zstd")

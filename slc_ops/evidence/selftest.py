@@ -1,0 +1,56 @@
+"""Self-tests that ride along: a result that contradicts the mathematics stops the run.
+
+Platt and temperature scaling with a positive slope are strictly increasing in the logit, so they cannot
+change the AUC (the paper's Lemma 1). They can in floating point, where different logits round to the same
+probability (σ(40) = 1): such a pair counts ½ instead of 0 or 1. So the tolerance is 1e-9 plus half the share
+of the pairs that are tied in probability but not in the logits, which is all that rounding can do.
+"""
+
+import math
+
+from slc_ops.errors import SelfTestFailed
+from slc_ops.evidence.metrics import CLIP
+from slc_ops.evidence.scoring import Score
+
+TOLERANCE = 1e-9
+MONOTONE = ("platt", "temperature")
+
+
+def check_rows(score: Score, min_rows: int) -> None:
+    """Refuse to judge on fewer test rows than the floor."""
+    if score.error is not None:
+        raise SelfTestFailed(f"fold {score.fold} cannot be scored: {score.error}")
+    rows = 0 if score.metrics is None else score.metrics.n
+    if rows < min_rows:
+        raise SelfTestFailed(
+            f"fold {score.fold} has {rows} test rows; the floor is {min_rows} (decision.min_test_rows): "
+            "wait for more rows or lower the floor"
+        )
+
+
+def check_ranges(score: Score) -> None:
+    """Every metric lies where its definition puts it."""
+    if score.metrics is None:
+        return
+    for name, high in {"auc": 1.0, "nll": -math.log(CLIP), "brier": 1.0, "ece": 1.0, "accuracy": 1.0}.items():
+        value = getattr(score.metrics, name)
+        if value is not None and not -1e-12 <= value <= high + 1e-9:
+            raise SelfTestFailed(
+                f"{name} of {score.method} on fold {score.fold} is {value}, outside [0, {high:g}]"
+            )
+
+
+def check_invariance(base: Score, score: Score) -> None:
+    """Platt and temperature with a positive slope leave the AUC of ``base`` as it is."""
+    if score.method not in MONOTONE or (score.slope is not None and score.slope <= 0):
+        return
+    before, after = base.metrics, score.metrics
+    if before is None or after is None or before.auc is None or after.auc is None:
+        return
+    natural = base.tied_logits or 0.0
+    rounded_away = max(before.tied - natural, 0.0) + max(after.tied - natural, 0.0)
+    if abs(after.auc - before.auc) > TOLERANCE + rounded_away / 2:
+        raise SelfTestFailed(
+            f"{score.method} changed the AUC on fold {score.fold} from {before.auc:.9f} to {after.auc:.9f}; "
+            "an increasing map of one score cannot: the data or the code is broken"
+        )

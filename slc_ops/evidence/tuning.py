@@ -1,0 +1,69 @@
+"""Prior variance and time bins, chosen inside the calibration weeks.
+
+The last calibration week judges fits on the ones before it (a single week is cut in time), by NLL.
+The window on which the method will be scored plays no part in it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from slc_ops.correction import FitOptions, fit
+from slc_ops.errors import FitError, InputError
+from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.metrics import evaluate
+from slc_ops.settings import Decision
+
+# slc_eb estimates its variance itself; the others have nothing to tune.
+WITH_PRIOR = ("ridge", "slc", "slc_t", "slc_iso")
+WITH_BINS = ("slc_t", "naive")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values to try beside the deployment's own."""
+
+    prior_vars: tuple[float, ...] = (0.1, 1.0, 10.0)
+    time_bins: tuple[int, ...] = (5, 10)
+
+    @classmethod
+    def of(cls, rules: Decision) -> "Grid":
+        """The values that a deployment names."""
+        return cls(rules.prior_vars, rules.time_bins)
+
+
+def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOptions]:
+    """The deployment's own options first, so that they win a tie.
+
+    >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), Grid((0.1, 1.0)))]
+    [0.5, 0.1, 1.0]
+    >>> len(list(candidates("platt", FitOptions(), Grid())))
+    1
+    """
+    variances = [options.prior_var, *grid.prior_vars] if method in WITH_PRIOR else [options.prior_var]
+    bins = [options.time_bins, *grid.time_bins] if method in WITH_BINS else [options.time_bins]
+    seen = []
+    for prior_var in variances:
+        for time_bins in bins:
+            if (prior_var, time_bins) not in seen:
+                seen.append((prior_var, time_bins))
+                yield replace(options, prior_var=prior_var, time_bins=time_bins)
+
+
+def tune(method: str, fold: Fold, options: FitOptions, grid: Grid) -> FitOptions:
+    """The options with the lowest hold-out NLL; the given ones when there is nothing to compare."""
+    tried = list(candidates(method, options, grid))
+    if len(tried) == 1:
+        return options
+    try:
+        earlier, later = fold.tuning_logs()
+    except InputError:
+        return options  # one moment only: nothing to look forward to
+    weight = later.weight if later.weighted else None
+    losses = []
+    for each in tried:
+        try:
+            loss = evaluate(later.label, fit(method, earlier, options=each).apply(later), weight).nll
+        except FitError:
+            loss = None
+        losses.append(float("inf") if loss is None else loss)
+    return tried[losses.index(min(losses))]

@@ -1,0 +1,191 @@
+"""The rolling-origin backtest on worlds with a known truth."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.correction import FitOptions, fit
+from slc_ops.errors import InputError, SelfTestFailed
+from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion, ladder
+from slc_ops.evidence.folds import plan_folds
+from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.scoring import score_fold
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.settings import Decision
+from tests.evidence.worlds import week, write_weeks
+
+SHAPE = {"calibration_weeks": 2, "folds": 3}
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory):
+    return write_weeks(tmp_path_factory.mktemp("weeks"), 5, bias_sd=0.8, seed=1)
+
+
+@pytest.fixture(scope="module")
+def scored(weeks, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("scores")
+    return backtest(weeks, methods=["slc"], directory=directory, **SHAPE), directory
+
+
+def test_each_number_is_what_fitting_and_scoring_by_hand_gives(weeks, scored):
+    result, _ = scored
+    files = dict(weeks)
+    for number in (2, 3, 4):
+        calibration = InteractionLog.read([files[week(number - 2)], files[week(number - 1)]])
+        test = InteractionLog.read(files[week(number)])
+        by_hand = evaluate(test.label, fit("slc", calibration).apply(test))
+        role = "confirm" if number == 4 else "choose"
+        found = result.scores[f"{role}-{week(number).key}"]["slc"].metrics
+        assert (found.auc, found.nll, found.ece) == (by_hand.auc, by_hand.nll, by_hand.ece)
+
+
+def test_the_mean_is_over_the_older_folds_only(scored):
+    result, _ = scored
+    older = [result.scores[fold.key]["slc"].metrics.nll for fold in result.plan.choosing]
+    assert len(older) == 2
+    assert result.older_means()["slc"]["nll"] == pytest.approx(np.mean(older))
+
+
+def test_base_and_platt_are_always_there():
+    assert ladder([]) == ("base", "platt")
+    assert ladder(["slc_eb", "temperature", "base"]) == ("base", "platt", "temperature", "slc_eb")
+
+
+def test_slices_and_intervals_are_on_the_newest_window(scored):
+    result, _ = scored
+    kinds = {part["kind"] for part in result.newest["slc"].slices}
+    assert kinds == {"density", "cold_start", "time", "group"}
+    assert {part["kind"] for part in result.scores[result.plan.choosing[0].key]["slc"].slices} == {"time"}
+    gain = result.differences["slc"]["platt"]
+    assert gain.auc.low > 0
+    assert gain.nll.high < 0
+    assert (
+        result.intervals["slc"].auc.low < result.newest["slc"].metrics.auc < result.intervals["slc"].auc.high
+    )
+    assert "group:skill-0" in result.slice_differences["slc"]
+
+
+def test_it_survives_json_without_nan(scored):
+    result, _ = scored
+    text = json.dumps(result.as_dict(), allow_nan=False)
+    assert Backtest.from_dict(json.loads(text)).as_dict() == result.as_dict()
+
+
+def test_running_again_reads_what_is_there(weeks, scored, monkeypatch):
+    result, directory = scored
+
+    def explode(*_, **__):
+        raise AssertionError("a finished score was computed again")
+
+    monkeypatch.setattr("slc_ops.evidence.scoring.fit", explode)
+    assert backtest(weeks, methods=["slc"], directory=directory, **SHAPE).as_dict() == result.as_dict()
+
+
+def test_scores_computed_one_by_one_assemble_to_the_same_result(weeks, scored, tmp_path):
+    result, _ = scored
+    plan = plan_folds(weeks, **SHAPE)
+    for fold in reversed(plan.folds):
+        for method in ("slc", "platt", "base"):
+            score_fold(fold, method, tmp_path)
+    again = assemble(plan, ["slc"], tmp_path, Decision())
+    assert _without_seconds(again.as_dict()) == _without_seconds(result.as_dict())
+
+
+def test_a_missing_score_is_an_error_not_a_guess(weeks, scored, tmp_path):
+    _, directory = scored
+    shutil.copytree(directory, tmp_path / "scores")
+    plan = plan_folds(weeks, **SHAPE)
+    shutil.rmtree(tmp_path / "scores" / plan.confirming.key / "slc")
+    with pytest.raises(InputError, match="slc has no score on fold confirm-"):
+        assemble(plan, ["slc"], tmp_path / "scores", Decision())
+
+
+def test_the_champion_is_scored_on_the_same_rows(weeks, tmp_path):
+    champion = fit("slc", InteractionLog.read(weeks[0][1])).with_provenance(window=week(0))
+    result = backtest(weeks, methods=["slc"], champion=champion, directory=tmp_path, **SHAPE)
+    test = InteractionLog.read(weeks[-1][1])
+    by_hand = evaluate(test.label, champion.apply(test))
+    assert result.champion.status == "scored"
+    assert result.newest["champion"].metrics.nll == by_hand.nll
+    gain = result.differences["slc"]["champion"].nll.estimate
+    assert gain == pytest.approx(result.newest["slc"].metrics.nll - by_hand.nll, abs=1e-12)
+
+
+def test_a_champion_of_another_backbone_is_not_compared(weeks, tmp_path):
+    champion = fit("slc", InteractionLog.read(weeks[0][1])).with_provenance(backbone_version="backbone-0")
+    found = compare_champion(plan_folds(weeks, **SHAPE), champion, tmp_path)
+    assert found.status == "other_backbone"
+    assert "fitted for backbone backbone-0, the newest window holds backbone-1" in found.reason
+
+
+def test_a_champion_that_has_seen_the_rows_is_not_judged_on_them(weeks, tmp_path):
+    champion = fit("slc", InteractionLog.read(weeks[-1][1])).with_provenance(window=week(4))
+    found = compare_champion(plan_folds(weeks, **SHAPE), champion, tmp_path)
+    assert found.status == "saw_window"
+
+
+def test_too_few_rows_in_the_newest_window_stop_the_run(weeks, tmp_path):
+    with pytest.raises(SelfTestFailed, match="has 3000 test rows; the floor is 5000"):
+        backtest(weeks, methods=["slc"], rules=Decision(min_test_rows=5000), directory=tmp_path, **SHAPE)
+
+
+def test_a_small_older_fold_is_left_out_with_its_reason(tmp_path):
+    files = write_weeks(tmp_path / "weeks", 5, bias_sd=0.8)
+    small = files[2][1]
+    pq.write_table(pq.read_table(small).slice(0, 200), small)
+    result = backtest(files, methods=["slc"], directory=tmp_path / "scores", **SHAPE)
+    assert result.skipped == {f"choose-{week(2).key}": "200 test rows, the floor is 1000"}
+    assert [fold.window for fold in result.choosing] == [week(3)]
+    assert "200 test rows" in result.notes[0]
+
+
+def test_one_class_in_the_calibration_weeks_is_a_reason_not_a_number(tmp_path):
+    files = write_weeks(tmp_path / "weeks", 4, n=1200)
+    for _, path in files[:2]:
+        table = pq.read_table(path)
+        ones = pa.array(np.ones(table.num_rows, np.int8))
+        pq.write_table(table.set_column(table.schema.get_field_index("label"), "label", ones), path)
+    result = backtest(files, methods=["slc"], calibration_weeks=2, folds=2, directory=tmp_path / "scores")
+    fold = result.plan.choosing[0].key
+    assert result.scores[fold]["platt"].metrics is None
+    assert "a calibration needs both" in result.scores[fold]["platt"].error
+    assert fold in result.skipped
+
+
+def test_items_are_ranked_by_what_they_gained(scored, weeks):
+    result, _ = scored
+    found = result.items["slc"]
+    gains = [row["gain"] for row in found["best"]]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[0] > 0 > found["worst"][0]["gain"]
+    best = found["best"][0]
+    table = pq.read_table(weeks[-1][1]).to_pandas()
+    mine = table[table.item_id == best["item_id"]]
+    assert best["n"] == len(mine)
+    assert best["observed"] == pytest.approx(mine.label.mean())
+    assert abs(best["after"] - best["observed"]) < abs(best["before"] - best["observed"])
+
+
+def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch):
+    plan = plan_folds(weeks, **SHAPE)
+
+    def crash(*_, **__):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("slc_ops.evidence.scoring.evaluate", crash)
+        with pytest.raises(RuntimeError):
+            score_fold(plan.confirming, "slc", tmp_path)
+    assert not list((tmp_path / plan.confirming.key).iterdir())
+    assert score_fold(plan.confirming, "slc", tmp_path, options=FitOptions()).metrics is not None
+
+
+def _without_seconds(value):
+    if isinstance(value, dict):
+        return {k: _without_seconds(v) for k, v in value.items() if k != "seconds_fit"}
+    return [_without_seconds(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,127 @@
+"""``backtest``, ``detectability`` and ``paper`` from a terminal."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from slc_ops.cli import app
+from slc_ops.correction import fit
+from slc_ops.logs.interactions import InteractionLog
+from tests.evidence.worlds import rows, week, write_weeks
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lake")
+    for window, path in write_weeks(root / "flat", 5, bias_sd=0.8, seed=21, n=2500):
+        target = root / "lake" / f"week={window.key}" / "part-0.parquet"
+        target.parent.mkdir(parents=True)
+        path.rename(target)
+    return root / "lake"
+
+
+def test_detectability_answers_the_contracts_names(tmp_path):
+    pq.write_table(rows(0, n=1000), tmp_path / "log.parquet")
+    result = run("detectability", "--input", tmp_path / "log.parquet", "--time-bins", 5, "--json", "-")
+    assert result.exit_code == 0, result.output
+    value = json.loads(result.stdout)
+    assert value["time_bins"] == 5
+    assert value["temporal_tracking"] == "not viable"
+    assert len(value["per_item"]) == value["items"] == 60
+
+
+def test_detectability_says_it_to_people_too(tmp_path):
+    pq.write_table(rows(0, n=1000), tmp_path / "log.parquet")
+    result = run("detectability", "--input", tmp_path / "log.parquet")
+    assert "smallest visible drift per bin" in result.output
+    assert "Temporal tracking is not viable" in result.output
+
+
+def test_renamed_columns_are_found(tmp_path):
+    table = rows(0, n=500).rename_columns(
+        ["when", "user_id", "pid", "y", "logit", "group_id", "backbone_version"]
+    )
+    pq.write_table(table, tmp_path / "log.parquet")
+    names = ["--map", "event_time=when", "--map", "item_id=pid", "--map", "label=y"]
+    assert run("detectability", "--input", tmp_path / "log.parquet", *names).exit_code == 0
+
+
+def test_a_backtest_of_a_lake_gives_a_verdict_and_a_report(lake, tmp_path):
+    arguments = [
+        "--calibration-weeks",
+        2,
+        "--folds",
+        3,
+        "--out",
+        tmp_path / "out",
+        "--json",
+        tmp_path / "b.json",
+    ]
+    result = run("backtest", "--lake", lake, "--deployment", "demo", *arguments)
+    assert result.exit_code == 0, result.output
+    value = json.loads((tmp_path / "b.json").read_text())
+    assert value["verdict"]["verdict"] == "promote"
+    assert value["verdict"]["window"]["start"].startswith("2026-02-02")
+    assert (tmp_path / "out" / "report" / "report.html").exists()
+    assert "Promote slc" in result.output
+
+
+def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
+    champion = fit("slc", InteractionLog.read(lake / f"week={week(0).key}" / "part-0.parquet"))
+    champion.write(tmp_path / "champion")
+    result = run(
+        "backtest", "--lake", lake, "--window", week(3), "--methods", "slc,rescal", "--calibration-weeks", 1,
+        "--folds", 2, "--champion", tmp_path / "champion", "--json", "-",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    value = json.loads(result.stdout)
+    assert value["backtest"]["methods"] == ["base", "platt", "rescal", "slc"]
+    assert value["backtest"]["champion"]["status"] == "scored"
+    assert value["verdict"]["window"] == week(3).as_dict()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--methods", "magic"], "no method magic"),
+        (["--window", "2031-01-06/2031-01-13"], "no rows in window 2031-01-06/2031-01-13"),
+        (["--window", "2026-01-05/2026-01-12"], "no earlier window"),
+        (["--window", "soon"], "is not START/END"),
+        (["--champion", "does-not-exist"], "does-not-exist"),
+    ],
+)
+def test_what_cannot_be_backtested_says_why(lake, more, says):
+    result = run("backtest", "--lake", lake, *more)
+    assert result.exit_code != 0
+    assert says in str(result.exception) + result.output
+
+
+def test_an_unknown_deployment_without_a_lake_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "deployments.yaml"
+    file.write_text("deployments: {demo: {source: {kind: lake, path: here}}}\n")
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(file))
+    result = run("backtest", "--deployment", "other")
+    assert "no deployment 'other'" in str(result.exception)
+
+
+def test_paper_writes_its_tables(tmp_path):
+    for number, name in enumerate(("calibration", "test")):
+        pq.write_table(rows(number, n=3000, bias_sd=0.8), tmp_path / f"{name}.parquet")
+    pair = ["--calibration", tmp_path / "calibration.parquet", "--test", tmp_path / "test.parquet"]
+    result = run("paper", *pair, "--out", tmp_path / "out", "--no-regime")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "paper.md").exists()
+    assert (tmp_path / "out" / "tables" / "ladder.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["backtest", "detectability", "paper"])
+def test_help_is_there(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.output

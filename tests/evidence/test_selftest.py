@@ -1,0 +1,93 @@
+"""What contradicts the mathematics stops the run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slc_ops.errors import SelfTestFailed
+from slc_ops.evidence.auc import auc
+from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.scoring import Score
+from slc_ops.evidence.selftest import check_invariance, check_ranges, check_rows
+from tests.evidence.worlds import sigmoid
+
+
+def score(method, label, logit, slope, **more):
+    return Score(method, "confirm-x", evaluate(label, sigmoid(slope * logit)), slope=slope, **more)
+
+
+@pytest.fixture
+def world():
+    rng = np.random.default_rng(0)
+    logit = rng.normal(0, 2, 4000)
+    label = (rng.random(4000) < sigmoid(logit)).astype(float)
+    base = score("base", label, logit, 1.0, tied_logits=auc(label, logit).tied)
+    return label, logit, base
+
+
+@pytest.mark.parametrize("method", ["platt", "temperature"])
+def test_an_increasing_map_passes(world, method):
+    label, logit, base = world
+    check_invariance(base, score(method, label, logit, 0.3))
+
+
+def test_a_map_that_changes_the_order_is_caught(world):
+    label, logit, base = world
+    swapped = logit.copy()
+    swapped[:40] = -swapped[:40]
+    with pytest.raises(SelfTestFailed, match="platt changed the AUC on fold confirm-x"):
+        check_invariance(base, score("platt", label, swapped, 0.3))
+
+
+def test_one_pair_out_of_order_is_enough(world):
+    label, logit, base = world
+    order = np.argsort(logit)
+    place = next(k for k in range(2000, 3000) if label[order[k]] != label[order[k + 1]])
+    swapped = logit.copy()
+    swapped[order[[place, place + 1]]] = logit[order[[place + 1, place]]]
+    with pytest.raises(SelfTestFailed):
+        check_invariance(base, score("platt", label, swapped, 0.3))
+
+
+def test_a_negative_slope_reverses_the_order_and_is_no_bug(world):
+    label, logit, base = world
+    check_invariance(base, score("platt", label, logit, -0.3))
+
+
+def test_other_methods_may_change_the_order(world):
+    label, logit, base = world
+    check_invariance(base, score("slc", label, -logit, 1.0))
+
+
+def test_logits_that_saturate_lose_pairs_to_rounding_and_no_more():
+    rng = np.random.default_rng(1)
+    logit = rng.normal(0, 30, 4000)  # many beyond 37, where σ is 1.0
+    label = (rng.random(4000) < sigmoid(logit / 20)).astype(float)
+    base = score("base", label, logit, 1.0, tied_logits=auc(label, logit).tied)
+    platt = score("platt", label, logit, 0.05)
+    assert base.metrics.auc != platt.metrics.auc
+    check_invariance(base, platt)
+    with pytest.raises(SelfTestFailed):
+        check_invariance(base, replace(platt, metrics=replace(platt.metrics, auc=platt.metrics.auc + 0.02)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("auc", 1.2), ("nll", 14.0), ("ece", -0.1), ("brier", float("nan"))]
+)
+def test_a_metric_outside_its_range_is_caught(world, name, value):
+    _, _, base = world
+    with pytest.raises(SelfTestFailed, match=f"{name} of base on fold confirm-x"):
+        check_ranges(replace(base, metrics=replace(base.metrics, **{name: value})))
+
+
+def test_fewer_rows_than_the_floor_are_refused(world):
+    _, _, base = world
+    check_rows(base, 4000)
+    with pytest.raises(SelfTestFailed, match="4000 test rows; the floor is 4001"):
+        check_rows(base, 4001)
+
+
+def test_a_newest_window_that_cannot_be_scored_stops_with_its_reason():
+    with pytest.raises(SelfTestFailed, match="cannot be scored: no rows"):
+        check_rows(Score("base", "confirm-x", None, error="no rows"), 1)

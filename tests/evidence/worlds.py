@@ -1,0 +1,73 @@
+"""Small worlds with a known truth: weeks of rows from users and items, and a backbone that is frozen."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops.logs.window import WEEK, Window
+
+FIRST = Window.week_of(datetime(2026, 1, 5, tzinfo=UTC))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def week(number: int) -> Window:
+    return Window(FIRST.start + number * WEEK, FIRST.end + number * WEEK)
+
+
+def rows(
+    number: int,
+    *,
+    seed: int = 0,
+    n: int = 3000,
+    users: int = 200,
+    items: int = 60,
+    bias_sd: float = 0.0,
+    scale: float = 1.0,
+    shift: float = 0.0,
+    groups: int = 3,
+    backbone: str | None = "backbone-1",
+) -> pa.Table:
+    """One week. The backbone's logit is ``(truth − item bias − shift) / scale``; bias belongs to the item."""
+    bias = np.random.default_rng([seed, 1]).normal(0, bias_sd, items)
+    rng = np.random.default_rng([seed, 2, number])
+    user, item = rng.integers(0, users, n), rng.integers(0, items, n)
+    logit = rng.normal(0, 1.2, n)
+    label = rng.random(n) < sigmoid(scale * logit + shift + bias[item])
+    moment = np.sort(rng.integers(0, int(WEEK.total_seconds() * 1e6), n))
+    start = int(week(number).start.timestamp() * 1e6)
+    columns = {
+        "event_time": pa.array(start + moment, pa.timestamp("us", "UTC")),
+        "user_id": user,
+        "item_id": [f"item-{k}" for k in item],
+        "label": label.astype(np.int8),
+        "logit": logit,
+        "group_id": [f"skill-{k % groups}" for k in item],
+    }
+    if backbone is not None:
+        columns["backbone_version"] = [backbone] * n
+    return pa.table(columns)
+
+
+def write_weeks(directory: Path, weeks: int, **world) -> list[tuple[Window, Path]]:
+    """Windows 0 … weeks − 1 of a world as files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number in range(weeks):
+        path = directory / f"{week(number).key}.parquet"
+        pq.write_table(rows(number, **world), path)
+        written.append((week(number), path))
+    return written
+
+
+def shuffle_labels(path: Path, seed: int = 0) -> None:
+    """Make a window's labels worthless."""
+    table = pq.read_table(path)
+    labels = np.random.default_rng(seed).permutation(table["label"].to_numpy())
+    place = table.schema.get_field_index("label")
+    pq.write_table(table.set_column(place, "label", pa.array(labels, pa.int8())), path)
