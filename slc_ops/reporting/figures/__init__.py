@@ -1,0 +1,30 @@
+"""The figures of the report, one per file; each answers one question and says the answer in its title."""
+
+from pathlib import Path
+
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.evidence.decision import Verdict
+from slc_ops.evidence.detectability import Detectability
+from slc_ops.evidence.results import Backtest
+from slc_ops.reporting.figures import density, detectable, methods, offsets, over_time, reliability, rivals
+from slc_ops.reporting.style import Drawing
+
+
+def draw_all(
+    directory: Path,
+    backtest: Backtest,
+    verdict: Verdict,
+    detectability: Detectability | None,
+    parameters: ParameterSet | None,
+) -> dict[str, Drawing]:
+    """Draw every figure there is evidence for; PNGs go to ``directory``."""
+    drawings: list[Drawing | None] = [
+        rivals.draw(directory, backtest, verdict),
+        methods.draw(directory, backtest, verdict),
+        over_time.draw(directory, backtest, verdict),
+        reliability.draw(directory, backtest, verdict),
+        density.draw(directory, backtest, verdict),
+        offsets.draw(directory, parameters),
+        detectable.draw(directory, detectability),
+    ]
+    return {drawing.name: drawing for drawing in drawings if drawing is not None}

@@ -1,0 +1,92 @@
+"""One self-contained page per refresh: the verdict first, then the figures, then the tables."""
+
+from pathlib import Path
+from typing import Any
+
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.durable import read_json, replacing_directory, write_text
+from slc_ops.evidence.decision import Verdict
+from slc_ops.evidence.detectability import Detectability
+from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.uncertainty import MAX_CLUSTERS
+from slc_ops.logs.window import Window
+from slc_ops.reporting import tables
+from slc_ops.reporting.figures import draw_all
+from slc_ops.reporting.style import Drawing
+
+
+def write_report(
+    directory: Path,
+    *,
+    verdict: dict[str, Any],
+    backtest: dict[str, Any],
+    detectability: Path | None = None,
+    parameters: Path | None = None,
+    validation: dict[str, Any] | None = None,
+    plan: dict[str, Any] | None = None,
+) -> Path:
+    """Write ``report.html`` and ``figures/*.png`` into ``directory``; return the page.
+
+    ``verdict`` and ``backtest`` are the ``as_dict`` forms, ``detectability`` is a directory with
+    ``detectability.json``, ``parameters`` a parameter set, ``validation`` the data quality verdict of the
+    newest window, ``plan`` what the refresh was asked to do. What is missing is said on the page.
+    """
+    evidence, ruling = Backtest.from_dict(backtest), Verdict.from_dict(verdict)
+    seen = None
+    if detectability is not None:
+        seen = Detectability.from_dict(read_json(detectability / "detectability.json"))
+    fitted = None if parameters is None else ParameterSet.read(parameters)
+    with replacing_directory(directory / "figures") as temporary:
+        drawings = draw_all(temporary, evidence, ruling, seen, fitted)
+    page = render(evidence, ruling, seen, fitted, validation, plan or {}, drawings)
+    write_text(directory / "report.html", page)
+    return directory / "report.html"
+
+
+def render(
+    backtest: Backtest,
+    verdict: Verdict,
+    detectability: Detectability | None,
+    parameters: ParameterSet | None,
+    validation: dict[str, Any] | None,
+    plan: dict[str, Any],
+    drawings: dict[str, Drawing],
+) -> str:
+    """The page. Everything that came from logs or settings is escaped; only our own drawings are not."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("slc_ops.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=tables.number, signed=tables.signed, interval=tables.interval)
+    items = backtest.items.get(verdict.method or "", {})
+    return environment.get_template("report.html.j2").render(
+        deployment=plan.get("deployment", "backtest"),
+        window=str(Window.from_dict(verdict.window)),
+        verdict=verdict,
+        most_clusters=MAX_CLUSTERS,
+        backtest=backtest,
+        detectability=detectability,
+        parameters=parameters,
+        validation=validation,
+        plan=plan,
+        drawings={
+            name: {"title": d.title, "caption": d.caption, "svg": Markup(d.svg), "wide": d.wide}  # noqa: S704
+            for name, d in drawings.items()
+        },
+        against=backtest.differences.get(verdict.method or "", {}),
+        chosen=backtest.newest.get(verdict.method or ""),
+        fold_columns=tables.fold_columns(backtest),
+        folds=tables.fold_rows(backtest, verdict.method),
+        methods=tables.method_rows(backtest, verdict.method),
+        slices=tables.slice_rows(backtest, verdict.method, ("density", "cold_start")),
+        groups=tables.slice_rows(backtest, verdict.method, ("group",)),
+        worst_group=tables.worst_group(backtest, verdict.method),
+        best_items=tables.item_rows(items.get("best", [])),
+        worst_items=tables.item_rows(items.get("worst", [])),
+    )

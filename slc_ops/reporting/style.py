@@ -1,0 +1,118 @@
+"""One look for all figures: a palette that survives colour blindness, dark mode and a printer.
+
+Figures are drawn once, in the light palette. On the page they are inline SVG whose colours become CSS
+variables, so that they follow the reader's colour scheme and use the page's font; for MLflow the same drawing
+is saved as PNG.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from slc_ops.evidence.uncertainty import Interval
+
+WIDTH = 4.9  # inches: one column of the page, readable on a phone
+
+# name of the CSS variable → colour in the light scheme
+PALETTE = {
+    "ink": "#1c2430",
+    "muted": "#7b8696",
+    "grid": "#e3e7ec",
+    "accent": "#0b7d6b",
+    "champion": "#7a52c7",
+    "warn": "#c2690c",
+    "bad": "#c73a3a",
+    "soft": "#b9e0d8",
+}
+INK, MUTED, GRID, ACCENT, CHAMPION, WARN, BAD, SOFT = PALETTE.values()
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": 9.5,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "lines.linewidth": 1.8,
+    "lines.solid_capstyle": "round",
+    "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure for the page, with the sentence it makes and a description for those who cannot see it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    wide: bool = False
+
+
+@contextmanager
+def styled(name: str) -> Iterator[None]:
+    """Draw in the house style; the ids of an SVG are salted with its name, so that they never collide."""
+    from matplotlib import rc_context
+
+    with rc_context({**_SETTINGS, "svg.hashsalt": name}):
+        yield
+
+
+def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options: Any) -> tuple[Any, Any]:
+    """A figure and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns, **options)
+
+
+def save(figure: Any, name: str, directory: Path) -> str:
+    """Write the PNG; return the SVG for the page."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, not once per format
+    figure.savefig(
+        directory / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}, format="png"
+    )
+    text = StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    for variable, colour in PALETTE.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    return svg
+
+
+def label_end(axis: Any, x: float, y: float, text: str, colour: str, **more: Any) -> None:
+    """Write a line's name where it ends: no legend to look up."""
+    axis.annotate(
+        text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", color=colour, fontsize=9, **more
+    )
+
+
+def tone(found: Interval, better: int) -> str:
+    """The colour of a difference: better, worse, or not to be told; ``better`` is 1 for AUC, −1 for NLL."""
+    if found.low is None or found.high is None:
+        return MUTED
+    low, high = sorted((better * found.low, better * found.high))
+    return ACCENT if low > 0 else BAD if high < 0 else MUTED

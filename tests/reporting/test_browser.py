@@ -1,0 +1,90 @@
+"""The page in a real browser: no error in the console, no request to the network."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium on this machine (Debian: apt-get install chromium)"
+    ),
+]
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--enable-logging=stderr", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]  # fmt: skip
+
+
+def browse(page: Path, tmp_path: Path, *more: str) -> tuple[str, list[str], str]:
+    """Open a page; return its DOM, the addresses it asked for, and what the browser logged."""
+    net = tmp_path / "net.json"
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            *FLAGS,
+            f"--user-data-dir={tmp_path / 'profile'}",
+            f"--log-net-log={net}",
+            *more,
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    log = json.loads(net.read_text())
+    types = {number: name for name, number in log["constants"]["logEventTypes"].items()}
+    # The browser's own errands have no origin; what a page asks for has.
+    asked = [
+        event["params"]["url"]
+        for event in log["events"]
+        if types[event["type"]] == "URL_REQUEST_START_JOB"
+        and event["params"].get("initiator") not in (None, "not an origin")
+    ]
+    return done.stdout, asked, done.stderr
+
+
+def complaints(log: str) -> list[str]:
+    return [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+def test_no_console_error_and_no_request(page, tmp_path):
+    dom, asked, log = browse(page, tmp_path, "--dump-dom")
+    assert "Promote slc" in dom
+    assert asked == []
+    assert complaints(log) == []
+
+
+def test_the_detector_sees_a_page_that_does_both(tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text("<img src='http://127.0.0.1:9/x.png'><script>console.error('broken')</script>")
+    _, asked, log = browse(bad, tmp_path, "--dump-dom")
+    assert asked == ["http://127.0.0.1:9/x.png"]
+    assert any("broken" in line for line in complaints(log))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_part_of_the_page_is_wider_than_the_screen(page, tmp_path, width):
+    # A script in a copy of the page asks the layout; the page itself has none.
+    probe = tmp_path / "probe.html"
+    text = page.read_text().replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
+    script = (
+        "<script>document.title = 'overflow ' + (document.documentElement.scrollWidth - innerWidth)</script>"
+    )
+    probe.write_text(text.replace("</body>", script + "</body>"))
+    dom, _, _ = browse(probe, tmp_path, "--dump-dom", f"--window-size={width},900")
+    overflow = int(dom.split("overflow ")[1].split("<")[0])
+    assert overflow <= 0
+
+
+def test_it_prints(page, tmp_path):
+    target = tmp_path / "report.pdf"
+    browse(page, tmp_path, f"--print-to-pdf={target}")
+    assert target.read_bytes().startswith(b"%PDF")
+    assert target.stat().st_size > 20_000

@@ -1,0 +1,145 @@
+"""The page: verdict first, everything said, nothing executed, nothing fetched."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.evidence.backtest import Backtest, Champion
+from slc_ops.evidence.decision import decide
+from slc_ops.reporting import write_report
+from slc_ops.reporting.figures import offsets
+from slc_ops.settings import Decision
+
+FIGURES = {"rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}
+
+
+def visible(page):
+    """What a reader sees: no tags, no styles."""
+    text = re.sub(r"<style>.*?</style>|<svg.*?</svg>", " ", page.read_text(), flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+
+def test_the_verdict_comes_first(page):
+    text = visible(page)
+    assert text.index("Promote slc") < text.index("AUC") < text.index("Why")
+    assert "It ranks better than Platt" in text
+
+
+def test_every_figure_is_on_the_page_and_beside_it(page):
+    text = page.read_text()
+    assert text.count("<figure") == len(FIGURES) == text.count("<svg")
+    assert {path.stem for path in (page.parent / "figures").iterdir()} == FIGURES
+
+
+def test_everything_a_reader_may_ask_for_is_there(page):
+    text = visible(page)
+    for part in (
+        "Why", "All methods on the newest window", "The choice, fold by fold", "By observations per item",
+        "By group", "Worst group", "Gained most", "Lost most", "Detectability of drift", "Data quality",
+        "Provenance", "abc123", "def456", "0.1.0", "temperature", "3 quarantined",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_names_from_the_logs_are_text_and_never_markup(page):
+    text = page.read_text()
+    assert "<script" not in text
+    assert "&lt;script&gt;alert" in text
+    assert "<b>rows</b>" not in text
+    assert "one &amp; only $class$" in text
+
+
+def test_nothing_is_fetched_from_anywhere(page):
+    text = page.read_text()
+    assert not re.findall(r"(?:src|href|url\()\s*=?\s*[\"']?(?!#|data:)(?:https?:)?//", text)
+    references = re.findall(r"(?:src|href)=\"([^\"]*)\"", text)
+    assert all(each.startswith(("#", "data:")) for each in references)
+    assert "default-src 'none'" in text
+    assert "<script" not in text
+
+
+def test_ids_inside_the_figures_do_not_collide(page):
+    ids = re.findall(r"<(?:clipPath|path|g|symbol|defs)[^>]* id=\"([^\"]+)\"", page.read_text())
+    shared = [each for each in ids if re.search(r"[0-9a-f]{8,}", each)]
+    assert len(shared) == len(set(shared))
+
+
+def test_a_number_that_does_not_exist_is_a_dash_with_its_reason(page):
+    text = visible(page)
+    row = text[text.index("one &amp; only") :][:200]
+    assert "–" in row
+    assert "both classes" in row
+    assert not re.search(r"\b(nan|None|inf)\b", text)
+
+
+def test_colours_follow_the_readers_scheme(page):
+    text = page.read_text()
+    assert "prefers-color-scheme: dark" in text
+    svg = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.S))
+    assert "var(--accent)" in svg
+    assert "#0b7d6b" not in svg
+
+
+def test_the_same_evidence_gives_the_same_bytes(evidence, page, tmp_path):
+    again = write_report(tmp_path, **evidence)
+    assert again.read_bytes() == page.read_bytes()
+    for figure in (page.parent / "figures").iterdir():
+        assert (tmp_path / "figures" / figure.name).read_bytes() == figure.read_bytes()
+
+
+def test_what_is_missing_is_said(evidence, tmp_path):
+    text = visible(write_report(tmp_path, verdict=evidence["verdict"], backtest=evidence["backtest"]))
+    assert "There is no detectability report for this run" in text
+    assert "There is no validation result for this run" in text
+    assert "not recorded" in text
+
+
+def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
+    result = Backtest.from_dict(evidence["backtest"])
+    nothing = replace(result, skipped={fold.key: "one class" for fold in result.plan.choosing})
+    verdict = decide(nothing, None, Decision())
+    text = visible(write_report(tmp_path, verdict=verdict.as_dict(), backtest=nothing.as_dict()))
+    assert "Hold" in text
+    assert "no method has a number on every older fold" in text
+
+
+def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_path):
+    value = json.loads(json.dumps(evidence["backtest"]))
+    newest = list(value["scores"])[-1]
+    value["scores"][newest]["temperature"].update(
+        metrics=None, error="it did not converge", slices=[], reliability=[]
+    )
+    for place in ("intervals", "differences", "slice_differences"):
+        value[place].pop("temperature", None)
+    value["champion"] = vars(Champion("unreadable", "version 3 is damaged", "3", "slc"))
+    verdict = decide(Backtest.from_dict(value), None, Decision())
+    text = visible(write_report(tmp_path, verdict=verdict.as_dict(), backtest=value))
+    assert "it did not converge" in text
+    assert "version 3 is damaged" in text
+    assert verdict.verdict == "hold"
+
+
+def test_a_million_items_make_no_larger_page(tmp_path, page):
+    rng = np.random.default_rng(0)
+    n = np.round(rng.pareto(1.1, 1_000_000) * 5 + 1)
+    items = pa.table(
+        {
+            "item_id": np.arange(n.size),
+            "offset": rng.normal(size=n.size),
+            "n_obs": n,
+            "shrinkage": n / (n + 4),
+        }
+    )
+    drawing = offsets.draw(tmp_path, ParameterSet("slc", fit_link(), items=items))
+    assert len(drawing.svg) < 200_000
+    assert len(page.read_bytes()) < 1_000_000
+
+
+def fit_link():
+    from slc_ops.correction.curves import Affine
+
+    return Affine()

@@ -1,0 +1,38 @@
+"""Figures in words."""
+
+import pytest
+
+from slc_ops.evidence.uncertainty import Interval
+from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
+from slc_ops.reporting.tables import interval, item_rows
+
+
+def test_an_interval_reads_with_its_signs():
+    assert interval(Interval(-0.02, -0.03, 0.01)) == "−0.0200 [−0.0300, +0.0100]"
+
+
+def test_without_an_interval_the_reason_stands_in_its_place():
+    assert interval(Interval(0.02, reason="six users")) == "+0.0200 (six users)"
+    assert interval(Interval(None, reason="one class")) == "one class"
+    assert interval(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("found", "better", "colour"),
+    [
+        (Interval(0.2, 0.1, 0.3), 1, ACCENT),
+        (Interval(0.2, 0.1, 0.3), -1, BAD),
+        (Interval(-0.2, -0.3, -0.1), -1, ACCENT),
+        (Interval(0.0, -0.1, 0.1), 1, MUTED),
+        (Interval(0.2), 1, MUTED),
+    ],
+)
+def test_the_colour_of_a_difference_is_earned_by_the_whole_interval(found, better, colour):
+    assert tone(found, better) == colour
+
+
+def test_items_show_what_was_said_and_what_happened():
+    row = {"item_id": "a", "n": 10, "observed": 0.5, "before": 0.25, "after": 0.45, "gain": 1.234}
+    assert item_rows([row])[0] == {
+        "name": "a", "n": 10, "observed": "50%", "before": "25%", "after": "45%", "gain": "+1.23",
+    }  # fmt: skip
