@@ -1,0 +1,9 @@
+"""The registry: versions in MLflow, the line of champions in a ledger."""
+
+from slc_ops.names import model_name
+from slc_ops.registry.aliases import Gap
+from slc_ops.registry.audit import Finding
+from slc_ops.registry.publication import Move, Publication, Version
+from slc_ops.registry.registry import Registry
+
+__all__ = ["Finding", "Gap", "Move", "Publication", "Registry", "Version", "model_name"]

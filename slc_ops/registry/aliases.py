@@ -1,0 +1,88 @@
+"""The aliases are a projection of the ledger: written from it, compared with it, repaired from it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.errors import RegistryError
+from slc_ops.names import model_name
+from slc_ops.registry.ledger import Head, Ledger
+from slc_ops.registry.publication import CHALLENGER, CHAMPION, Move
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An alias that does not say what the ledger says."""
+
+    deployment: str
+    alias: str
+    ledger: int | None
+    registry: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops verify``."""
+        return {"alias": self.alias, "ledger": self.ledger, "registry": self.registry}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.deployment}: the ledger's {self.alias} is {_say(self.ledger)}, "
+            f"the alias in MLflow points to {_say(self.registry)}"
+        )
+
+
+def gaps(client: "MlflowClient", head: Head) -> list[Gap]:
+    """Where the aliases of a deployment differ from its row in the ledger."""
+    found = read_aliases(client, head.deployment)
+    wanted = {CHAMPION: head.champion, CHALLENGER: head.challenger}
+    return [
+        Gap(head.deployment, alias, number, found.get(alias))
+        for alias, number in wanted.items()
+        if found.get(alias) != number
+    ]
+
+
+def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap]:
+    """Set the aliases to what the ledger says and read them back; answer the gaps that were closed.
+
+    Under a lock and from the ledger's present row: whoever comes last writes the newest state, so a slow
+    process cannot put an old champion back.
+    """
+    with ledger.database.lock(f"aliases-{deployment}"):
+        head = ledger.head(deployment)
+        found = gaps(client, head)
+        for gap in found:
+            if gap.ledger is None:
+                client.delete_registered_model_alias(model_name(deployment), gap.alias)
+                continue
+            if gap.alias == CHAMPION:
+                _mark(client, ledger.line(deployment)[-1])
+            client.set_registered_model_alias(model_name(deployment), gap.alias, str(gap.ledger))
+        left = gaps(client, head) if found else []
+    if left:
+        raise RegistryError(f"{left[0]}, although it was set; run slc-ops verify --repair")
+    return found
+
+
+def _mark(client: "MlflowClient", move: Move) -> None:
+    """Tell serving hosts, before the alias moves, which move of the ledger made this version champion."""
+    for tag, value in (("ledger_revision", str(move.revision)), ("ledger_move", move.kind)):
+        client.set_model_version_tag(model_name(move.deployment), str(move.to_version), tag, value)
+
+
+def read_aliases(client: "MlflowClient", deployment: str) -> dict[str, int]:
+    """Alias → version number; the SQL stores answer with int, REST with str."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        model = client.get_registered_model(model_name(deployment))
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return {}
+        raise
+    return {alias: int(number) for alias, number in model.aliases.items()}
+
+
+def _say(number: int | None) -> str:
+    return "nothing" if number is None else f"version {number}"

@@ -1,0 +1,134 @@
+"""Does MLflow hold what the ledger says? What is found is told in sentences; what can be repaired says so."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.errors import ParameterSetError, RegistryError
+from slc_ops.names import model_name
+from slc_ops.registry.aliases import gaps
+from slc_ops.registry.ledger import Head, Ledger
+from slc_ops.registry.model import PARAMETERS
+from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.publish import KEY_TAG
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as the ledger says."""
+
+    deployment: str
+    code: str
+    """``alias``, ``line``, ``champion``, ``stray_version`` or ``interrupted``."""
+    sentence: str
+    repairable: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops verify``."""
+        return {"code": self.code, "sentence": self.sentence, "repairable": self.repairable}
+
+    def __str__(self) -> str:
+        return f"{self.deployment}: {self.sentence}"
+
+
+def alias_findings(client: "MlflowClient", head: Head) -> list[Finding]:
+    """Aliases that were moved by hand, or not moved because somebody died in between."""
+    return [Finding(head.deployment, "alias", str(gap), repairable=True) for gap in gaps(client, head)]
+
+
+def audit(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Finding]:
+    """Everything that can be wrong with a deployment."""
+    head = ledger.head(deployment)
+    versions = ledger.versions(deployment)
+    findings = line_findings(head, ledger.line(deployment))
+    findings += alias_findings(client, head)
+    findings += _strays(client, deployment, versions)
+    findings += _interrupted(client, deployment, versions)
+    if head.champion is not None:
+        findings += _champion_findings(client, ledger.version(deployment, head.champion))
+    return findings
+
+
+def line_findings(head: Head, line: list[Move]) -> list[Finding]:
+    """The line of champions is 1, 2, 3 …, each move starts where the last one ended, the row is its end."""
+    problems = []
+    reigning: int | None = None
+    for expected, move in enumerate(line, start=1):
+        if move.revision != expected or move.from_version != reigning:
+            problems.append(
+                f"the line breaks at move {move.revision}: it starts from version {move.from_version}, "
+                f"but version {reigning} reigned after move {expected - 1}"
+            )
+        reigning = move.to_version
+    if (head.champion, head.revision) != (reigning, len(line)):
+        problems.append(
+            f"the deployment's row says version {head.champion} after {head.revision} moves, "
+            f"the line ends with version {reigning} after {len(line)}"
+        )
+    return [Finding(head.deployment, "line", problem) for problem in problems]
+
+
+def _champion_findings(client: "MlflowClient", version: Version) -> list[Finding]:
+    """The champion's bytes, fetched and recomputed."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="slc-verify-") as scratch:
+            fetch_parameters(client, version, Path(scratch))
+    except (ParameterSetError, RegistryError) as error:
+        sentence = f"the champion, version {version.number}, cannot be served: {error}; roll back"
+        return [Finding(version.deployment, "champion", sentence)]
+    return []
+
+
+def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Path:
+    """Download a version's parameter set and verify it: schema, digests, golden vectors."""
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    from slc_ops.correction.parameters import ParameterSet
+
+    try:
+        path = Path(client.download_artifacts(version.run_id, f"model/{PARAMETERS}", str(into)))
+    except (MlflowException, requests.RequestException, OSError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise RegistryError(
+            f"no parameter set of version {version.number} of {version.deployment} could be fetched: {first}"
+        ) from error
+    ParameterSet.read(path)
+    return path
+
+
+def _strays(client: "MlflowClient", deployment: str, versions: list[Version]) -> list[Finding]:
+    known = {version.number for version in versions}
+    found = client.search_model_versions(f"name = '{model_name(deployment)}'")
+    return [
+        Finding(
+            deployment,
+            "stray_version",
+            f"version {stray} is in MLflow but not in the ledger, so it cannot be promoted: made by hand, or "
+            "by a refresh that was interrupted (run that refresh again)",
+        )
+        for stray in sorted(int(version.version) for version in found)
+        if stray not in known
+    ]
+
+
+def _interrupted(client: "MlflowClient", deployment: str, versions: list[Version]) -> list[Finding]:
+    experiment = client.get_experiment_by_name(model_name(deployment))
+    if experiment is None:
+        return []
+    known = {version.run_id for version in versions}
+    runs = client.search_runs([experiment.experiment_id], "attributes.status = 'RUNNING'")
+    return [
+        Finding(
+            deployment,
+            "interrupted",
+            f"the run {run.info.run_id} ({run.info.run_name}) is not finished: a refresh is at work or was "
+            "interrupted (the same refresh completes it)",
+        )
+        for run in runs
+        if run.info.run_id not in known and KEY_TAG in run.data.tags
+    ]

@@ -1,0 +1,213 @@
+"""The ledger: which versions exist, who made which one champion, when and why.
+
+A promotion reads the deployment's row, decides, and then compares and sets it in one transaction together
+with the new row of the line: the line can neither fork nor have a hole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from slc_ops.errors import PromotionConflict, RegistryError
+from slc_ops.registry.database import Database
+from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.rows import move_of, move_row, version_of, version_row
+from slc_ops.registry.tables import deployment as deployments
+from slc_ops.registry.tables import move as moves
+from slc_ops.registry.tables import publication as publications
+
+
+@dataclass(frozen=True)
+class Head:
+    """A deployment's row: what the aliases should say, and the revision that a promotion compares."""
+
+    deployment: str
+    revision: int = 0
+    champion: int | None = None
+    challenger: int | None = None
+
+
+class Ledger:
+    """Reads and writes of the ledger's tables; every method is one transaction."""
+
+    def __init__(self, address: str) -> None:
+        self.database = Database(address)
+        self.database.migrate()
+
+    def deployments(self) -> list[str]:
+        """Every deployment that has published something."""
+        with self.database.reading() as connection:
+            return list(connection.scalars(select(deployments.c.name).order_by(deployments.c.name)))
+
+    def head(self, deployment: str) -> Head:
+        """The deployment's row; revision 0 and no champion when there is none yet."""
+        with self.database.reading() as connection:
+            return _head(connection, deployment) or Head(deployment)
+
+    def line(self, deployment: str) -> list[Move]:
+        """Every move of the champion, oldest first."""
+        query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
+        with self.database.reading() as connection:
+            return [move_of(row) for row in connection.execute(query)]
+
+    def published(self, key: str) -> Version | None:
+        """The living version of an idempotency key."""
+        query = select(publications).where(publications.c.key == key, publications.c.retired_at.is_(None))
+        with self.database.reading() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else version_of(row)
+
+    def version(self, deployment: str, number: int) -> Version:
+        """One version; an error when the ledger does not know it."""
+        with self.database.reading() as connection:
+            return _find(connection, deployment, number)
+
+    def versions(self, deployment: str) -> list[Version]:
+        """Every version of a deployment that was ever published, oldest first."""
+        query = select(publications).where(publications.c.deployment == deployment)
+        with self.database.reading() as connection:
+            return [version_of(row) for row in connection.execute(query.order_by(publications.c.version))]
+
+    def record(self, version: Version) -> None:
+        """Enter a version, and make it the challenger unless something newer reigns or waits.
+
+        A backfill therefore never takes the place of a newer challenger.
+        """
+        name = version.deployment
+        with self.database.writing() as connection:
+            _check_number_is_free(connection, version)
+            connection.execute(insert(publications).values(version_row(version)))
+            head = _head(connection, name, lock=True)
+            if head is None:
+                connection.execute(
+                    insert(deployments).values(name=name, revision=0, challenger=version.number)
+                )
+                return
+            rivals = [n for n in (head.champion, head.challenger) if n is not None]
+            if all(_find(connection, name, n).window.end <= version.window.end for n in rivals):
+                _set_challenger(connection, name, version.number)
+
+    def advance(
+        self,
+        head: Head,
+        version: Version,
+        *,
+        kind: str,
+        actor: str,
+        reason: str,
+        override: str | None = None,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> Move:
+        """Compare and set: make ``version`` the champion if ``head`` is still the deployment's row."""
+        move = Move(
+            deployment=version.deployment,
+            revision=head.revision + 1,
+            kind=kind,
+            from_version=head.champion,
+            to_version=version.number,
+            window=version.window,
+            actor=actor,
+            reason=reason,
+            override=override,
+            evidence=dict(evidence or {}),
+            at=datetime.now(UTC),
+        )
+        with self.database.writing() as connection:
+            moved = connection.execute(
+                update(deployments)
+                .where(deployments.c.name == head.deployment, deployments.c.revision == head.revision)
+                .values(revision=move.revision, champion=version.number)
+            )
+            if moved.rowcount != 1:
+                raise _lost(connection, version)
+            check_living(_find(connection, version.deployment, version.number))
+            connection.execute(
+                update(deployments)
+                .where(deployments.c.name == head.deployment, deployments.c.challenger == version.number)
+                .values(challenger=None)
+            )
+            connection.execute(insert(moves).values(move_row(move)))
+        return move
+
+    def retire(self, deployment: str, keep: int) -> list[Version]:
+        """Mark what may be cleaned: beyond the ``keep`` newest, never champion, not the challenger.
+
+        The answer holds every version marked so far; who cleans can be interrupted and begin again.
+        """
+        with self.database.writing() as connection:
+            head = _head(connection, deployment, lock=True) or Head(deployment)
+            reigned = set(
+                connection.scalars(select(moves.c.to_version).where(moves.c.deployment == deployment))
+            )
+            mine = select(publications).where(publications.c.deployment == deployment)
+            found = [
+                version_of(row) for row in connection.execute(mine.order_by(publications.c.version.desc()))
+            ]
+            archive = [
+                v for v in found if v.number not in reigned | {head.challenger} and v.retired_at is None
+            ]
+            for version in archive[keep:]:
+                connection.execute(
+                    update(publications)
+                    .where(publications.c.deployment == deployment, publications.c.version == version.number)
+                    .values(retired_at=datetime.now(UTC))
+                )
+        return [version for version in self.versions(deployment) if version.retired_at is not None]
+
+
+def check_living(version: Version) -> None:
+    """Refuse a version whose parameters have been cleaned away."""
+    if version.retired_at is not None:
+        raise RegistryError(
+            f"version {version.number} of {version.deployment} was retired on {version.retired_at:%Y-%m-%d}, "
+            f"its parameters are gone; refresh the window {version.window} again to publish it anew"
+        )
+
+
+def _head(connection: Connection, deployment: str, *, lock: bool = False) -> Head | None:
+    query = select(deployments).where(deployments.c.name == deployment)
+    row = connection.execute(query.with_for_update() if lock else query).first()
+    return None if row is None else Head(*row)
+
+
+def _set_challenger(connection: Connection, deployment: str, number: int) -> None:
+    connection.execute(update(deployments).where(deployments.c.name == deployment).values(challenger=number))
+
+
+def _find(connection: Connection, deployment: str, number: int) -> Version:
+    query = select(publications).where(
+        publications.c.deployment == deployment, publications.c.version == number
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        raise RegistryError(
+            f"the ledger knows no version {number} of {deployment}; a version enters it when slc_ops "
+            "publishes it (slc-ops status shows what there is)"
+        )
+    return version_of(row)
+
+
+def _check_number_is_free(connection: Connection, version: Version) -> None:
+    query = select(publications).where(
+        publications.c.deployment == version.deployment, publications.c.version == version.number
+    )
+    row = connection.execute(query).first()
+    if row is not None and version_of(row).key != version.key:
+        raise RegistryError(
+            f"MLflow gave the number {version.number} to a new version of {version.deployment}, but the "
+            "ledger has another version of that number: the two do not belong together; check "
+            "MLFLOW_TRACKING_URI and SLC_OPS_LEDGER_URL"
+        )
+
+
+def _lost(connection: Connection, version: Version) -> PromotionConflict:
+    query = select(moves).where(moves.c.deployment == version.deployment).order_by(moves.c.revision.desc())
+    row = connection.execute(query).first()
+    winner = "somebody else moved first" if row is None else str(move_of(row))
+    return PromotionConflict(
+        f"version {version.number} of {version.deployment} was not made champion: {winner} in the meantime; "
+        "look at the new champion, then decide again"
+    )

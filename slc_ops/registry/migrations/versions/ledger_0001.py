@@ -1,0 +1,99 @@
+"""The ledger: publications and moves that only grow, one row per deployment that moves.
+
+A publication's ``retired_at`` is the one thing that may be set later: its version has been cleaned away.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+PUBLICATION = (
+    "deployment, version, key, run_id, method, window_start, window_end, verdict, metrics, published_at"
+)
+MOVE = (
+    "deployment, revision, kind, from_version, to_version, window_start, window_end, "
+    "actor, reason, override, evidence, at"
+)
+
+
+def upgrade() -> None:
+    """Create the three tables and the triggers that keep two of them append-only."""
+    moment = sa.DateTime(timezone=True)
+    op.create_table(
+        "slc_deployment",
+        sa.Column("name", sa.String(63), primary_key=True),
+        sa.Column("revision", sa.Integer, nullable=False),
+        sa.Column("champion", sa.Integer),
+        sa.Column("challenger", sa.Integer),
+    )
+    op.create_table(
+        "slc_publication",
+        sa.Column("deployment", sa.String(63), primary_key=True),
+        sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("key", sa.String(64), nullable=False),
+        sa.Column("run_id", sa.String(64), nullable=False),
+        sa.Column("method", sa.String(32), nullable=False),
+        sa.Column("window_start", moment, nullable=False),
+        sa.Column("window_end", moment, nullable=False),
+        sa.Column("verdict", sa.String(16), nullable=False),
+        sa.Column("metrics", sa.JSON, nullable=False),
+        sa.Column("published_at", moment, nullable=False),
+        sa.Column("retired_at", moment),
+    )
+    op.create_index(
+        "slc_publication_key",
+        "slc_publication",
+        ["key"],
+        unique=True,
+        sqlite_where=sa.text("retired_at IS NULL"),
+        postgresql_where=sa.text("retired_at IS NULL"),
+    )
+    op.create_table(
+        "slc_move",
+        sa.Column("deployment", sa.String(63), sa.ForeignKey("slc_deployment.name"), primary_key=True),
+        sa.Column("revision", sa.Integer, primary_key=True),
+        sa.Column(
+            "kind", sa.String(16), sa.CheckConstraint("kind IN ('promotion', 'rollback')"), nullable=False
+        ),
+        sa.Column("from_version", sa.Integer),
+        sa.Column("to_version", sa.Integer, nullable=False),
+        sa.Column("window_start", moment, nullable=False),
+        sa.Column("window_end", moment, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("override", sa.Text),
+        sa.Column("evidence", sa.JSON, nullable=False),
+        sa.Column("at", moment, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["deployment", "to_version"], ["slc_publication.deployment", "slc_publication.version"]
+        ),
+    )
+    _refuse_changes("slc_publication", PUBLICATION)
+    _refuse_changes("slc_move", MOVE)
+
+
+def _refuse_changes(table: str, columns: str) -> None:
+    """Triggers, because a promise in a docstring does not stop an UPDATE at three in the morning."""
+    if op.get_bind().dialect.name == "sqlite":
+        for name, event in (("update", f"UPDATE OF {columns}"), ("delete", "DELETE")):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{name} BEFORE {event} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+        return
+    op.execute(
+        f"CREATE FUNCTION {table}_grows() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{table} is append-only'; END $$"
+    )
+    for name, event in (("update", f"UPDATE OF {columns}"), ("delete", "DELETE"), ("truncate", "TRUNCATE")):
+        op.execute(
+            f"CREATE TRIGGER {table}_no_{name} BEFORE {event} ON {table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_grows()"
+        )
+
+
+def downgrade() -> None:
+    """The line of champions is never dropped by a migration."""
+    raise NotImplementedError("the ledger is append-only; restore a backup instead of downgrading it")

@@ -1,0 +1,75 @@
+"""The MLflow model directory of a parameter set: models-from-code, signature, example, named requirements."""
+
+import shutil
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops import __version__
+from slc_ops.mlflow_client import load_mlflow
+
+if TYPE_CHECKING:
+    from slc_ops.correction.parameters import ParameterSet
+
+PARAMETERS = "artifacts/parameters"
+"""Where the parameter set lies inside the model directory."""
+
+
+def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> None:
+    """Write the pyfunc model of a parameter set, read from ``source``, into the new ``directory``.
+
+    The requirements are named, not guessed: guessing starts a second Python and imports the world.
+    """
+    load_mlflow()
+    import mlflow
+    import pandas as pd
+    from mlflow.models import ModelSignature
+
+    import slc_ops.serving
+
+    staged = directory.parent / "parameters"  # MLflow keeps the name of the directory it copies
+    shutil.copytree(source, staged)
+    mlflow.pyfunc.save_model(
+        path=str(directory),
+        python_model=str(Path(slc_ops.serving.__file__).with_name("pyfunc.py")),
+        artifacts={"parameters": str(staged)},
+        signature=ModelSignature(inputs=_inputs(parameters), outputs=_outputs()),
+        input_example=pd.DataFrame(_example(parameters)),
+        pip_requirements=[f"slc-ops=={__version__}"]
+        + [f"{name}=={installed(name)}" for name in ("mlflow", "numpy", "pandas", "pyarrow")],
+    )
+
+
+def _inputs(parameters: "ParameterSet") -> Any:
+    """The signature follows the set: ids of the type it was fitted on, so that 17 is never taken for "17"."""
+    from mlflow.types.schema import AnyType, ColSpec, Schema
+
+    kind = {None: AnyType(), True: "long", False: "string"}[_integer_ids(parameters)]
+    return Schema(
+        [
+            ColSpec(kind, "item_id", required=parameters.items is not None),
+            ColSpec("double", "logit", required=False),
+            ColSpec("double", "probability", required=False),
+            ColSpec("double", "event_time", required=False),
+        ]
+    )
+
+
+def _outputs() -> Any:
+    from mlflow.types.schema import ColSpec, Schema
+
+    return Schema([ColSpec("double", "p_corrected")])
+
+
+def _integer_ids(parameters: "ParameterSet") -> bool | None:
+    """Whether the items have integer ids; None for a method without items."""
+    import pyarrow as pa
+
+    if parameters.items is None:
+        return None
+    return bool(pa.types.is_integer(parameters.items.column("item_id").type))
+
+
+def _example(parameters: "ParameterSet") -> dict[str, list[Any]]:
+    ids: list[Any] = [1, 2] if _integer_ids(parameters) else ["item-1", "item-2"]
+    return {"item_id": ids, "logit": [0.0, -1.5]}

@@ -1,0 +1,60 @@
+"""Many deployments at a glance: three queries, however many there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import ColumnElement, and_, func, or_, select
+
+from slc_ops.registry.ledger import Head, Ledger
+from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.rows import move_of, version_of
+from slc_ops.registry.tables import deployment as deployments
+from slc_ops.registry.tables import move as moves
+from slc_ops.registry.tables import publication as publications
+
+
+@dataclass
+class Glance:
+    """A deployment's row, its last move, and versions: of the newest windows, champion and challenger."""
+
+    head: Head
+    versions: list[Version] = field(default_factory=list)
+    """In the order of their windows, then of their numbers."""
+    last: Move | None = None
+
+    def version(self, number: int | None) -> Version | None:
+        """A version by its number."""
+        return next((version for version in self.versions if version.number == number), None)
+
+
+def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Glance]:
+    """What the ledger says of these deployments, with the ``newest`` versions of each; one transaction."""
+    found = {name: Glance(Head(name)) for name in names}
+    place: ColumnElement[int] = func.row_number().over(
+        partition_by=publications.c.deployment,
+        order_by=[publications.c.window_end.desc(), publications.c.version.desc()],
+    )
+    ranked = select(publications, place.label("place")).where(publications.c.deployment.in_(names)).subquery()
+    shown = (
+        select(*(ranked.c[column.name] for column in publications.c))
+        .join(deployments, deployments.c.name == ranked.c.deployment)
+        .where(
+            or_(
+                ranked.c.place <= newest,
+                ranked.c.version == deployments.c.champion,
+                ranked.c.version == deployments.c.challenger,
+            )
+        )
+        .order_by(ranked.c.window_end, ranked.c.version)
+    )
+    is_last = and_(deployments.c.name == moves.c.deployment, deployments.c.revision == moves.c.revision)
+    with ledger.database.reading() as connection:
+        for row in connection.execute(select(deployments).where(deployments.c.name.in_(names))):
+            found[row.name].head = Head(*row)
+        for row in connection.execute(shown):
+            found[row.deployment].versions.append(version_of(row))
+        for row in connection.execute(
+            select(moves).join(deployments, is_last).where(moves.c.deployment.in_(names))
+        ):
+            found[row.deployment].last = move_of(row)
+    return found

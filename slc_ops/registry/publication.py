@@ -1,0 +1,151 @@
+"""What is handed to the registry, and what the registry hands back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from slc_ops.durable import canonical_json, digest_json
+from slc_ops.errors import RegistryError
+from slc_ops.logs.window import Window
+from slc_ops.names import model_name
+
+CHAMPION = "champion"
+CHALLENGER = "challenger"
+VERDICTS = ("promote", "hold", "reject")
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A fitted parameter set with its evidence, ready to become one version.
+
+    Two publications are the same when their :attr:`key` is: whoever publishes the second finds the first.
+    """
+
+    deployment: str
+    window: Window
+    method: str
+    parameters: Path
+    """A parameter set's directory (params.json, items.parquet, golden.json)."""
+    verdict: Mapping[str, Any]
+    """``{"verdict": "promote" | "hold" | "reject", "reasons": [...], "sentence": ...}``."""
+    metrics: Mapping[str, Any]
+    """Figures by name, nested if you like; a figure that is not defined is ``None``."""
+    input_digest: str
+    config_digest: str
+    code_version: str
+    artifacts: Mapping[str, Path] = field(default_factory=dict)
+    """Name in the run → a file or directory: report, figures, detectability, validation."""
+    dataset: str = "window"
+    """The name under which the evaluated rows appear as MLflow data set input."""
+    keep_versions: int = 50
+    """How many versions that never reigned are kept; older ones are retired after publishing."""
+
+    def __post_init__(self) -> None:
+        model_name(self.deployment)
+        for name in ("method", "input_digest", "config_digest", "code_version"):
+            if not getattr(self, name):
+                raise RegistryError(f"a publication needs {name}; found an empty one")
+        verdict = self.verdict.get("verdict")
+        if verdict not in VERDICTS:
+            raise RegistryError(f"a publication needs a verdict of {', '.join(VERDICTS)}; found {verdict!r}")
+        for name in ("verdict", "metrics"):
+            _check_json(name, getattr(self, name))
+
+    @cached_property
+    def key(self) -> str:
+        """The idempotency key: deployment, window, method, input, configuration and code."""
+        return digest_json(
+            [
+                self.deployment,
+                self.window.as_dict(),
+                self.method,
+                self.input_digest,
+                self.config_digest,
+                self.code_version,
+            ]
+        )
+
+
+def _check_json(name: str, value: Mapping[str, Any]) -> None:
+    try:
+        canonical_json(dict(value))
+    except (TypeError, ValueError) as error:
+        raise RegistryError(
+            f"the {name} of a publication must be JSON without NaN or infinity (what is undefined is null): "
+            f"{error}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of ``slc-<deployment>``, as the ledger knows it."""
+
+    deployment: str
+    number: int
+    method: str
+    window: Window
+    verdict: str
+    metrics: Mapping[str, Any]
+    run_id: str
+    key: str
+    published_at: datetime
+    retired_at: datetime | None = None
+    """When retention took its parameters away; the row stays."""
+
+    @property
+    def uri(self) -> str:
+        """The address MLflow understands."""
+        return f"models:/{model_name(self.deployment)}/{self.number}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops status``."""
+        return {
+            "version": self.number,
+            "method": self.method,
+            "window": self.window.as_dict(),
+            "verdict": self.verdict,
+            "metrics": dict(self.metrics),
+            "run_id": self.run_id,
+        }
+
+
+@dataclass(frozen=True)
+class Move:
+    """One row of the ledger: the champion of a deployment changed."""
+
+    deployment: str
+    revision: int
+    """1, 2, 3 … without a gap within a deployment."""
+    kind: str
+    """``promotion`` or ``rollback``."""
+    from_version: int | None
+    to_version: int
+    window: Window
+    actor: str
+    reason: str
+    override: str | None
+    evidence: Mapping[str, Any]
+    at: datetime
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops history``."""
+        return {
+            "revision": self.revision,
+            "kind": self.kind,
+            "from_version": self.from_version,
+            "to_version": self.to_version,
+            "window": self.window.as_dict(),
+            "actor": self.actor,
+            "reason": self.reason,
+            "override": self.override,
+            "evidence": dict(self.evidence),
+            "at": self.at.isoformat(),
+        }
+
+    def __str__(self) -> str:
+        moved = "rolled back to" if self.kind == "rollback" else "promoted"
+        when = f"{self.at:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{self.actor} {moved} version {self.to_version} at {when} ({self.reason})"

@@ -1,0 +1,177 @@
+"""Publish once: a run and a version per idempotency key, completed by whoever comes next after a crash.
+
+Every call either looks for what it would create (the run by its tag, the version by its run) or says the
+same thing again (tags, metrics with the window's end as their time, artifacts under fixed names). So the
+same sequence, begun again at any point, ends in the same one run and the same one version.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.durable import canonical_json, digest_file, write_json
+from slc_ops.errors import ParameterSetError, RegistryError
+from slc_ops.names import model_name
+from slc_ops.registry.model import PARAMETERS, write_model
+from slc_ops.registry.publication import Publication, Version
+from slc_ops.registry.tracking import experiment
+from slc_ops.settings import Places
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from slc_ops.correction.parameters import ParameterSet
+
+KEY_TAG = "idempotency_key"
+_TAG_LENGTH = 5000  # MLflow's limit for the tags of a run; all of it is in verdict.json
+
+
+def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
+    """Bring a publication into MLflow completely; no alias is touched here."""
+    parameters = _verified(publication)
+    with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
+        model = Path(scratch, "model")
+        write_model(publication.parameters, parameters, model)
+        run = _run(client, experiment(client, places, model_name(publication.deployment)), publication)
+        run_id: str = run.info.run_id
+        _log_figures(client, run_id, publication)
+        _log_evidence(client, run_id, publication, Path(scratch))
+        client.log_artifacts(run_id, str(model), "model")
+        _read_back(client, run_id, publication, Path(scratch, "read-back"))
+    number = _version(client, run, publication)
+    client.set_terminated(run_id, "FINISHED")
+    return Version(
+        deployment=publication.deployment,
+        number=number,
+        method=publication.method,
+        window=publication.window,
+        verdict=publication.verdict["verdict"],
+        metrics=publication.metrics,
+        run_id=run_id,
+        key=publication.key,
+        published_at=datetime.now(UTC),
+    )
+
+
+def _tags(publication: Publication) -> dict[str, str]:
+    window = publication.window.as_dict()
+    return {
+        "window_start": window["start"],
+        "window_end": window["end"],
+        "method": publication.method,
+        "verdict": str(publication.verdict["verdict"]),
+        "verdict_sentence": str(publication.verdict.get("sentence", ""))[:_TAG_LENGTH],
+        "verdict_reasons": " · ".join(_reasons(publication.verdict))[:_TAG_LENGTH],
+        KEY_TAG: publication.key,
+    }
+
+
+def _reasons(verdict: Mapping[str, Any]) -> Iterator[str]:
+    for reason in verdict.get("reasons") or []:
+        yield str(reason.get("sentence", reason)) if isinstance(reason, Mapping) else str(reason)
+
+
+def _run(client: "MlflowClient", experiment_id: str, publication: Publication) -> "Run":
+    found = client.search_runs([experiment_id], f"tags.{KEY_TAG} = '{publication.key}'", max_results=2)
+    if len(found) > 1:
+        raise RegistryError(
+            f"two runs carry the key {publication.key[:12]}…: {', '.join(r.info.run_id for r in found)}; "
+            "delete the wrong one in MLflow, then publish again"
+        )
+    if found:
+        return found[0]
+    name = f"{publication.method} {publication.window}"
+    return client.create_run(experiment_id, tags=_tags(publication), run_name=name)
+
+
+def _log_figures(client: "MlflowClient", run_id: str, publication: Publication) -> None:
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+
+    dataset = Dataset(
+        name=publication.dataset,
+        digest=publication.input_digest[:32],  # MLflow's column holds 36 characters
+        source_type="local",
+        source=canonical_json({"window": str(publication.window), "digest": publication.input_digest}),
+    )
+    client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
+    at = int(publication.window.end.timestamp() * 1000)  # a retry says the same, instead of adding a point
+    metrics = [Metric(name, value, at, 0) for name, value in _flat(publication.metrics)]
+    params = {
+        "deployment": publication.deployment,
+        "window": str(publication.window),
+        "method": publication.method,
+        "input_digest": publication.input_digest,
+        "config_digest": publication.config_digest,
+        "code_version": publication.code_version,
+    }
+    client.log_batch(run_id, metrics=metrics, params=[Param(k, v) for k, v in params.items()])
+
+
+def _flat(metrics: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Figures by dotted name; what is undefined (None) or text stays out of MLflow's figures."""
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{prefix}{name}", float(value)
+
+
+def _log_evidence(client: "MlflowClient", run_id: str, publication: Publication, scratch: Path) -> None:
+    verdict = scratch / "verdict.json"
+    write_json(verdict, dict(publication.verdict))
+    client.log_artifact(run_id, str(verdict))
+    for name, path in publication.artifacts.items():
+        if path.is_dir():
+            client.log_artifacts(run_id, str(path), name)
+        elif path.is_file():
+            client.log_artifact(run_id, str(path), name)
+        else:
+            raise RegistryError(f"the artifact {name!r} of this publication is missing: no file {path}")
+
+
+def _verified(publication: Publication) -> "ParameterSet":
+    """Read the parameter set as a server would (digests, golden vectors), before anything is created."""
+    from slc_ops.correction.parameters import ParameterSet
+
+    found = ParameterSet.read(publication.parameters)
+    if found.method != publication.method:
+        raise ParameterSetError(
+            f"the parameter set is of method {found.method!r}, the publication says {publication.method!r}"
+        )
+    return found
+
+
+def _read_back(client: "MlflowClient", run_id: str, publication: Publication, into: Path) -> None:
+    """The store must hold, byte for byte, the set that was verified."""
+    into.mkdir()
+    stored = Path(client.download_artifacts(run_id, f"model/{PARAMETERS}", str(into)))
+    if _digests(stored) != _digests(publication.parameters):
+        raise ParameterSetError(
+            f"the run {run_id} holds another parameter set than {publication.parameters} after writing it; "
+            "check the artifact store, then publish again"
+        )
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    return {path.name: digest_file(path) for path in sorted(directory.iterdir())}
+
+
+def _version(client: "MlflowClient", run: "Run", publication: Publication) -> int:
+    from mlflow.exceptions import MlflowException
+
+    name = model_name(publication.deployment)
+    try:
+        client.create_registered_model(name, description=f"Weekly correction of {publication.deployment}")
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    found = client.search_model_versions(f"name = '{name}' and run_id = '{run.info.run_id}'")
+    if found:
+        return int(found[0].version)
+    created = client.create_model_version(
+        name, source=f"{run.info.artifact_uri}/model", run_id=run.info.run_id, tags=_tags(publication)
+    )
+    return int(created.version)

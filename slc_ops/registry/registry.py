@@ -1,0 +1,252 @@
+"""The registry: MLflow keeps the versions, the ledger keeps the truth about who reigns.
+
+>>> from slc_ops.settings import Places                              # doctest: +SKIP
+>>> registry = Registry.open(Places.from_environment())              # doctest: +SKIP
+>>> version = registry.publish(publication)                          # doctest: +SKIP
+>>> registry.promote("demo", version.number, actor="ann", reason="better on every fold")  # doctest: +SKIP
+"""
+
+import logging
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.errors import PromotionConflict, RegistryError
+from slc_ops.mlflow_client import connect
+from slc_ops.names import model_name
+from slc_ops.registry.aliases import Gap, project
+from slc_ops.registry.ledger import Head, Ledger, check_living
+from slc_ops.registry.publication import Move, Publication, Version
+from slc_ops.registry.rules import check_against, check_promotion, check_rollback, check_signed, moved_by
+from slc_ops.registry.tracking import shown, typed
+from slc_ops.settings import Places
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from slc_ops.registry.audit import Finding
+
+_log = logging.getLogger(__name__)
+_PUBLISHERS_WAIT = 120.0
+
+
+class Registry:
+    """Publish, promote, roll back, verify. Safe to call again, safe to call from many processes."""
+
+    def __init__(self, places: Places, ledger: Ledger) -> None:
+        self.places = places
+        self.ledger = ledger
+
+    @classmethod
+    def open(cls, places: Places) -> "Registry":
+        """Open the ledger of these places, and create it on first use; MLflow is met when it is needed."""
+        return cls(places, Ledger(places.ledger_url))
+
+    @cached_property
+    def client(self) -> "MlflowClient":
+        """MLflow, connected on first use: reading the ledger does not need it."""
+        uri = self.places.tracking_uri
+        if uri.startswith("sqlite:///"):
+            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        with typed(uri):
+            return connect(uri)
+
+    # --- moves ----------------------------------------------------------------------------------------
+
+    def publish(self, publication: Publication) -> Version:
+        """One run and one version for the publication's key, whoever asks and however often."""
+        from slc_ops.registry.publish import publish
+
+        name = publication.deployment
+        client = self.client
+        with typed(self.places.tracking_uri), self._publishing(name):
+            version = self.ledger.published(publication.key)
+            if version is not None:
+                self._project(name, expected=False)
+                return version
+            version = publish(client, self.places, publication)
+            self.ledger.record(version)
+            self._project(name, expected=True)
+            self._clean_quietly(name, publication.keep_versions)
+        return version
+
+    def _publishing(self, deployment: str) -> AbstractContextManager[None]:
+        """One publisher per deployment at a time: whoever comes second finds what the first one made."""
+        return self.ledger.database.lock(f"publish-{deployment}", seconds=_PUBLISHERS_WAIT)
+
+    def promote(
+        self,
+        deployment: str,
+        version: int,
+        *,
+        actor: str,
+        reason: str,
+        override: str | None = None,
+        evidence: Mapping[str, Any] | None = None,
+        automatic: bool = False,
+        against: int | None = None,
+        request: str | None = None,
+    ) -> Version:
+        """Make a version the champion, by the rules; promoting the champion again changes nothing.
+
+        ``automatic`` says that a schedule asks, not a person. ``against`` is the champion that the decision
+        was made against; if another one reigns by now, the promotion is refused. ``request`` names the
+        request (a run of Airflow, say): repeated, it moves nothing a second time.
+        """
+        check_signed(actor, reason)
+        head, line = self.ledger.head(deployment), self.ledger.line(deployment)
+        candidate = self.ledger.version(deployment, version)
+        moves = head.champion != candidate.number and moved_by(line, request) is None
+        if moves:
+            champion = self._version_or_none(deployment, head.champion)
+            check_against(against, champion, line, deployment)
+            check_promotion(candidate, champion, line, override=override, automatic=automatic)
+            self._advance(head, candidate, "promotion", actor, reason, override, _with(evidence, request))
+        self._project(deployment, expected=moves)
+        return candidate
+
+    def rollback(
+        self, deployment: str, to: int | None = None, *, actor: str, reason: str, request: str | None = None
+    ) -> Version:
+        """Give the crown back to the champion before this one, or to an earlier one by number.
+
+        Asked twice it goes back twice, unless both times carry the same ``request``.
+        """
+        check_signed(actor, reason)
+        head, line = self.ledger.head(deployment), self.ledger.line(deployment)
+        done = moved_by(line, request)
+        target = check_rollback(deployment, line, to) if done is None else done.to_version
+        version = self.ledger.version(deployment, target)
+        moves = done is None and head.champion != target
+        if moves:
+            self._advance(head, version, "rollback", actor, reason, None, _with(None, request))
+        self._project(deployment, expected=moves)
+        return version
+
+    def _advance(
+        self,
+        head: Head,
+        version: Version,
+        kind: str,
+        actor: str,
+        reason: str,
+        override: str | None,
+        evidence: Mapping[str, Any] | None,
+    ) -> None:
+        """Check that the version can be served, then compare and set."""
+        with tempfile.TemporaryDirectory(prefix="slc-check-") as scratch:
+            self.parameters(version, Path(scratch))
+        try:
+            self.ledger.advance(
+                head, version, kind=kind, actor=actor, reason=reason, override=override, evidence=evidence
+            )
+        except PromotionConflict:
+            if self.ledger.head(version.deployment).champion != version.number:
+                raise  # otherwise the winner wanted what we wanted
+
+    def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
+        """Bring the aliases to the ledger's state; a gap that nobody's move explains is reported."""
+        client = self.client
+        with typed(self.places.tracking_uri):
+            closed = project(client, self.ledger, deployment)
+        if closed and not expected:
+            for gap in closed:
+                _log.warning("closed a gap that an interrupted or concurrent move, or a hand, left: %s", gap)
+        return closed
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def champion(self, deployment: str) -> Version | None:
+        """The reigning version, by the ledger."""
+        return self._version_or_none(deployment, self.ledger.head(deployment).champion)
+
+    def challenger(self, deployment: str) -> Version | None:
+        """The newest version that waits for a decision, by the ledger."""
+        return self._version_or_none(deployment, self.ledger.head(deployment).challenger)
+
+    def _version_or_none(self, deployment: str, number: int | None) -> Version | None:
+        return None if number is None else self.ledger.version(deployment, number)
+
+    def history(self, deployment: str) -> list[Move]:
+        """The line of champions, oldest first."""
+        model_name(deployment)
+        return self.ledger.line(deployment)
+
+    def parameters(self, version: Version, into: Path) -> Path:
+        """Download a version's parameter set into a directory, and verify it; answers where it lies."""
+        from slc_ops.registry.audit import fetch_parameters
+
+        check_living(version)
+        into.mkdir(parents=True, exist_ok=True)
+        client = self.client
+        with typed(self.places.tracking_uri):
+            return fetch_parameters(client, version, into)
+
+    def status(self, expected: Iterable[str] = ()) -> dict[str, Any]:
+        """Champion and challenger of every deployment, and whether the aliases agree, as JSON.
+
+        Deployments that are ``expected`` appear even if they have not published anything yet.
+        """
+        published = self.ledger.deployments()
+        answer: dict[str, Any] = {"tracking_uri": shown(self.places.tracking_uri), "deployments": {}}
+        for name in sorted({*published, *expected}):
+            champion, challenger = self.champion(name), self.challenger(name)
+            answer["deployments"][name] = {
+                "champion": None if champion is None else champion.as_dict(),
+                "challenger": None if challenger is None else challenger.as_dict(),
+                "findings": self._alias_findings(name) if name in published else [],
+            }
+        return answer
+
+    def _alias_findings(self, deployment: str) -> list[dict[str, Any]]:
+        """What ``status`` says about the aliases; it answers from the ledger even when MLflow does not."""
+        from slc_ops.registry.audit import Finding, alias_findings
+
+        try:
+            client = self.client
+            with typed(self.places.tracking_uri):
+                found = alias_findings(client, self.ledger.head(deployment))
+        except RegistryError as error:
+            found = [Finding(deployment, "unreachable", str(error))]
+        return [finding.as_dict() for finding in found]
+
+    def verify(self, deployment: str, repair: bool = False) -> "list[Finding]":
+        """Every difference between the ledger and MLflow; with ``repair`` the aliases are set right first.
+
+        With ``repair`` the answer holds what was repaired (``repaired``) and what is left.
+        """
+        from slc_ops.registry.audit import Finding, audit
+
+        closed = self._project(deployment, expected=True) if repair else []
+        client = self.client
+        with typed(self.places.tracking_uri):
+            left = audit(client, self.ledger, deployment)
+        return [Finding(deployment, "repaired", str(gap)) for gap in closed] + left
+
+    # --- housekeeping ---------------------------------------------------------------------------------
+
+    def clean(self, deployment: str, keep: int) -> list[Version]:
+        """Retire versions that never reigned, beyond the ``keep`` newest; answer what was deleted."""
+        with self._publishing(deployment):
+            return self._clean(deployment, keep)
+
+    def _clean(self, deployment: str, keep: int) -> list[Version]:
+        from slc_ops.registry.retention import clean
+
+        client = self.client
+        with typed(self.places.tracking_uri):
+            return clean(client, self.ledger, deployment, keep)
+
+    def _clean_quietly(self, deployment: str, keep: int) -> None:
+        """Housekeeping must not fail a publication that has succeeded."""
+        try:
+            self._clean(deployment, keep)
+        except RegistryError as error:
+            _log.warning("old versions of %s were not cleaned: %s", deployment, error)
+
+
+def _with(evidence: Mapping[str, Any] | None, request: str | None) -> dict[str, Any]:
+    return dict(evidence or {}) | ({} if request is None else {"request": request})

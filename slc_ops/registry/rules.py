@@ -1,0 +1,107 @@
+"""Who may become champion. Pure functions of what the ledger says; nothing here touches a database."""
+
+from collections.abc import Sequence
+
+from slc_ops.errors import PromotionConflict, PromotionRefused, RegistryError
+from slc_ops.registry.publication import Move, Version
+
+
+def check_signed(actor: str, reason: str) -> None:
+    """Every move says who and why."""
+    if not actor.strip() or not reason.strip():
+        raise RegistryError("a move of the champion is recorded with who and why; give an actor and a reason")
+
+
+def moved_by(line: Sequence[Move], request: str | None) -> Move | None:
+    """The move that a request has made already: a task that is tried again must not go back twice."""
+    if request is None:
+        return None
+    return next((move for move in line if move.evidence.get("request") == request), None)
+
+
+def check_against(
+    against: int | None, champion: Version | None, line: Sequence[Move], deployment: str
+) -> None:
+    """A decision made against one champion is not carried out against another."""
+    found = None if champion is None else champion.number
+    if against is not None and against != found:
+        reigns = "nobody reigns" if not line else str(line[-1])
+        raise PromotionConflict(
+            f"the decision was made against champion {against} of {deployment}, but {reigns}; "
+            "look at the new champion, then decide again"
+        )
+
+
+def check_promotion(
+    candidate: Version,
+    champion: Version | None,
+    line: Sequence[Move],
+    *,
+    override: str | None,
+    automatic: bool,
+) -> None:
+    """Raise unless ``candidate`` may follow ``champion``.
+
+    * An older window never replaces a newer one. (To go back, roll back; what reigned before may return.)
+    * ``reject`` needs an override, and the override is recorded.
+    * A schedule (``automatic``) promotes only the verdict ``promote``, never past a person's rollback, and
+      cannot override: a retried task must not undo what somebody did at night.
+    """
+    name = f"version {candidate.number} of {candidate.deployment}"
+    if champion is not None and candidate.window.end < champion.window.end:
+        raise PromotionRefused(
+            f"{name} is of window {candidate.window}, older than {champion.window} of the champion, version "
+            f"{champion.number}; an older window never replaces a newer one (to go back, use rollback)"
+        )
+    if automatic:
+        _check_automatic(name, candidate, line, override)
+    elif candidate.verdict == "reject" and not override:
+        raise PromotionRefused(
+            f"{name} was rejected by its evidence; to promote it nevertheless, give an override with "
+            'its reason (--override "why"), which is recorded'
+        )
+
+
+def _check_automatic(name: str, candidate: Version, line: Sequence[Move], override: str | None) -> None:
+    if override:
+        raise PromotionRefused(f"{name}: a schedule cannot override the evidence; a person can")
+    if candidate.verdict != "promote":
+        raise PromotionRefused(
+            f"{name} has the verdict {candidate.verdict!r}; without a person only 'promote' is promoted"
+        )
+    for earlier in reversed(line):
+        if earlier.kind == "rollback" and earlier.from_version == candidate.number:
+            raise PromotionRefused(
+                f"{name} was taken back ({earlier}); a person may promote it again, a schedule may not"
+            )
+
+
+def check_rollback(deployment: str, line: Sequence[Move], to: int | None) -> int:
+    """The version to go back to: the one asked for, if it reigned, or the champion before this one."""
+    target = rollback_target(line) if to is None else to
+    if target is None:
+        raise PromotionRefused(f"{deployment} has no earlier champion to go back to")
+    reigned = {move.to_version for move in line}
+    if target not in reigned:
+        known = ", ".join(str(number) for number in sorted(reigned)) or "none"
+        raise PromotionRefused(
+            f"version {target} of {deployment} never was champion (these were: {known}); "
+            "a rollback goes back, use promote for a new champion"
+        )
+    return target
+
+
+def rollback_target(line: Sequence[Move]) -> int | None:
+    """The champion before the current one, however often we have gone back already.
+
+    Promotions stack up, a rollback takes off everything above its target; the answer is what lies below
+    the top. So two rollbacks in a row go two champions back instead of swapping the last two.
+    """
+    reigns: list[int] = []
+    for move in line:
+        if move.kind == "rollback" and move.to_version in reigns:
+            while reigns[-1] != move.to_version:
+                reigns.pop()
+        else:
+            reigns.append(move.to_version)
+    return reigns[-2] if len(reigns) > 1 else None

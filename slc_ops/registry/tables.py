@@ -1,0 +1,83 @@
+"""The ledger's tables, as the queries see them. What creates them is in ``migrations/``.
+
+``slc_publication`` and ``slc_move`` only ever grow (triggers refuse anything else, but for the one mark that
+a version has been retired); ``slc_deployment`` has one row per deployment, and that row is what a promotion
+compares and sets.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    DateTime,
+    Dialect,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A UTC time stamp; SQLite forgets the zone, so it is put back."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        found: datetime = value
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+metadata = MetaData()
+
+deployment = Table(
+    "slc_deployment",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("champion", Integer),
+    Column("challenger", Integer),
+)
+
+publication = Table(
+    "slc_publication",
+    metadata,
+    Column("deployment", String(63), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("key", String(64), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Column("method", String(32), nullable=False),
+    Column("window_start", Moment, nullable=False),
+    Column("window_end", Moment, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("metrics", JSON, nullable=False),
+    Column("published_at", Moment, nullable=False),
+    Column("retired_at", Moment),
+)
+
+move = Table(
+    "slc_move",
+    metadata,
+    Column("deployment", String(63), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("from_version", Integer),
+    Column("to_version", Integer, nullable=False),
+    Column("window_start", Moment, nullable=False),
+    Column("window_end", Moment, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("override", Text),
+    Column("evidence", JSON, nullable=False),
+    Column("at", Moment, nullable=False),
+)

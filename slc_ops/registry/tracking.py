@@ -1,0 +1,61 @@
+"""MLflow as the registry sees it: errors typed, experiments in their place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from slc_ops.errors import RegistryError
+from slc_ops.mlflow_client import load_mlflow
+from slc_ops.settings import Places
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+@contextmanager
+def typed(tracking_uri: str) -> Iterator[None]:
+    """Turn what MLflow and its transports raise into one :class:`RegistryError` that names the place."""
+    load_mlflow()
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, requests.RequestException, OSError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RegistryError(f"MLflow at {shown(tracking_uri)} refused: {first}") from error
+
+
+def experiment(client: "MlflowClient", places: Places, name: str) -> str:
+    """The id of the experiment ``name``, made on first use with its artifacts in the named place."""
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        remote = places.tracking_uri.startswith(("http://", "https://"))
+        location = None if remote else f"{places.artifact_root.rstrip('/')}/{name}"  # a server knows its own
+        try:
+            return str(client.create_experiment(name, artifact_location=location))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            found = client.get_experiment_by_name(name)  # somebody else was first
+    if found.lifecycle_stage != "active":
+        raise RegistryError(
+            f"the experiment {name!r} was deleted in MLflow; restore it (mlflow experiments restore "
+            f"--experiment-id {found.experiment_id}) and publish again"
+        )
+    return str(found.experiment_id)
+
+
+def shown(uri: str) -> str:
+    """An address without its password.
+
+    >>> shown("postgresql://ann:secret@db/mlflow")
+    'postgresql://ann@db/mlflow'
+    """
+    parts = urlsplit(uri)
+    if not parts.password:
+        return uri
+    return uri.replace(f":{parts.password}@", "@")

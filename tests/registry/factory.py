@@ -1,0 +1,84 @@
+"""Real, small parameter sets and publications for the tests of registry and serving."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.correction import fit
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.window import Window
+from slc_ops.registry import Publication
+from slc_ops.settings import Places
+
+WEEKS = [Window.parse("2026-01-05/2026-01-12")]
+for _ in range(12):
+    WEEKS.append(Window(WEEKS[-1].end, WEEKS[-1].end + (WEEKS[-1].end - WEEKS[-1].start)))
+
+
+def interactions(seed: int = 0, rows: int = 600, integer_ids: bool = False) -> InteractionLog:
+    """A small log with a real bias per item."""
+    random = np.random.default_rng(seed)
+    item = random.integers(0, 12, rows)
+    logit = random.normal(0, 1, rows)
+    label = random.random(rows) < 1 / (1 + np.exp(-(logit + (item - 6) / 5)))
+    ids: Any = item if integer_ids else [f"item-{k}" for k in item]
+    columns = {"item_id": ids, "label": label.astype(np.int64), "logit": logit}
+    return InteractionLog.from_table(pa.table(columns | {"event_time": np.arange(float(rows))}))
+
+
+def parameter_set(
+    directory: Path,
+    *,
+    method: str = "slc",
+    seed: int = 0,
+    window: Window = WEEKS[0],
+    integer_ids: bool = False,
+) -> Path:
+    """Fit a method for real and write its parameter set."""
+    fitted: ParameterSet = fit(method, interactions(seed, integer_ids=integer_ids))
+    fitted.with_provenance(deployment="demo", window=window).write(directory)
+    return directory
+
+
+def publication(parameters: Path, **changes: Any) -> Publication:
+    """A publication of week 0 with the verdict promote, changed as the test needs."""
+    values: dict[str, Any] = {
+        "deployment": "demo",
+        "window": WEEKS[0],
+        "method": "slc",
+        "parameters": parameters,
+        "verdict": {"verdict": "promote", "sentence": "better on every fold", "reasons": []},
+        "metrics": {"auc": 0.71, "nll": 0.55, "confirm": {"auc": 0.70, "ece": None}},
+        "input_digest": "a" * 64,
+        "config_digest": "c" * 64,
+        "code_version": "1",
+    }
+    return Publication(**values | changes)
+
+
+def places_in(home: Path, tracking_uri: str | None = None, ledger_url: str | None = None) -> Places:
+    """Everything under one directory."""
+    return Places(
+        home=home,
+        deployments_file=home / "deployments.yaml",
+        tracking_uri=tracking_uri or f"sqlite:///{home}/mlflow/mlflow.db",
+        ledger_url=ledger_url or f"sqlite:///{home}/ledger.db",
+        artifact_root=(home / "mlflow" / "artifacts").as_uri(),
+    )
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """The operating system refuses to let any file grow further: what a full disk does, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

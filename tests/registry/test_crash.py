@@ -1,0 +1,99 @@
+"""Kill the publisher after each of its external calls in turn: the next attempt completes the same run."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slc_ops.registry import Registry
+from slc_ops.registry.aliases import read_aliases
+from tests.registry.crashing import main
+from tests.registry.factory import places_in
+
+NEVER = 10_000
+
+
+def crash(home: Path, parameters: Path, calls: int) -> list[str]:
+    """Run the publisher until its ``calls``-th call; answers the calls it made."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.registry.crashing", str(home), str(parameters), str(calls)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=120,
+    )
+    expected = 0 if calls == NEVER else -signal.SIGKILL
+    assert result.returncode == expected, result.stderr
+    return result.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def forked(migrated: Path, parameters: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The calls of an undisturbed publisher."""
+    home = tmp_path_factory.mktemp("calls")
+    (home / "mlflow").mkdir()
+    shutil.copy(migrated, home / "mlflow" / "mlflow.db")
+    return crash(home, parameters, NEVER)
+
+
+@pytest.mark.slow
+def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
+    forked: list[str], migrated: Path, parameters: Path, tmp_path: Path
+) -> None:
+    assert len(forked) > 20
+    for calls in range(1, len(forked) + 1):
+        home = tmp_path / str(calls)
+        (home / "mlflow").mkdir(parents=True)
+        shutil.copy(migrated, home / "mlflow" / "mlflow.db")
+        _die_in_a_fork(home, parameters, calls)
+        main(str(home), str(parameters), str(NEVER))
+        _check_one_of_each(home, f"killed after call {calls}, {forked[calls - 1]}")
+
+
+@pytest.mark.slow
+def test_a_real_process_killed_in_the_middle_is_completed_by_another(
+    forked: list[str], migrated: Path, parameters: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mlflow").mkdir()
+    shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
+    for calls in (forked.index("create_run") + 1, forked.index("create_model_version") + 1):
+        crash(tmp_path, parameters, calls)
+    crash(tmp_path, parameters, NEVER)
+    _check_one_of_each(tmp_path, "three processes")
+
+
+def _die_in_a_fork(home: Path, parameters: Path, calls: int) -> None:
+    """A fork is a process like any other, without the seconds of importing MLflow."""
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            main(str(home), str(parameters), str(calls))
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"call {calls} was never reached"
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def _check_one_of_each(home: Path, when: str) -> None:
+    registry = Registry.open(places_in(home))
+    client = registry.client
+    experiment = client.get_experiment_by_name("slc-demo")
+    runs = client.search_runs([experiment.experiment_id])
+    versions = client.search_model_versions("name = 'slc-demo'")
+    assert (len(runs), len(versions)) == (1, 1), when
+    assert runs[0].info.status == "FINISHED", when
+    for name in ("auc", "nll"):
+        assert len(client.get_metric_history(runs[0].info.run_id, name)) == 1, when
+    assert len(runs[0].inputs.dataset_inputs) == 1, when
+    assert len(registry.ledger.versions("demo")) == 1, when
+    assert [move.to_version for move in registry.history("demo")] == [1], when
+    assert read_aliases(client, "demo") == {"champion": 1}, when
+    assert registry.verify("demo") == [], when

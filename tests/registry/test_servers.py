@@ -1,0 +1,98 @@
+"""The whole way over HTTP: a real tracking server on SQLite and on PostgreSQL, and MLflow's own serving."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.errors import RegistryError
+from slc_ops.registry import Registry
+from slc_ops.registry.aliases import read_aliases
+from slc_ops.serving import Corrector
+from tests.registry.factory import WEEKS, parameter_set, places_in, publication
+from tests.serving.servers import mlflow_server, model_server
+
+pytestmark = pytest.mark.slow
+ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def remote(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    migrated: Path,
+    postgres: Callable[[], str],
+) -> Iterator[Registry]:
+    """A registry behind a tracking server; the ledger is in the same kind of database."""
+    import shutil
+
+    home = tmp_path_factory.mktemp(f"remote-{request.param}")
+    if request.param == "sqlite":
+        shutil.copy(migrated, home / "mlflow.db")
+        backend, ledger = f"sqlite:///{home}/mlflow.db", None
+    else:
+        backend = ledger = postgres()
+    with mlflow_server(home, backend) as address:
+        yield Registry.open(places_in(home, address, ledger))
+
+
+def test_publish_promote_roll_back_and_serve_over_http(
+    remote: Registry, parameters: Path, tmp_path: Path
+) -> None:
+    other = parameter_set(tmp_path / "other", seed=1)
+    first = remote.publish(publication(parameters, artifacts={"verdict": parameters / "params.json"}))
+    assert remote.publish(publication(parameters)) == first
+    remote.promote("demo", first.number, actor="ann", reason="first")
+    address, cache = remote.places.tracking_uri, tmp_path / "cache"
+    with Corrector.from_registry(address, "demo", cache=cache, interval=None) as corrector:
+        _same(corrector.correct(ITEMS, LOGITS), ParameterSet.read(parameters).correct(ITEMS, LOGITS))
+
+        second = remote.publish(publication(other, window=WEEKS[1]))
+        assert not corrector.refresh()
+        remote.promote("demo", second.number, actor="ann", reason="second")
+        assert corrector.refresh()
+        _same(corrector.correct(ITEMS, LOGITS), ParameterSet.read(other).correct(ITEMS, LOGITS))
+
+        remote.rollback("demo", actor="bob", reason="worse")
+        assert corrector.refresh()
+        assert corrector.health()["version"] == first.number
+        assert corrector.health()["status"] == "ok"
+    assert read_aliases(remote.client, "demo") == {"champion": first.number}
+    assert remote.verify("demo") == []
+    assert remote.clean("demo", keep=1) == []
+
+
+def test_retention_works_through_the_server(remote: Registry, parameters: Path) -> None:
+    for week in range(4):
+        remote.publish(publication(parameters, deployment="kept", window=WEEKS[week]))
+    assert [version.number for version in remote.clean("kept", keep=1)] == [1, 2]
+    assert remote.clean("kept", keep=1) == []
+    with pytest.raises(RegistryError, match="retired"):
+        remote.promote("kept", 1, actor="ann", reason="gone")
+    assert remote.verify("kept") == []
+
+
+def test_mlflow_models_serve_gives_the_same_probabilities(remote: Registry, tmp_path: Path) -> None:
+    source = parameter_set(tmp_path / "served", seed=2)
+    version = remote.publish(publication(source, deployment="served"))
+    remote.promote("served", version.number, actor="ann", reason="to be served")
+    expected = ParameterSet.read(source).correct(ITEMS, LOGITS)
+    with model_server(tmp_path, remote.places.tracking_uri, "models:/slc-served@champion") as address:
+        by_logit = _invoke(address, {"item_id": ITEMS, "logit": LOGITS})
+        _same(by_logit, expected)
+        probability = (1 / (1 + np.exp(-np.array(LOGITS)))).tolist()
+        _same(_invoke(address, {"item_id": ITEMS, "probability": probability}), expected)
+
+
+def _invoke(address: str, columns: dict[str, list[object]]) -> list[float]:
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    body = {"dataframe_split": {"columns": list(columns), "data": rows}}
+    answer = httpx.post(f"{address}/invocations", json=body, timeout=30, trust_env=False).raise_for_status()
+    return [row["p_corrected"] for row in answer.json()["predictions"]]
+
+
+def _same(found: object, expected: object) -> None:
+    assert np.abs(np.asarray(found) - np.asarray(expected)).max() <= 1e-12

@@ -1,0 +1,15 @@
+"""The stress test, in short; the long one is benchmarks/registry_stress.py."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.registry_stress import prepare, problems, run
+
+
+@pytest.mark.slow
+def test_processes_that_publish_and_promote_at_random_leave_everything_in_order(tmp_path: Path) -> None:
+    result = run(prepare(tmp_path, seconds=15, processes=4))
+    assert problems(result) == []
+    assert result["moves_in_ledger"] >= 1
+    assert sum(result["moves"].values()) >= 4 * 15

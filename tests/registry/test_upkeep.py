@@ -1,0 +1,127 @@
+"""Verify finds and repairs; retention cleans what nobody needs."""
+
+from pathlib import Path
+
+import pytest
+
+from slc_ops.errors import RegistryError
+from slc_ops.registry import Registry, Version
+from slc_ops.registry.aliases import read_aliases
+from tests.registry.factory import WEEKS, publication
+
+
+@pytest.fixture
+def two_champions(registry: Registry, parameters: Path) -> list[Version]:
+    """Weeks 0 and 1 published and promoted, one after the other."""
+    found = []
+    for week in (0, 1):
+        version = registry.publish(publication(parameters, window=WEEKS[week]))
+        registry.promote("demo", version.number, actor="ann", reason="good")
+        found.append(version)
+    return found
+
+
+def test_all_is_well(registry: Registry, two_champions: list[Version]) -> None:
+    assert registry.verify("demo") == []
+    assert registry.status()["deployments"]["demo"]["findings"] == []
+
+
+def test_an_alias_moved_by_hand_is_shown_and_repaired(
+    registry: Registry, two_champions: list[Version]
+) -> None:
+    registry.client.set_registered_model_alias("slc-demo", "champion", "1")
+    (found,) = registry.verify("demo")
+    assert (found.code, found.repairable) == ("alias", True)
+    assert "the ledger's champion is version 2, the alias in MLflow points to version 1" in found.sentence
+    (shown,) = registry.status()["deployments"]["demo"]["findings"]
+    assert shown["code"] == "alias"
+    assert [finding.code for finding in registry.verify("demo", repair=True)] == ["repaired"]
+    assert read_aliases(registry.client, "demo") == {"champion": 2}
+    assert registry.verify("demo") == []
+
+
+def test_an_alias_that_the_ledger_does_not_know_is_removed(registry: Registry, parameters: Path) -> None:
+    registry.publish(publication(parameters))
+    registry.client.set_registered_model_alias("slc-demo", "champion", "1")
+    registry.verify("demo", repair=True)
+    assert read_aliases(registry.client, "demo") == {"challenger": 1}
+
+
+def test_a_deleted_alias_comes_back(registry: Registry, two_champions: list[Version]) -> None:
+    registry.client.delete_registered_model_alias("slc-demo", "champion")
+    registry.verify("demo", repair=True)
+    assert read_aliases(registry.client, "demo") == {"champion": 2}
+
+
+def test_a_champion_that_cannot_be_served_is_found(registry: Registry, two_champions: list[Version]) -> None:
+    uri = registry.client.get_run(two_champions[1].run_id).info.artifact_uri
+    golden = Path(uri.removeprefix("file://")) / "model/artifacts/parameters/golden.json"
+    golden.write_text(golden.read_text().replace("0.", "0.1", 1))
+    (found,) = registry.verify("demo")
+    assert found.code == "champion"
+    assert "roll back" in found.sentence
+    registry.rollback("demo", actor="bob", reason="damaged")
+    assert registry.verify("demo") == []
+
+
+def test_a_version_made_by_hand_is_found(registry: Registry, two_champions: list[Version]) -> None:
+    run = registry.client.get_run(two_champions[0].run_id)
+    registry.client.create_model_version("slc-demo", f"{run.info.artifact_uri}/model")
+    (found,) = registry.verify("demo")
+    assert found.code == "stray_version"
+
+
+def test_status_answers_from_the_ledger_when_mlflow_does_not(
+    registry: Registry, two_champions: list[Version], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    lost = Registry.open(replace(registry.places, tracking_uri="http://127.0.0.1:9"))
+    answer = lost.status()["deployments"]["demo"]
+    assert answer["champion"]["version"] == 2
+    assert answer["findings"][0]["code"] == "unreachable"
+
+
+def test_retention_cleans_what_never_reigned_beyond_the_limit(
+    registry: Registry, parameters: Path, two_champions: list[Version]
+) -> None:
+    waiting = [
+        registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": "hold"}))
+        for week in range(2, 7)
+    ]
+    deleted = registry.clean("demo", keep=2)
+    assert [version.number for version in deleted] == [waiting[0].number, waiting[1].number]
+    left = {int(v.version) for v in registry.client.search_model_versions("name = 'slc-demo'")}
+    assert left == {1, 2, 5, 6, 7}
+    uri = registry.client.get_run(waiting[0].run_id).info.artifact_uri
+    assert not Path(uri.removeprefix("file://"), "model").exists()
+    assert registry.clean("demo", keep=2) == []
+    assert registry.rollback("demo", actor="bob", reason="still there").number == 1
+    assert registry.verify("demo") == []
+
+
+def test_a_retired_version_is_not_promoted_but_published_anew(registry: Registry, parameters: Path) -> None:
+    sent = publication(parameters, window=WEEKS[0])
+    retired = registry.publish(sent)
+    for week in (1, 2):
+        registry.publish(publication(parameters, window=WEEKS[week]))
+    registry.clean("demo", keep=1)
+    with pytest.raises(RegistryError, match="was retired"):
+        registry.promote("demo", retired.number, actor="ann", reason="?")
+    anew = registry.publish(sent)
+    assert anew.number == 4
+    assert anew.run_id == retired.run_id
+    registry.promote("demo", anew.number, actor="ann", reason="back again")
+
+
+def test_publishing_keeps_the_house_clean(registry: Registry, parameters: Path) -> None:
+    for week in range(5):
+        registry.publish(publication(parameters, window=WEEKS[week], keep_versions=2))
+    left = sorted(int(v.version) for v in registry.client.search_model_versions("name = 'slc-demo'"))
+    assert left == [3, 4, 5]  # the challenger and two more
+
+
+def test_retention_keeps_something(registry: Registry) -> None:
+    with pytest.raises(RegistryError, match="at least 1"):
+        registry.clean("demo", keep=0)
