@@ -1,0 +1,73 @@
+"""Parameter sets on the serving host's disk: what served last serves again when the registry is away."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slc_ops.durable import read_json, replacing_directory, write_json
+from slc_ops.errors import RegistryError
+from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.sources import Source
+
+_KEEP = 3
+
+
+def default_cache() -> Path:
+    """``SLC_OPS_HOME/serving``, or the user's cache directory."""
+    if home := os.environ.get("SLC_OPS_HOME"):
+        return Path(home).absolute() / "serving"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slc-ops" / "serving"
+
+
+class Cache:
+    """One directory per version, and one small file per alias that says which one served last."""
+
+    def __init__(self, root: Path, model: str, alias: str) -> None:
+        self._sets = root / model
+        self._last = root / model / f"{alias}.json"
+
+    def directory(self, pointer: Pointer) -> Path:
+        """Where a version's files lie or would lie."""
+        return self._sets / pointer.name
+
+    def fetch(self, source: Source, pointer: Pointer) -> Path:
+        """The version's files, from disk or else from the registry; whole or not at all."""
+        directory = self.directory(pointer)
+        if not directory.is_dir():
+            with _typed(directory), replacing_directory(directory) as temporary:
+                source.fetch(pointer, temporary)
+        return directory
+
+    def forget(self, pointer: Pointer) -> None:
+        """Drop files that turned out to be damaged."""
+        shutil.rmtree(self.directory(pointer), ignore_errors=True)
+
+    def remember(self, pointer: Pointer) -> None:
+        """Note what serves now, and drop sets that have not served for long."""
+        with _typed(self._last):
+            write_json(self._last, pointer.as_dict())
+            self.directory(pointer).touch()
+        old = sorted(
+            (path for path in self._sets.iterdir() if path.is_dir() and not path.name.startswith(".")),
+            key=lambda path: path.stat().st_mtime,
+        )
+        for path in old[:-_KEEP]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def last(self) -> Pointer | None:
+        """What served last on this host, if anything."""
+        try:
+            return Pointer(**read_json(self._last))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+@contextmanager
+def _typed(path: Path) -> Iterator[None]:
+    """A disk that is full or read-only is a typed error, like everything else."""
+    try:
+        yield
+    except OSError as error:
+        raise RegistryError(f"cannot write {path}: {error.strerror or error}") from None

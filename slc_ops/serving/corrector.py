@@ -1,0 +1,165 @@
+"""The corrector: the champion's correction, applied where predictions are served.
+
+>>> corrector = Corrector.from_registry("http://127.0.0.1:5000", "demo")      # doctest: +SKIP
+>>> corrector.correct("item-17", 0.3)                                         # doctest: +SKIP
+0.5912…
+>>> corrector.correct(["item-17", "item-4"], [0.3, -1.2])                     # doctest: +SKIP
+array([0.591…, 0.244…])
+"""
+
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.errors import RegistryError, SlcError
+from slc_ops.names import model_name
+from slc_ops.serving.cache import Cache, default_cache
+from slc_ops.serving.pointer import Pointer, check_may_follow
+from slc_ops.serving.snapshot import Snapshot
+from slc_ops.serving.sources import Source, open_source
+from slc_ops.serving.watch import Health, Watcher
+
+Floats = NDArray[np.float64]
+
+
+class Corrector:
+    """Corrects logits with a parameter set that has passed its own golden vectors.
+
+    The set in use is one reference: a reader takes it once per call, the watcher replaces it with another
+    verified set. Nobody waits for anybody.
+    """
+
+    def __init__(self, snapshot: Snapshot, follower: "_Follower | None" = None) -> None:
+        self._snapshot = snapshot
+        self._follower = follower
+        self._watcher: Watcher | None = None
+
+    @classmethod
+    def from_directory(cls, directory: str | Path) -> Self:
+        """Serve a parameter set from a directory (digests, schema version and golden vectors verified)."""
+        return cls(Snapshot.read(Path(directory)))
+
+    @classmethod
+    def from_registry(
+        cls,
+        tracking_uri: str,
+        deployment: str,
+        alias: str = "champion",
+        *,
+        cache: str | Path | None = None,
+        interval: float | None = 30.0,
+        timeout: float = 5.0,
+    ) -> Self:
+        """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
+
+        When the registry does not answer, the set that served last on this host is taken from ``cache``;
+        without one there is nothing to serve, and that is an error.
+        """
+        source = open_source(tracking_uri, deployment, alias, timeout)
+        root = default_cache() if cache is None else Path(cache)
+        patience = None if interval is None else 3 * interval + 60
+        health = Health(deployment, alias, patience)
+        follower = _Follower(source, Cache(root, model_name(deployment), alias), health)
+        corrector = cls(follower.first(), follower)
+        if interval is not None:
+            corrector._watcher = Watcher(corrector.refresh, interval)
+        return corrector
+
+    @overload
+    def correct(self, item_ids: str | int, logits: float, time: float | None = None) -> float: ...
+    @overload
+    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> Floats: ...
+    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> float | Floats:
+        """Corrected probabilities: an array for arrays, a number for one item and its logit."""
+        parameters = self._snapshot.parameters
+        if isinstance(item_ids, str | int | np.integer):
+            return parameters.correct_one(item_ids, logits, time)
+        return parameters.correct(item_ids, logits, time)
+
+    def refresh(self) -> bool:
+        """Ask the registry now; True when another set serves afterwards. Failures are in :meth:`health`."""
+        if self._follower is None:
+            return False
+        found = self._follower.next(self._snapshot)
+        if found is None:
+            return False
+        self._snapshot = found
+        return True
+
+    def health(self) -> dict[str, Any]:
+        """What is served, since when, and whether the registry agrees; JSON for a health endpoint."""
+        follower, snapshot = self._follower, self._snapshot
+        return snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
+
+    def close(self) -> None:
+        """Stop watching; the corrector goes on serving what it has."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Follower:
+    """Turns what the alias says into verified snapshots, and keeps book about it."""
+
+    def __init__(self, source: Source, cache: Cache, health: Health) -> None:
+        self._source, self._cache, self.health = source, cache, health
+
+    def first(self) -> Snapshot:
+        """The set to begin with: the registry's, or the one that served last on this host."""
+        last = self._cache.last()
+        try:
+            pointer = self._source.pointer()
+            if last is not None:
+                check_may_follow(last, pointer)
+            snapshot = self._load(pointer)
+        except SlcError as error:
+            if last is None:
+                raise
+            self.health.failed(error)
+            try:
+                return Snapshot.read(self._cache.directory(last), last, cached=True)
+            except SlcError as second:
+                raise RegistryError(f"{error}; and the cached version {last.version}: {second}") from None
+        self.health.agreed()
+        return snapshot
+
+    def next(self, current: Snapshot) -> Snapshot | None:
+        """Another set that should serve instead, or None; the current one stays whatever happens."""
+        try:
+            pointer = self._source.pointer()
+            if current.pointer == pointer:
+                self.health.agreed()
+                return None
+            if current.pointer is not None:
+                check_may_follow(current.pointer, pointer)
+            if current.pointer is not None and current.pointer.name == pointer.name:
+                found = current.renamed(pointer)
+                self._cache.remember(pointer)
+            else:
+                found = self._load(pointer)
+        except SlcError as error:
+            self.health.failed(error)
+            return None
+        self.health.agreed()
+        return found
+
+    def _load(self, pointer: Pointer) -> Snapshot:
+        """Fetch, verify, remember; files that fail are dropped and fetched once more."""
+        try:
+            snapshot = Snapshot.read(self._cache.fetch(self._source, pointer), pointer)
+        except SlcError:
+            self._cache.forget(pointer)
+            try:
+                snapshot = Snapshot.read(self._cache.fetch(self._source, pointer), pointer)
+            except SlcError:
+                self._cache.forget(pointer)
+                raise
+        self._cache.remember(pointer)
+        return snapshot

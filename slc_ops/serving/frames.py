@@ -1,0 +1,30 @@
+"""Data frames in and out, for MLflow's own serving."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.errors import InputError
+from slc_ops.logs.columns import as_logits
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slc_ops.serving.corrector import Corrector
+
+
+def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFrame":
+    """``item_id`` and ``logit`` (or ``probability``, clipped as in the log's contract) → ``p_corrected``."""
+    import pandas as pd
+
+    if ("logit" in frame) == ("probability" in frame):
+        raise InputError(
+            f"expected one of the columns logit and probability; found {', '.join(frame.columns)}"
+        )
+    score = "logit" if "logit" in frame else "probability"
+    logit = as_logits(pa.array(frame[score].to_numpy(np.float64)), score, 0)
+    # Methods that look at the score alone need no ids.
+    items = frame["item_id"].to_numpy() if "item_id" in frame else np.zeros(len(frame), np.int64)
+    time = frame["event_time"].to_numpy(np.float64) if "event_time" in frame else None
+    return pd.DataFrame({"p_corrected": corrector.correct(items, logit, time)}, index=frame.index)

@@ -1,0 +1,76 @@
+"""What an alias points to, and when a serving host follows it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from slc_ops.errors import RegistryError
+from slc_ops.logs.window import Window, parse_moment
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A version as the registry describes it; small enough to be asked for every few seconds."""
+
+    version: int
+    run_id: str
+    source: str
+    """Where the model's files lie."""
+    window_start: str
+    window_end: str
+    revision: int | None
+    """The move of the ledger that made this version champion, 1, 2, 3 …; None if no move did."""
+    move: str | None
+    """``promotion`` or ``rollback``."""
+
+    @classmethod
+    def from_tags(cls, version: Any, run_id: str, source: str, tags: Mapping[str, str]) -> "Pointer":
+        """Read the tags that publishing and promoting write; a version made by hand has none."""
+        try:
+            window = Window(parse_moment(tags["window_start"]), parse_moment(tags["window_end"]))
+            revision = int(tags["ledger_revision"]) if "ledger_revision" in tags else None
+            number = int(version)
+        except (KeyError, ValueError) as error:
+            raise RegistryError(
+                f"version {version} in the registry has no readable tag {error}; publish it with slc-ops"
+            ) from None
+        return cls(
+            version=number,
+            run_id=run_id,
+            source=source,
+            window_start=window.start.isoformat(),
+            window_end=window.end.isoformat(),
+            revision=revision,
+            move=tags.get("ledger_move"),
+        )
+
+    @property
+    def window(self) -> Window:
+        """The window that the version was fitted for."""
+        return Window.from_dict({"start": self.window_start, "end": self.window_end})
+
+    @property
+    def name(self) -> str:
+        """A directory name of its own, even if another registry counts from 1 again."""
+        return f"{self.version}-{self.run_id[:12]}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form, for the cache."""
+        return asdict(self)
+
+
+def check_may_follow(current: Pointer, candidate: Pointer) -> None:
+    """Refuse an older window that no newer move of the ledger explains.
+
+    The ledger itself never goes back except by a rollback, so a revision above ours is reason enough (we may
+    have slept through the rollback and see the promotion after it). An alias that somebody set by hand has
+    no newer revision: then only a window that is not older is followed.
+    """
+    newer_move = candidate.revision is not None and candidate.revision > (current.revision or 0)
+    if newer_move or candidate.window.end >= current.window.end:
+        return
+    raise RegistryError(
+        f"the alias points to version {candidate.version} of window {candidate.window}, older than version "
+        f"{current.version} of {current.window}, and no rollback is recorded; version {current.version} "
+        "stays (slc-ops verify shows the difference, slc-ops rollback goes back for all)"
+    )

@@ -1,0 +1,86 @@
+"""MLflow's REST API with the standard library: all that a serving host needs of it."""
+
+import base64
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from http.client import HTTPException
+from typing import IO, Any
+
+from slc_ops.errors import RegistryError
+
+_CHUNK = 1 << 20
+_PATIENCE = 30  # a download may take this many times the timeout before it counts as hanging
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Credentials are for the configured host only, so redirects are not followed."""
+
+    def redirect_request(self, *args: Any, **options: Any) -> None:
+        return None
+
+
+class RestClient:
+    """GET with a timeout; every failure is a :class:`RegistryError` that names the address."""
+
+    def __init__(self, tracking_uri: str, timeout: float) -> None:
+        parts = urllib.parse.urlsplit(tracking_uri)
+        host = parts.netloc.rpartition("@")[2]
+        self.base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self.timeout = timeout
+        self._authorization = _authorization(parts)
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def get_json(self, path: str, **query: str) -> Any:
+        """The JSON answer of an endpoint."""
+        address = f"{path}?{urllib.parse.urlencode(query)}"
+        try:
+            return json.loads(b"".join(self._chunks(address)))
+        except ValueError:
+            raise RegistryError(f"MLflow at {self.base} answered something that is not JSON") from None
+
+    def download(self, path: str, into: IO[bytes]) -> None:
+        """Write the bytes behind a path into an open file."""
+        for chunk in self._chunks(urllib.parse.quote(path)):
+            into.write(chunk)
+
+    def _chunks(self, address: str) -> Any:
+        request = urllib.request.Request(f"{self.base}{address}")  # noqa: S310  http(s) only, checked by the caller
+        if self._authorization:
+            request.add_header("Authorization", self._authorization)
+        deadline = time.monotonic() + self.timeout * _PATIENCE
+        try:
+            with self._opener.open(request, timeout=self.timeout) as answer:
+                while chunk := answer.read(_CHUNK):
+                    yield chunk
+                    if time.monotonic() > deadline:
+                        raise TimeoutError("it sends too slowly")
+                if answer.length:
+                    raise ConnectionError(f"it broke off, {answer.length} bytes are missing")
+        except urllib.error.HTTPError as error:
+            raise RegistryError(f"MLflow at {self.base} answered {error.code}: {_message(error)}") from None
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise RegistryError(f"MLflow at {self.base} cannot be reached: {reason}") from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(4096))["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return str(error.reason)
+
+
+def _authorization(parts: urllib.parse.SplitResult) -> str | None:
+    """The header that MLflow's own client would send for the same environment."""
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    if token:
+        return f"Bearer {token}"
+    user = urllib.parse.unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
+    password = urllib.parse.unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
+    if not user:
+        return None
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -1,0 +1,48 @@
+"""One verified parameter set in memory; never changed, only replaced."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from slc_ops.correction import storage
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.serving.pointer import Pointer
+
+_NEEDED = ["item_id", "offset"]  # variances and counts are for reports, not for serving
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A parameter set, the version it is of, and when it was loaded."""
+
+    parameters: ParameterSet
+    pointer: Pointer | None
+    cached: bool
+    loaded_at: datetime
+
+    @classmethod
+    def read(cls, directory: Path, pointer: Pointer | None = None, *, cached: bool = False) -> "Snapshot":
+        """Read and verify a directory: schema version, digests, golden vectors."""
+        parameters = storage.read(directory, columns=_NEEDED)
+        pa.default_memory_pool().release_unused()  # reading takes more than the result holds
+        return cls(parameters, pointer, cached, datetime.now(UTC))
+
+    def renamed(self, pointer: Pointer) -> "Snapshot":
+        """The same parameters under another move of the ledger."""
+        return replace(self, pointer=pointer, cached=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is served, for :meth:`Corrector.health`."""
+        origin, pointer = self.parameters.provenance, self.pointer
+        window = origin.window if pointer is None else pointer.window
+        return {
+            "version": None if pointer is None else pointer.version,
+            "revision": None if pointer is None else pointer.revision,
+            "method": self.parameters.method,
+            "window": None if window is None else window.as_dict(),
+            "loaded_at": self.loaded_at.isoformat(),
+            "from_cache": self.cached,
+        }

@@ -1,0 +1,128 @@
+"""Where the champion comes from: what the alias says, and the files of the version it names."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from slc_ops.durable import read_json
+from slc_ops.errors import ParameterSetError, RegistryError
+from slc_ops.names import alias_name, model_name
+from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.rest import RestClient
+
+PARAMETERS = "artifacts/parameters"
+"""Where the parameter set lies inside the model's files."""
+
+
+class Source(Protocol):
+    """Asked by the watcher; every failure is a typed error."""
+
+    def pointer(self) -> Pointer: ...
+
+    def fetch(self, pointer: Pointer, into: Path) -> None: ...
+
+
+def open_source(tracking_uri: str, deployment: str, alias: str, timeout: float) -> Source:
+    """Plain REST for a tracking server; MLflow's client, imported only then, for a database address."""
+    model, alias = model_name(deployment), alias_name(alias)
+    if urlsplit(tracking_uri).scheme in ("http", "https"):
+        return RestSource(tracking_uri, model, alias, timeout)
+    return ClientSource(tracking_uri, model, alias)
+
+
+class RestSource:
+    """A tracking server over HTTP: the alias by REST, the files through the server or from its store."""
+
+    def __init__(self, tracking_uri: str, model: str, alias: str, timeout: float) -> None:
+        self._rest = RestClient(tracking_uri, timeout)
+        self._model, self._alias = model, alias
+
+    def pointer(self) -> Pointer:
+        """One small GET."""
+        path = "/api/2.0/mlflow/registered-models/alias"
+        answer = self._rest.get_json(path, name=self._model, alias=self._alias)
+        try:
+            found = answer["model_version"]
+            tags = {tag["key"]: tag.get("value", "") for tag in found.get("tags", [])}
+            return Pointer.from_tags(found["version"], found.get("run_id", ""), found["source"], tags)
+        except (KeyError, TypeError, AttributeError):
+            raise RegistryError(f"MLflow at {self._rest.base} described no version") from None
+
+    def fetch(self, pointer: Pointer, into: Path) -> None:
+        """The files of the parameter set, into an existing directory."""
+        parts = urlsplit(pointer.source)
+        if parts.scheme != "mlflow-artifacts":
+            _copy_from_store(pointer.source, into)
+            return
+        root = f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}"
+
+        def download(name: str) -> None:
+            with (into / name).open("wb") as stream:
+                self._rest.download(f"{root}/{name}", stream)
+
+        _fetch_files(download, into)
+
+
+class ClientSource:
+    """A database (SQLite, PostgreSQL): MLflow's client reads the alias, the files lie in the store."""
+
+    def __init__(self, tracking_uri: str, model: str, alias: str) -> None:
+        self._uri, self._model, self._alias = tracking_uri, model, alias
+        self._client: Any = None
+
+    def pointer(self) -> Pointer:
+        """One query."""
+        from slc_ops.mlflow_client import connect
+
+        try:
+            self._client = self._client or connect(self._uri)
+            found = self._client.get_model_version_by_alias(self._model, self._alias)
+        except Exception as error:  # MLflow lets its SQL drivers' errors through, and we must not die of them
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise RegistryError(f"MLflow's database does not answer: {first}") from None
+        return Pointer.from_tags(found.version, found.run_id or "", found.source, found.tags)
+
+    def fetch(self, pointer: Pointer, into: Path) -> None:
+        """The files of the parameter set, into an existing directory."""
+        _copy_from_store(pointer.source, into)
+
+
+def _fetch_files(download: Any, into: Path) -> None:
+    """params.json first: it says whether there are items."""
+    download("params.json")
+    download("golden.json")
+    try:
+        has_items = read_json(into / "params.json")["items_digest"] is not None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ParameterSetError(f"params.json of the registry cannot be understood: {error!r}") from None
+    if has_items:
+        download("items.parquet")
+
+
+def _copy_from_store(source: str, into: Path) -> None:
+    """From a directory, or from any store that pyarrow knows (S3, Google, Azure, HDFS)."""
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
+
+    endpoint = os.environ.get("MLFLOW_S3_ENDPOINT_URL")
+    address = source
+    if endpoint and source.startswith("s3://"):
+        parts = urlsplit(endpoint)
+        address = f"{source}?scheme={parts.scheme}&endpoint_override={parts.netloc}"
+    try:
+        store, root = FileSystem.from_uri(address)
+
+        def download(name: str) -> None:
+            with (
+                store.open_input_stream(f"{root}/{PARAMETERS}/{name}") as found,
+                (into / name).open("wb") as file,
+            ):
+                shutil.copyfileobj(found, file, 1 << 20)
+
+        _fetch_files(download, into)
+    except FileNotFoundError:
+        raise RegistryError(f"the version has no parameter set: nothing at {source}/{PARAMETERS}") from None
+    except (pa.ArrowException, OSError) as error:
+        raise RegistryError(f"the files of the version at {source} cannot be read: {error}") from None

@@ -1,0 +1,101 @@
+"""Real servers on loopback, started as processes and stopped by their process group."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], ready: str, log: Path, env: Mapping[str, str] | None = None) -> Iterator[int]:
+    """Run a command until the block ends; begins when ``ready`` answers, yields the process id."""
+    with log.open("wb") as output:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # MLflow calls uvicorn by its name
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"PATH": path} | dict(env or {}),
+            start_new_session=True,
+        )
+    try:
+        _wait(process, ready, log)
+        yield process.pid
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the process and its children."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(10)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait(10)
+
+
+def _wait(process: subprocess.Popen[bytes], address: str, log: Path, seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"it ended with {process.returncode}: {log.read_text()[-3000:]}")
+        try:
+            if httpx.get(address, timeout=2, trust_env=False).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise RuntimeError(f"not ready after {seconds} s: {log.read_text()[-3000:]}")
+
+
+@contextmanager
+def mlflow_server(home: Path, backend: str, port: int | None = None) -> Iterator[str]:
+    """A tracking server that keeps its artifacts to itself (clients get them through the server)."""
+    port = port or free_port()
+    home.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+        *("--host", "127.0.0.1", "--port", str(port)),
+        *("--backend-store-uri", backend, "--artifacts-destination", str(home / "artifacts")),
+    ]
+    env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    env["MLFLOW_TRACKING_URI"] = ""
+    address = f"http://127.0.0.1:{port}"
+    with running(command, f"{address}/health", home / "server.log", env):
+        yield address
+
+
+@contextmanager
+def model_server(home: Path, tracking_uri: str, model: str) -> Iterator[str]:
+    """``mlflow models serve`` of a registered model."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "mlflow", "models", "serve", "-m", model, "--env-manager", "local"),
+        *("--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+    ]
+    env = {
+        "MLFLOW_TRACKING_URI": tracking_uri,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "False",
+    }
+    address = f"http://127.0.0.1:{port}"
+    with running(command, f"{address}/ping", home / "model.log", env):
+        yield address

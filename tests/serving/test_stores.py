@@ -1,0 +1,59 @@
+"""The files of a version from an object store, without MLflow: an S3-compatible server on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.errors import RegistryError
+from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.sources import ClientSource
+from tests.registry.factory import WEEKS
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch, parameters: Path) -> Iterator[str]:
+    """A bucket that holds a model's files; the environment points to its server as it would for MLflow."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "MLFLOW_S3_ENDPOINT_URL": endpoint,
+    }.items():
+        monkeypatch.setenv(name, value)
+    store = boto3.client("s3", endpoint_url=endpoint)
+    store.create_bucket(Bucket="models")
+    for path in parameters.iterdir():
+        store.upload_file(str(path), "models", f"1/run/artifacts/model/artifacts/parameters/{path.name}")
+    yield "s3://models/1/run/artifacts/model"
+    server.stop()
+
+
+def pointer(source: str) -> Pointer:
+    return Pointer(1, "run", source, *WEEKS[0].as_dict().values(), None, None)
+
+
+def test_a_set_is_fetched_from_s3(bucket: str, tmp_path: Path, parameters: Path) -> None:
+    ClientSource("sqlite:///unused.db", "slc-demo", "champion").fetch(pointer(bucket), tmp_path)
+    assert ParameterSet.read(tmp_path).method == ParameterSet.read(parameters).method
+
+
+def test_a_version_without_files_in_s3_is_a_typed_error(bucket: str, tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="no parameter set"):
+        ClientSource("sqlite:///unused.db", "slc-demo", "champion").fetch(pointer(f"{bucket}-gone"), tmp_path)
+
+
+def test_a_store_of_an_unknown_kind_is_a_typed_error(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="cannot be read"):
+        ClientSource("sqlite:///unused.db", "slc-demo", "champion").fetch(pointer("ftp://x/y"), tmp_path)
