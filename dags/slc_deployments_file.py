@@ -1,0 +1,8 @@
+"""Defines no DAG: turns what is wrong with the deployments file into one import error in Airflow's UI.
+
+A broken entry must not take the other deployments' DAGs down, and must not vanish in silence either.
+"""
+
+from slc_ops.settings import Places, load_deployments
+
+load_deployments(Places.from_environment().deployments_file)

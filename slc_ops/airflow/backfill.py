@@ -1,0 +1,146 @@
+"""``slc_backfill``: past weeks from a form, in window order, without moving the champion."""
+
+import logging
+from typing import TYPE_CHECKING, Any, get_args
+
+from airflow.sdk import DAG, Param, TriggerRule, task
+
+from slc_ops.airflow.forms import deployment_field
+from slc_ops.airflow.retries import default_args
+from slc_ops.airflow.runs import checked_conf, run_actor, run_due
+from slc_ops.errors import SlcError
+from slc_ops.logs.window import Window
+from slc_ops.settings import Method, Places
+
+if TYPE_CHECKING:
+    from slc_ops.backfill import Week
+
+log = logging.getLogger(__name__)
+
+FIELDS = {"deployment", "from", "to", "methods", "promote", "again", "dry_run"}
+
+DOC = """\
+### Refresh past weeks
+
+One version per week, oldest first, one week at a time; finished weeks are skipped unless you ask for them
+**again** (the same rows and settings then give the same version). The champion stays, unless you tick
+**promote**: then each week's version is promoted by the gate's rules, in your name.
+
+The first task says what will be done before anything is done; tick **dry run** to stop there. A week that
+fails does not stop the others; the last task lists them all, and run again this DAG does what is missing.
+
+For the whole DAG per week, in Airflow's own way: `airflow backfill create --dag-id slc_weekly_refresh__<name>
+--from-date … --to-date …`. It moves no champion either.
+"""
+
+
+@task
+def look() -> list[str]:
+    """Dry run: check the form, say what will be done, answer the weeks to refresh."""
+    form, weeks = _asked()
+    due = [week for week in weeks if week.due]
+    log.info("backfill of %s: %d of %d weeks to refresh", form["deployment"], len(due), len(weeks))
+    for week in weeks:
+        log.info("%s", week)
+    log.info("methods: %s", ", ".join(form["methods"] or ("those of the deployment",)))
+    log.info("champion: %s", "promoted where the gate's rules allow it" if form["promote"] else "stays")
+    if form["dry_run"]:
+        log.info("dry run: nothing is done")
+        return []
+    return [str(week.window) for week in due]
+
+
+@task(max_active_tis_per_dagrun=1, map_index_template="{{ task.op_kwargs['window'] }}")
+def refresh(window: str) -> str:
+    """One week: all steps of the weekly refresh up to the registered version."""
+    from slc_ops import pipeline
+    from slc_ops.backfill import promote_week
+
+    form = checked_conf(FIELDS)
+    places = Places.from_environment()
+    week = Window.parse(window)
+    plan, version = pipeline.register(
+        places,
+        form["deployment"],
+        week,
+        tuple(form["methods"] or ()),
+        tell=lambda step: log.info("%s: %s", week, step),
+    )
+    said = promote_week(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
+    return f"version {version}; {said}"
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def summary() -> str:
+    """What is there now; fails when a week is missing."""
+    form, weeks = _asked()
+    missing = [str(week.window) for week in weeks if not week.finished]
+    for week in weeks:
+        log.info("%s", week)
+    if missing and not form["dry_run"]:
+        raise SlcError(
+            f"{len(missing)} of {len(weeks)} weeks are not finished: {', '.join(missing)}; see their tasks, "
+            "then run this backfill again: it does what is missing"
+        )
+    return f"{len(weeks) - len(missing)} of {len(weeks)} weeks are finished"
+
+
+def _asked() -> tuple[dict[str, Any], list["Week"]]:
+    """The checked form and its weeks as they stand."""
+    from slc_ops import backfill
+
+    form = checked_conf(FIELDS)
+    places = Places.from_environment()
+    deployment = places.deployment(form["deployment"])
+    windows = backfill.weeks_between(deployment, form["from"], form["to"], run_due())
+    return form, backfill.look(places, form["deployment"], windows, again=form["again"])
+
+
+def backfill_dag() -> DAG:
+    """Build ``slc_backfill``."""
+    methods = list(get_args(Method))
+    with DAG(
+        dag_id="slc_backfill",
+        dag_display_name="Backfill past weeks",
+        description="Refresh past weeks of a deployment; the champion stays",
+        schedule=None,
+        max_active_runs=1,
+        default_args=default_args("slc-ops", hours=4),
+        tags=["slc", "backfill"],
+        doc_md=DOC,
+        params={
+            "deployment": deployment_field(),
+            "from": Param(
+                type="string",
+                format="date",
+                title="From",
+                description="Monday on which the first week starts",
+            ),
+            "to": Param(
+                type="string",
+                format="date",
+                title="To",
+                description="Monday on which the last week ends (exclusive)",
+            ),
+            "methods": Param(
+                None,
+                type=["null", "array"],
+                items={"type": "string", "enum": methods},
+                examples=methods,
+                uniqueItems=True,
+                title="Methods",
+                description="Empty: those of the deployment",
+            ),
+            "promote": Param(
+                False, type="boolean", title="Promote", description="Let these weeks move the champion"
+            ),
+            "again": Param(
+                False, type="boolean", title="Again", description="Refresh weeks that have a version, too"
+            ),
+            "dry_run": Param(
+                False, type="boolean", title="Dry run", description="Only say what would be done"
+            ),
+        },
+    ) as dag:
+        refresh.expand(window=look()) >> summary()
+    return dag

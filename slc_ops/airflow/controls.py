@@ -1,0 +1,121 @@
+"""A control as a DAG: prepare the data, let every arm walk the street, judge; red where they disagree."""
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from slc_ops.airflow.notify import on_control_failure
+from slc_ops.airflow.retries import default_args
+from slc_ops.airflow.runs import checked_conf, planned, reference
+from slc_ops.errors import SettingsError, SlcError
+from slc_ops.settings import Places
+
+log = logging.getLogger(__name__)
+
+FIELDS = {"data", "backbone", "seed"}
+
+
+class ControlFailed(SlcError):
+    """A control did not show what it must."""
+
+
+@task
+def prepare(control: str) -> list[str]:
+    """Data, backbones, lakes; answers the names of the arms. Skips where the data cannot be had."""
+    from slc_ops.controls.run import prepare as make
+    from slc_ops.controls.wheel import DataNotAvailable
+
+    form = checked_conf(FIELDS)
+    places = Places.from_environment()
+    data = data_folder(places, form["data"])
+    try:
+        arms = make(places, control, data=data, backbone=form["backbone"], seed=form["seed"], tell=log.info)
+    except DataNotAvailable as error:
+        raise AirflowSkipException(str(error)) from None
+    return [arm.name for arm in arms]
+
+
+@task(max_active_tis_per_dagrun=2, map_index_template="{{ task.op_kwargs['arm'] }}")
+def walk(control: str, arm: str) -> dict[str, str]:
+    """Intake, validation, ladder, backtest, detectability and decision for one arm."""
+    from slc_ops.controls.arms import control_places, declared_arm
+    from slc_ops.controls.arms import walk as go
+
+    places = control_places(Places.from_environment(), control)
+    plan = go(places, declared_arm(places, arm), log.info)
+    return {"arm": arm, "refresh": reference(plan.path)}
+
+
+@task
+def judge(control: str, walked: Iterable[dict[str, str]]) -> str:
+    """Hold what was seen against what was expected; report, MLflow run, and red when they differ."""
+    from slc_ops.controls.arms import control_places, declared_arm
+    from slc_ops.controls.run import finish
+
+    places = Places.from_environment()
+    home = control_places(places, control)
+    plans = {}
+    for each in walked:
+        name = declared_arm(home, each["arm"]).name
+        plans[name] = planned(home, name, each["refresh"])
+    data = data_folder(places, get_current_context()["params"]["data"])
+    verdict = finish(places, control, plans, data, log.info)
+    for check in verdict.checks:
+        said = "pass" if check.passed else "FAIL"
+        log.info("%s  %s: %s; observed %s", said, check.arm, check.expected, check.observed)
+    if not verdict.passed:
+        raise ControlFailed(f"{verdict.sentence} Report: {verdict.report}")
+    return verdict.sentence
+
+
+def data_folder(places: Places, name: str | None) -> Path | None:
+    """The folder that a form names, always below ``<home>/data``: a form must not reach other files."""
+    if name is None:
+        return None
+    base = (places.home / "data").resolve()
+    found = (base / name).resolve()
+    if not found.is_relative_to(base) or not found.exists():
+        raise SettingsError(f"{name!r} is no file or folder below {base}; put the control's data there")
+    return found
+
+
+def control_dag(control: str, *, title: str, backbones: tuple[str, ...], doc: str) -> DAG:
+    """Build ``control_<control>``."""
+    with DAG(
+        dag_id=f"control_{control.replace('-', '_')}",
+        dag_display_name=title,
+        description=f"Standing control {control}: real data on which the gate's answer is known",
+        schedule="0 6 1 * *",
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        default_args={**default_args("slc-ops", hours=4), "on_failure_callback": on_control_failure(control)},
+        tags=["slc", "control"],
+        doc_md=doc,
+        params=fields(backbones),
+    ) as dag:
+        judge(control, walk.partial(control=control).expand(arm=prepare(control)))
+    return dag
+
+
+def fields(backbones: tuple[str, ...]) -> dict[str, Any]:
+    """The form: everything empty runs the embedded data with all backbones and three seeds."""
+    return {
+        "data": Param(
+            None,
+            type=["null", "string"],
+            title="Data",
+            description="File or folder below SLC_OPS_HOME/data; empty: the embedded data",
+        ),
+        "backbone": Param(
+            None, type=["null", "string"], enum=[None, *backbones], title="Backbone", description="Empty: all"
+        ),
+        "seed": Param(
+            None, type=["null", "integer"], minimum=0, title="Seed", description="Empty: three seeds"
+        ),
+    }

@@ -1,0 +1,92 @@
+"""The gate between a published version and the crown: ``auto``, ``manual`` or ``never``."""
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.exceptions import HITLTimeoutError
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from slc_ops.airflow.assets import champion_asset
+from slc_ops.airflow.retries import PROMOTION_POOL
+from slc_ops.airflow.runs import is_backfill, planned
+from slc_ops.settings import Deployment, Places
+
+AUTOMATIC = "slc_weekly_refresh"
+"""How the ledger names a promotion that no person asked for."""
+
+
+class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no usable types
+    """Airflow's approval, without a default answer; where nobody answers in time, the candidate is held."""
+
+    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
+        """A time-out skips the promotion; it does not fail the run: holding is an answer."""
+        try:
+            super().process_trigger_event_error(event)
+        except HITLTimeoutError:
+            raise AirflowSkipException(
+                f"held: nobody answered within {self.response_timeout}; the champion stays, the version "
+                "waits as challenger and can still be promoted with slc_promote"
+            ) from None
+
+
+@task
+def propose(deployment: str, refresh: str, gate: str) -> str:
+    """Hold what may not be promoted; for the rest, put the evidence together."""
+    from slc_ops.gate import evidence_text
+    from slc_ops.gate import propose as look
+
+    places = Places.from_environment()
+    plan = planned(places, deployment, refresh)
+    proposal = look(places, plan, gate, backfill=is_backfill())
+    if proposal.hold is not None:
+        raise AirflowSkipException(f"held: {proposal.hold}")
+    return evidence_text(plan, proposal)
+
+
+@task
+def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str:
+    """Make the version the champion: in the ledger by compare-and-set, then in MLflow's alias."""
+    from slc_ops.gate import promote as move
+    from slc_ops.gate import propose as look
+
+    places = Places.from_environment()
+    plan = planned(places, deployment, refresh)
+    context = get_current_context()
+    proposal = look(places, plan, gate, backfill=is_backfill())
+    if proposal.hold is not None and not proposal.reigns:
+        raise AirflowSkipException(f"held: {proposal.hold}")
+    said = move(places, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
+    extra = {"version": proposal.version, "window": str(plan.window)}
+    context["outlet_events"][champion_asset(deployment)].extra = extra
+    return said
+
+
+def approver(answer: Any) -> str | None:
+    """The name of the person who approved."""
+    user = (answer or {}).get("responded_by_user") or {}
+    name = user.get("name") or user.get("id")
+    return None if answer is None else f"{name or 'unknown user'} (Airflow approval)"
+
+
+def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
+    """Wire ``gate`` → ``promote``; with a manual gate ``propose`` → ``gate`` (a person) → ``promote``."""
+    moving = promote.override(pool=PROMOTION_POOL, outlets=[champion_asset(name)])
+    if deployment.gate != "manual":
+        looked = propose.override(task_id="gate")(name, refresh, deployment.gate)
+        moved = moving(name, refresh, deployment.gate)
+        looked >> moved
+        return looked
+    evidence = propose(name, refresh, deployment.gate)
+    asked = Approval(
+        task_id="gate",
+        subject=f"Make this version the champion of {name}?",
+        body="{{ ti.xcom_pull(task_ids='propose') }}",
+        response_timeout=timedelta(hours=deployment.approval_hours),
+        execution_timeout=None,
+        doc_md="Approve to promote, reject to hold. Without an answer in time the champion stays.",
+    )
+    evidence >> asked
+    moving(name, refresh, deployment.gate, asked.output)
+    return evidence

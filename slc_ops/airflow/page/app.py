@@ -1,0 +1,156 @@
+"""The routes. Every one of them needs a user, and a deployment that the user may read."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import FileResponse, HTMLResponse
+
+from slc_ops.airflow.page.access import Readable, Schedule
+from slc_ops.airflow.page.items import SORTS, find_items
+from slc_ops.airflow.page.overview import cards, refresh_of, validation_page
+from slc_ops.airflow.page.render import ASSETS, render
+from slc_ops.errors import SlcError
+from slc_ops.registry import Registry, Version
+from slc_ops.settings import Places
+
+OURS = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; "
+    "frame-ancestors 'self'; base-uri 'none'"
+)
+# What a refresh wrote may quote item names from the log: it may look as it likes, but may not run anything.
+WRITTEN = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+
+
+def build() -> FastAPI:
+    """The application. FastAPI's own pages (docs, schema) would be open to everybody, so there are none."""
+    app = FastAPI(
+        title="SLC", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.middleware("http")(_harden)
+    app.exception_handler(HTTPException)(_say_kindly)
+    app.get("/", response_class=HTMLResponse)(overview_page)
+    app.get("/status.json")(status)
+    app.get("/assets/{name}")(asset)
+    app.get("/{name}", response_class=HTMLResponse)(deployment_page)
+    app.get("/{name}/versions/{number}/report")(report)
+    app.get("/{name}/windows/{key}/validation")(validation)
+    return app
+
+
+def overview_page(request: Request, readable: Readable) -> HTMLResponse:
+    """Every deployment that the user may read."""
+    return render(request, "overview.html", cards=cards(Places.from_environment(), readable))
+
+
+def deployment_page(
+    request: Request,
+    readable: Readable,
+    name: str,
+    search: Annotated[str, Query(max_length=200)] = "",
+    sort: str = "size",
+    order: str = "down",
+    page: Annotated[int, Query(ge=1, le=1000)] = 1,
+    version: Annotated[int | None, Query(ge=1)] = None,
+) -> HTMLResponse:
+    """One deployment: its lines, its versions, its ledger, its items."""
+    schedule = _schedule(readable, name)
+    places = Places.from_environment()
+    (card,) = cards(places, {name: schedule})
+    shown = card.champion or card.challenger if version is None else _version(places, name, version)
+    refresh = None if shown is None else refresh_of(places, shown)
+    sort = sort if sort in SORTS else "size"
+    items = None
+    if refresh is not None:
+        items = find_items(refresh, search=search, sort=sort, descending=order != "up", page=page)
+    return render(
+        request,
+        "deployment.html",
+        card=card,
+        shown=shown,
+        on_this_host=refresh is not None,
+        items=items,
+        asked={
+            "search": search,
+            "sort": sort,
+            "order": "up" if order == "up" else "down",
+            "version": version,
+        },
+        moves=list(reversed(Registry.open(places).history(name))),
+    )
+
+
+def status(readable: Readable) -> dict[str, Any]:
+    """What ``slc-ops status --json`` says, of the deployments that the user may read."""
+    found = cards(Places.from_environment(), readable)
+    return {
+        "deployments": {
+            card.name: {
+                "champion": None if card.champion is None else card.champion.as_dict(),
+                "challenger": None if card.challenger is None else card.challenger.as_dict(),
+            }
+            for card in found
+        }
+    }
+
+
+def report(readable: Readable, name: str, number: int) -> FileResponse:
+    """The report of the refresh that published a version."""
+    _schedule(readable, name)
+    places = Places.from_environment()
+    refresh = refresh_of(places, _version(places, name, number))
+    return _written(None if refresh is None else refresh / "report" / "report.html")
+
+
+def validation(readable: Readable, name: str, key: str) -> FileResponse:
+    """The page that validation wrote for a window."""
+    _schedule(readable, name)
+    return _written(validation_page(Places.from_environment(), name, key))
+
+
+def asset(name: str) -> Response:
+    """The style sheet and the script."""
+    if name not in ASSETS:
+        raise HTTPException(404, "no such file")
+    text, kind = ASSETS[name]
+    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
+
+
+def _schedule(readable: dict[str, Schedule], name: str) -> Schedule:
+    if name not in readable:
+        raise HTTPException(404, "There is no such deployment, or you may not read its DAG.")
+    return readable[name]
+
+
+def _version(places: Places, name: str, number: int) -> Version:
+    try:
+        return Registry.open(places).ledger.version(name, number)
+    except SlcError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _written(path: Path | None) -> FileResponse:
+    if path is None or not path.is_file():
+        raise HTTPException(
+            404, "This page is not on the API server's host; MLflow keeps it with the version's run."
+        )
+    return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": WRITTEN})
+
+
+async def _harden(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await answer(request)
+    response.headers.setdefault("Content-Security-Policy", OURS)
+    response.headers.setdefault("Cache-Control", "private, no-cache")
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    return response
+
+
+async def _say_kindly(request: Request, error: HTTPException) -> Response:
+    """People get a page, programs get JSON."""
+    if "text/html" in request.headers.get("accept", ""):
+        return render(request, "message.html", status=error.status_code, message=error.detail)
+    return await http_exception_handler(request, error)

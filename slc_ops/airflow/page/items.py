@@ -1,0 +1,145 @@
+"""The item table: a million rows, searched and sorted, fifty at a time.
+
+Two files hold it: the parameter set's items (offset, shrinkage) and the detectability report's (drift). They
+are never joined as a whole. The one that holds the sorted column decides which fifty items are shown; the
+other one is asked for just those.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.durable import read_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PAGE_ROWS = 50
+LAST_PAGE = 20
+"""Nobody pages through a million items; behind this the search is the way."""
+
+SORTS = {
+    "item": ("parameters", "item_id"),
+    "offset": ("parameters", "offset"),
+    "size": ("parameters", "size"),
+    "shrinkage": ("parameters", "shrinkage"),
+    "observations": ("parameters", "n_obs"),
+    "drift": ("detectability", "delta_obs"),
+    "detectability": ("detectability", "delta_min"),
+}
+
+
+@dataclass(frozen=True)
+class ItemPage:
+    """Some items, and how many there are."""
+
+    rows: list[dict[str, Any]]
+    items: int
+    matching: int
+    page: int
+    pages: int
+
+
+def find_items(
+    refresh: Path, *, search: str = "", sort: str = "size", descending: bool = True, page: int = 1
+) -> ItemPage | None:
+    """A page of the item table of one refresh; None when its method has no items."""
+    tables = {name: _load(path) for name, path in _files(refresh).items() if path.exists()}
+    if "parameters" not in tables:
+        return None
+    source, column = SORTS.get(sort, SORTS["size"])
+    if source not in tables:
+        source, column = SORTS["size"]
+    table = _search(tables[source], search)
+    pages = max(1, min(LAST_PAGE, -(-table.num_rows // PAGE_ROWS)))
+    page = max(1, min(page, pages))
+    shown = _slice(table, column, descending, page)
+    other = "detectability" if source == "parameters" else "parameters"
+    rows = _merge(shown.to_pylist(), tables.get(other))
+    return ItemPage(rows, tables["parameters"].num_rows, table.num_rows, page, pages)
+
+
+def _files(refresh: Path) -> dict[str, Path]:
+    return {
+        "parameters": refresh / "parameters" / "items.parquet",
+        "detectability": refresh / "detectability" / "items.parquet",
+    }
+
+
+def _load(path: Path) -> "pa.Table":
+    """A refresh's files never change, so its tables are kept; two deployments' worth of them."""
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    if path.parent.name == "parameters":
+        table = _last_bin(table, path.parent)
+        table = table.append_column("size", pc.abs(table["offset"]))
+    if not pa.types.is_string(table.schema.field("item_id").type):
+        names = pc.cast(table["item_id"], pa.string())
+        table = table.set_column(table.schema.get_field_index("item_id"), "item_id", names)
+    return table.combine_chunks()
+
+
+def _last_bin(table: "pa.Table", directory: Path) -> "pa.Table":
+    """Of a set with time bins, the bin that serving uses: each item's last row."""
+    import pyarrow as pa
+
+    items = read_json(directory / "params.json")["counts"]["items"]
+    bins = table.num_rows // max(items, 1)
+    if bins <= 1:
+        return table
+    return table.take(pa.array(range(bins - 1, table.num_rows, bins)))
+
+
+def _search(table: "pa.Table", text: str) -> "pa.Table":
+    import pyarrow.compute as pc
+
+    text = text.strip()
+    if not text:
+        return table
+    return table.filter(pc.match_substring(table["item_id"], text, ignore_case=True))
+
+
+def _slice(table: "pa.Table", column: str, descending: bool, page: int) -> "pa.Table":
+    """One page of the sorted table, without sorting all of it; rows without a value come last.
+
+    The rows of a parameter set are in the order of its items, and equal values keep that order.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    first, last = (page - 1) * PAGE_ROWS, min(page * PAGE_ROWS, table.num_rows)
+    if column == "item_id":
+        rows = np.arange(table.num_rows)[:: -1 if descending else 1][first:last]
+        return table.take(pa.array(rows))
+    values = table[column].to_numpy().astype(np.float64)
+    keys = np.where(np.isnan(values), np.inf, -values if descending else values)
+    if last < len(keys):
+        limit = np.partition(keys, last - 1)[last - 1]
+        better = np.flatnonzero(keys < limit)
+        chosen = np.concatenate([better, np.flatnonzero(keys == limit)[: last - len(better)]])
+    else:
+        chosen = np.arange(len(keys))
+    ordered = chosen[np.lexsort((chosen, keys[chosen]))]
+    return table.take(pa.array(ordered[first:last]))
+
+
+def _merge(rows: list[dict[str, Any]], other: "pa.Table | None") -> list[dict[str, Any]]:
+    """Add what the other table knows of these items."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if other is None or not rows:
+        return rows
+    wanted = pa.array([row["item_id"] for row in rows], pa.string())
+    found = other.filter(pc.is_in(other["item_id"], value_set=wanted)).to_pylist()
+    by_item = {row["item_id"]: row for row in found}
+    return [{**by_item.get(row["item_id"], {}), **row} for row in rows]

@@ -1,0 +1,88 @@
+"""What the running DAG run means for us: its week, who asked for it, and whether it may move a champion."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import get_current_context
+
+from slc_ops.errors import SettingsError
+from slc_ops.logs.window import WEEK, Window
+from slc_ops.plan import FILE, Plan, read_plan
+from slc_ops.settings import Deployment, Places
+
+
+def run_window(deployment: Deployment) -> Window:
+    """The week of the running DAG run."""
+    context = get_current_context()
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    covered = start is not None and end is not None and start < end
+    return window_of(deployment, _utc(end) if covered else None, run_due())
+
+
+def window_of(deployment: Deployment, interval_end: datetime | None, due: datetime) -> Window:
+    """The last week that was complete when the data interval ended.
+
+    A weekly schedule at Monday 00:00 gets its interval, one at Monday 06:00 (to wait for late rows) the same
+    week, and a daily one the newest complete week each day. A run that was triggered without a logical date
+    has no interval; it refreshes the newest week that was complete when the run was due and that the
+    deployment still covers. The clock is never asked, so a retry gets the same week.
+    """
+    return deployment.newest_window(due) if interval_end is None else Window.week_of(interval_end - WEEK)
+
+
+def run_due() -> datetime:
+    """When the run was due: the only "now" that decides anything."""
+    return _utc(get_current_context()["dag_run"].run_after)
+
+
+def is_backfill() -> bool:
+    """Whether ``airflow backfill create`` made this run; such a run never moves a champion."""
+    return (
+        str(getattr(run_type := get_current_context()["dag_run"].run_type, "value", run_type)) == "backfill"
+    )
+
+
+def run_actor() -> str:
+    """Who asked for this run, for the ledger."""
+    run = get_current_context()["dag_run"]
+    return f"{run.triggering_user_name or 'unknown user'} (Airflow)"
+
+
+def run_request() -> str:
+    """This run's name in the ledger: tried again, it must not go back twice."""
+    context = get_current_context()
+    return f"{context['dag'].dag_id} {context['run_id']}"
+
+
+def checked_conf(allowed: set[str]) -> dict[str, Any]:
+    """The form's answers; a key that the form does not have is an error, not ignored."""
+    context = get_current_context()
+    unknown = sorted(set(context["dag_run"].conf or {}) - allowed)
+    if unknown:
+        known = ", ".join(sorted(allowed))
+        raise SettingsError(f"the run's configuration has the unknown key {unknown[0]!r}; known are {known}")
+    return {key: context["params"][key] for key in allowed}
+
+
+def reference(plan_file: Any) -> str:
+    """What travels between tasks instead of a path: ``<window>/<key>`` of a plan's directory."""
+    directory = plan_file.parent
+    return f"{directory.parent.name}/{directory.name}"
+
+
+def planned(places: Places, deployment: str, text: str) -> Plan:
+    """The plan behind a reference. Users can write XCom, so its text never becomes a path unchecked."""
+    if not re.fullmatch(r"[0-9]{4}[0-9TZ-]{6,20}/[0-9a-f]{16}", str(text)):
+        raise SettingsError(f"{str(text)[:80]!r} is no reference to a refresh; expected <window>/<key>")
+    path = places.refreshes(deployment) / text / FILE
+    if not path.is_file():
+        raise SettingsError(
+            f"the refresh {text} of {deployment} is not in {places.home}: all workers must share SLC_OPS_HOME"
+        )
+    return read_plan(path)
+
+
+def _utc(moment: Any) -> datetime:
+    """Airflow's moments as plain datetimes."""
+    return datetime.fromisoformat(moment.isoformat()).astimezone(UTC)

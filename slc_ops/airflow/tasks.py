@@ -1,0 +1,103 @@
+"""The steps of a refresh as Airflow tasks, for the weekly DAG and for DAGs of your own.
+
+Each task calls one function of :mod:`slc_ops.pipeline` and hands on a short reference, never data::
+
+    from slc_ops.airflow import extract, fit, validate
+
+    with DAG("my_refresh", ...):
+        refresh = validate("algebra", extract("algebra"))
+        fit.partial(deployment="algebra", refresh=refresh).expand(method=["platt", "slc"])
+"""
+
+from typing import Any
+
+from airflow.sdk import get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from slc_ops.airflow.assets import window_asset
+from slc_ops.airflow.runs import planned, reference, run_window
+from slc_ops.logs.window import Window
+from slc_ops.settings import Places
+
+
+@task
+def extract(deployment: str) -> str:
+    """Pull the run's week and the history that its backtest needs."""
+    from slc_ops import pipeline
+
+    places = Places.from_environment()
+    settings = places.deployment(deployment)
+    window = run_window(settings)
+    # Not the DAG's end_date: it would also forbid a run by hand for the last window, whose
+    # logical date lies behind it.
+    if settings.end_moment is not None and window.end > settings.end_moment:
+        raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
+    pipeline.extract(places, deployment, window)
+    return str(window)
+
+
+@task
+def validate(deployment: str, window: str) -> str:
+    """Let the suite judge every window that has no verdict yet, and name the refresh."""
+    from slc_ops import pipeline
+
+    plan = pipeline.validate(Places.from_environment(), deployment, Window.parse(window))
+    for event in _outlets(deployment):
+        event.extra = {"window": window}
+    return reference(plan)
+
+
+def _outlets(deployment: str) -> list[Any]:
+    """The event of the deployment's window, where the task has it as an outlet."""
+    context, asset = get_current_context(), window_asset(deployment)
+    return [context["outlet_events"][asset]] if asset in context["task"].outlets else []
+
+
+@task(map_index_template="{{ task.op_kwargs['method'] }}")
+def fit(deployment: str, refresh: str, method: str) -> str:
+    """Fit one method on every fold and score it on the strictly later window."""
+    from slc_ops import pipeline
+
+    pipeline.fit(planned(Places.from_environment(), deployment, refresh), method)
+    return refresh
+
+
+@task
+def backtest(deployment: str, refresh: str) -> str:
+    """Compare the methods on the folds, beside the reigning champion on the same rows."""
+    from slc_ops import pipeline
+
+    places = Places.from_environment()
+    pipeline.backtest(places, planned(places, deployment, refresh))
+    return refresh
+
+
+@task
+def detectability(deployment: str, refresh: str) -> str:
+    """Work out which drifts these data could show."""
+    from slc_ops import pipeline
+
+    pipeline.detectability(planned(Places.from_environment(), deployment, refresh))
+    return refresh
+
+
+@task
+def decide(deployment: str, refresh: str) -> dict[str, Any]:
+    """Choose on the older folds, confirm on the newest, give the verdict."""
+    from slc_ops import pipeline
+    from slc_ops.airflow.notify import announce
+
+    plan = planned(Places.from_environment(), deployment, refresh)
+    verdict = pipeline.decide(plan)
+    if verdict["verdict"] == "reject":
+        announce("reject", deployment, verdict["sentence"], get_current_context(), window=str(plan.window))
+    return {key: verdict[key] for key in ("verdict", "method", "sentence")}
+
+
+@task
+def publish(deployment: str, refresh: str) -> int | None:
+    """Refit the chosen method with the newest week, write the report, register the version."""
+    from slc_ops import pipeline
+
+    places = Places.from_environment()
+    return pipeline.publish(places, planned(places, deployment, refresh))

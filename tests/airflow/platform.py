@@ -1,0 +1,192 @@
+"""A real Airflow on loopback: API server, scheduler, DAG processor and triggerer, each its own process."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from slc_ops.durable import read_json
+from slc_ops.embedded import environment
+from slc_ops.registry import Registry
+from slc_ops.settings import Places
+
+SERVICES = {
+    "api-server": ["airflow", "api-server", "--host", "127.0.0.1"],
+    "scheduler": ["airflow", "scheduler", "--skip-serve-logs"],
+    "dag-processor": ["airflow", "dag-processor"],
+    "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
+}
+QUICK = {  # a test should not wait five minutes for what a scheduler looks at every five minutes
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
+}
+
+
+class Platform:
+    """The processes, and a caller of the REST API."""
+
+    def __init__(self, home: Path, database: str) -> None:
+        self.home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.variables = (
+            environment(home)
+            | QUICK
+            | {
+                "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml"),
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.replace(
+                    "postgresql:", "postgresql+psycopg:", 1
+                ),
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database.replace(
+                    "postgresql:", "postgresql+psycopg_async:", 1
+                ),
+                "AIRFLOW__API__PORT": str(self.port),
+                "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+                "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
+                "AIRFLOW__API_AUTH__JWT_SECRET": os.urandom(48).hex(),
+            }
+        )
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.token = ""
+
+    def prepare(self) -> None:
+        """Airflow's tables, and MLflow's: the first tasks should not make them at the same time."""
+        made = subprocess.run(
+            ["airflow", "db", "migrate"], env=self.variables, capture_output=True, text=True, check=False
+        )
+        assert made.returncode == 0, made.stderr[-3000:]
+        self.registry.client.search_experiments()
+
+    def start(self, *names: str) -> None:
+        """Start services (all of them without names), each in a group of its own, and wait for the API."""
+        for name in names or SERVICES:
+            with (self.home / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [*SERVICES[name], *(["--port", str(self.port)] if name == "api-server" else [])],
+                    env=self.variables, cwd=self.home, stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+        self.until(self.healthy, "Airflow to be healthy", 240)
+        self.log_in()
+
+    def healthy(self) -> bool:
+        """Whether API server, scheduler and DAG processor say so."""
+        for name, process in self.processes.items():
+            assert process.poll() is None, f"{name} ended: {(self.home / f'{name}.log').read_text()[-3000:]}"
+        try:
+            found = httpx.get(f"{self.address}/api/v2/monitor/health", timeout=5).json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all(found[part]["status"] == "healthy" for part in ("scheduler", "dag_processor"))
+
+    @property
+    def password(self) -> str:
+        """The password that Airflow made for its admin."""
+        return str(read_json(self.home / "airflow" / "simple_auth_manager_passwords.json.generated")["admin"])
+
+    @property
+    def registry(self) -> Registry:
+        """The registry that the tasks use."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("SLC_OPS_HOME", "SLC_OPS_DEPLOYMENTS", "MLFLOW_TRACKING_URI"):
+                patch.setenv(name, self.variables[name])
+            return Registry.open(Places.from_environment())
+
+    def log_in(self) -> None:
+        """Get a token."""
+        self.token = ""
+        found = self.call("POST", "/auth/token", {"username": "admin", "password": self.password})
+        self.token = found["access_token"]
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """A call of the REST API, answered in JSON."""
+        answer = httpx.request(
+            method,
+            f"{self.address}{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
+            timeout=60,
+        )
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
+        return answer.json()
+
+    def unpause(self, dag: str) -> None:
+        """Wait for the DAG to be known, and let it run."""
+        self.until(
+            lambda: dag in {d["dag_id"] for d in self.call("GET", "/api/v2/dags?limit=100")["dags"]}, dag
+        )
+        self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
+
+    def trigger(self, dag: str, **conf: Any) -> str:
+        """Start a run by hand, without a logical date."""
+        answer = self.call("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
+        return str(answer["dag_run_id"])
+
+    def runs(self, dag: str, kind: str) -> dict[str, str]:
+        """Run id → state, of one type of runs."""
+        found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns?run_type={kind}&limit=100")["dag_runs"]
+        return {run["dag_run_id"]: run["state"] for run in found}
+
+    def state(self, dag: str, run: str) -> str:
+        """The state of one run."""
+        return str(self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")["state"])
+
+    def tasks(self, dag: str, run: str) -> dict[str, str | None]:
+        """Task → state, of one run; mapped ones as ``task[index]``."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances?limit=100"
+        return {
+            t["task_id"] if t["map_index"] < 0 else f"{t['task_id']}[{t['map_index']}]": t["state"]
+            for t in self.call("GET", path)["task_instances"]
+        }
+
+    def finished(self, dag: str, run: str, seconds: float = 500) -> dict[str, str | None]:
+        """Wait for a run's end; it must be a success."""
+
+        def over() -> bool:
+            state = self.state(dag, run)
+            assert state != "failed", f"{dag} {run} failed: {self.tasks(dag, run)}"
+            return bool(state == "success")
+
+        self.until(over, f"{dag} {run}", seconds)
+        return self.tasks(dag, run)
+
+    def kill(self, name: str) -> None:
+        """The end without a warning, of a service and everything it started."""
+        process = self.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        """End every group: politely, then not."""
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            for process in self.processes.values():
+                try:
+                    os.killpg(process.pid, sig)
+                except ProcessLookupError:
+                    continue
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and any(p.poll() is None for p in self.processes.values()):
+                time.sleep(0.2)
+
+    @staticmethod
+    def until(condition: Callable[[], Any], what: str, seconds: float = 240) -> Any:
+        """Poll; a condition that stays false is a failed test."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if value := condition():
+                return value
+            time.sleep(0.5)
+        raise AssertionError(f"waited {seconds:.0f} s for {what}")

@@ -1,0 +1,80 @@
+"""The files in ``dags/``: quick to parse, and one broken entry breaks one thing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slc_ops.settings import Places
+from tests.airflow.conftest import ENTRY
+
+DAGS = Path(__file__).parents[2] / "dags"
+OURS = ("slc_weekly_refresh.py", "slc_operations.py", "slc_deployments_file.py")
+
+FORMS = {"slc_backfill", "slc_promote", "slc_rollback"}
+HEAVY = {"pandas", "numpy", "pyarrow", "sklearn", "scipy", "mlflow", "great_expectations", "matplotlib"}
+
+
+def parse() -> tuple[set[str], dict[str, str]]:
+    """DAG ids and import errors of our files, as Airflow's processor finds them."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    bags = [DagBag(DAGS / name) for name in OURS]
+    return {dag for bag in bags for dag in bag.dags}, {
+        f: m for bag in bags for f, m in bag.import_errors.items()
+    }
+
+
+def test_parsing_imports_nothing_heavy(places: Places) -> None:
+    script = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)\nprint(*sorted(sys.modules))"
+    command = [sys.executable, "-c", script, *(str(DAGS / name) for name in OURS)]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    loaded = set(done.stdout.split())
+    assert "airflow.sdk" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_every_good_entry_is_a_dag(places: Places) -> None:
+    entries = {"school": ENTRY, "second": {**ENTRY, "gate": "manual"}}
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+
+    dags, errors = parse()
+
+    assert dags == FORMS | {"slc_weekly_refresh__school", "slc_weekly_refresh__second"}
+    assert errors == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "rule"),
+    [
+        ("  broken:\n    source: {kind: lake, path: x}\n    methods: [slc, magic]\n", 6, "magic"),
+        ("  broken:\n    source: {kind: lake, path: x}\n    gate: sometimes\n", 6, "auto"),
+        ("  Bad/Name:\n    source: {kind: lake, path: x}\n", 4, "not a deployment name"),
+    ],
+)
+def test_a_broken_entry_is_one_import_error_and_the_other_dags_stay(
+    places: Places, text: str, line: int, rule: str
+) -> None:
+    good = "deployments:\n  school:\n    source: {kind: lake, path: lake/school}\n"
+    places.deployments_file.write_text(good + text)
+
+    dags, errors = parse()
+
+    assert dags == FORMS | {"slc_weekly_refresh__school"}
+    (message,) = errors.values()
+    assert f"{places.deployments_file}:{line}: " in message
+    assert rule in message
+
+
+def test_a_file_that_is_no_yaml_is_one_import_error(places: Places) -> None:
+    places.deployments_file.write_text("deployments: [")
+
+    dags, errors = parse()
+
+    assert dags == FORMS
+    (message,) = errors.values()
+    assert str(places.deployments_file) in message

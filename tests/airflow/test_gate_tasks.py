@@ -1,0 +1,80 @@
+"""The gate's tasks: wiring per kind of gate, and a person's silence."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from airflow.providers.standard.exceptions import HITLTriggerEventError
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
+
+from slc_ops.airflow import champion_asset, refresh_tasks, weekly_refresh, window_asset
+from slc_ops.airflow.gate import Approval, approver
+from slc_ops.airflow.retries import PROMOTION_POOL
+from tests.airflow.conftest import configure
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A deployments file is all that a DAG needs to be built."""
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
+    return tmp_path
+
+
+def ask() -> Approval:
+    return Approval(task_id="gate", subject="?", response_timeout=timedelta(hours=72))
+
+
+def test_silence_holds_and_fails_nothing() -> None:
+    with pytest.raises(AirflowSkipException, match="held: nobody answered within 3 days"):
+        ask().process_trigger_event_error({"error_type": "timeout", "error": "too late"})
+
+
+def test_another_error_of_the_question_is_an_error() -> None:
+    with pytest.raises(HITLTriggerEventError):
+        ask().process_trigger_event_error({"error_type": "validation", "error": "broken"})
+
+
+def test_the_approver_is_named() -> None:
+    assert approver(None) is None
+    assert approver({"responded_by_user": {"id": "7", "name": "ann"}}) == "ann (Airflow approval)"
+    assert approver({"responded_by_user": {"id": "7", "name": None}}) == "7 (Airflow approval)"
+
+
+@pytest.mark.parametrize(
+    ("gate", "before"), [("auto", {"publish"}), ("never", {"publish"}), ("manual", {"propose"})]
+)
+def test_every_gate_stands_between_publish_and_promote(home: Path, gate: str, before: set[str]) -> None:
+    dag = weekly_refresh("school", configure(home, gate=gate, approval_hours=5))
+
+    assert dag.get_task("gate").upstream_task_ids >= before
+    assert "gate" in dag.get_task("promote").upstream_task_ids
+    assert dag.get_task("promote").pool == PROMOTION_POOL
+    assert isinstance(dag.get_task("gate"), Approval) is (gate == "manual")
+
+
+def test_a_manual_gate_has_no_default_answer_and_ends_in_time(home: Path) -> None:
+    gate = weekly_refresh("school", configure(home, gate="manual", approval_hours=5)).get_task("gate")
+
+    assert gate.defaults is None
+    assert gate.response_timeout == timedelta(hours=5)
+
+
+def test_another_dag_can_take_the_steps_and_wait_for_the_assets(home: Path) -> None:
+    deployment = configure(home)
+    with DAG("mine", schedule=[window_asset("school"), champion_asset("school")]) as mine:
+        refresh_tasks("school", deployment)
+
+    assert {
+        "extract",
+        "validate",
+        "fit",
+        "backtest",
+        "detectability",
+        "decide",
+        "publish",
+        "gate",
+        "promote",
+    } == set(mine.task_ids)
+    assert [asset.uri for asset in mine.get_task("validate").outlets] == ["slc://school/window"]
+    assert [asset.uri for asset in mine.get_task("promote").outlets] == ["slc://school/champion"]

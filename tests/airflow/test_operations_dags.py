@@ -1,0 +1,135 @@
+"""The DAGs that people start from a form: backfill, promotion, rollback."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
+from slc_ops.registry import Registry
+from slc_ops.settings import Places
+from tests.airflow.mailbox import listening
+from tests.airflow.runs import run
+from tests.airflow.test_refresh_dag import asset_events
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata")]
+
+FORM: dict[str, Any] = {"deployment": "school", "from": "2026-02-02", "to": "2026-02-23"}
+
+
+@pytest.fixture(scope="module")
+def backfilled(shared: Places) -> tuple[str, dict[str, str]]:
+    """Three weeks, through the form."""
+    return run(backfill_dag(), **FORM)
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(
+    places: Places, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        state, tasks = run(backfill_dag(), **FORM, dry_run=True)
+
+    assert (state, tasks["refresh"], tasks["summary"]) == ("success", "skipped", "success")
+    assert "3 of 3 weeks to refresh" in caplog.text
+    assert "dry run: nothing is done" in caplog.text
+    assert not places.windows("school").exists()
+    assert Registry.open(places).ledger.versions("school") == []
+
+
+def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
+    shared: Places, backfilled: tuple[str, dict[str, str]]
+) -> None:
+    state, tasks = backfilled
+
+    assert state == "success"
+    assert [tasks[f"refresh[{k}]"] for k in range(3)] == ["success"] * 3
+    registry = Registry.open(shared)
+    versions = registry.ledger.versions("school")
+    assert [(v.number, v.window.key) for v in versions] == [
+        (1, "2026-02-02"),
+        (2, "2026-02-09"),
+        (3, "2026-02-16"),
+    ]
+    assert registry.history("school") == []
+
+
+@pytest.mark.usefixtures("backfilled")
+def test_finished_weeks_are_skipped(shared: Places) -> None:
+    state, tasks = run(backfill_dag(), **FORM)
+
+    assert (state, tasks["refresh"]) == ("success", "skipped")
+    assert len(Registry.open(shared).ledger.versions("school")) == 3
+
+
+@pytest.mark.usefixtures("backfilled")
+def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_name(shared: Places) -> None:
+    state, _ = run(backfill_dag(), **{**FORM, "from": "2026-02-16"}, again=True, promote=True)
+
+    assert state == "success"
+    registry = Registry.open(shared)
+    assert len(registry.ledger.versions("school")) == 3
+    assert registry.history("school")[-1].actor == "dag_test (Airflow)"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"from": "2026-02-23", "to": "2026-02-02"},
+        {"to": "2099-01-05"},
+        {"from": "2026-02-03"},
+        {"form": "2026-02-02"},
+        {"promote_all": True},
+    ],
+)
+def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
+    places: Places, wrong: dict[str, Any]
+) -> None:
+    state, tasks = run(backfill_dag(), **{**FORM, **wrong})
+
+    assert (state, tasks["look"]) == ("failed", "failed")
+    assert not places.windows("school").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"deployment": "nosuch"},
+        {"deployment": "../../etc"},
+        {"from": "yesterday"},
+        {"methods": ["magic"]},
+        {"promote": "yes"},
+    ],
+)
+def test_a_form_with_impossible_values_is_refused_before_it_runs(
+    places: Places, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(Exception, match="Invalid input for param"):
+        run(backfill_dag(), **{**FORM, **wrong})
+
+
+@pytest.mark.usefixtures("backfilled")
+def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
+    shared: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promoted, _ = run(promote_dag(), deployment="school", version=3, reason="the pilot class liked it")
+    refused, _ = run(promote_dag(), deployment="school", version=2, reason="an older week")
+    unknown, _ = run(promote_dag(), deployment="school", version=77, reason="a typing error")
+    registry = Registry.open(shared)
+    registry.ledger.advance(
+        registry.ledger.head("school"),
+        registry.ledger.version("school", 1),
+        kind="rollback",
+        actor="a",
+        reason="b",
+    )
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        rolled, _ = run(rollback_dag(), deployment="school", to=3, reason="it was better")
+
+    assert (promoted, refused, unknown, rolled) == ("success", "failed", "failed", "success")
+    last = registry.history("school")[-1]
+    assert (last.kind, last.to_version, last.actor) == ("rollback", 3, "dag_test (Airflow)")
+    (event,) = heard
+    assert event["event"] == "rollback"
+    assert "it was better" in event["sentence"]
+    assert asset_events("slc://school/champion")[-1]["version"] == 3

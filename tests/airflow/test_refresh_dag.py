@@ -1,0 +1,90 @@
+"""The weekly refresh through Airflow, task by task, in one process."""
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.airflow import weekly_refresh
+from slc_ops.registry import Registry
+from slc_ops.settings import Places
+from tests.airflow.conftest import AFTER, NEWEST, configure
+from tests.airflow.mailbox import listening
+from tests.airflow.runs import run
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata")]
+
+
+def test_an_automatic_gate_promotes_what_its_evidence_supports(shared: Places) -> None:
+    seen = {uri: len(asset_events(uri)) for uri in ("slc://school/window", "slc://school/champion")}
+    state, tasks = run(weekly_refresh("school", configure(shared.home, gate="auto")), AFTER)
+
+    assert state == "success"
+    assert set(tasks.values()) == {"success"}
+    assert [name for name in tasks if name.startswith("fit")] == ["fit[0]", "fit[1]", "fit[2]"]
+    champion = Registry.open(shared).champion("school")
+    assert champion is not None
+    assert champion.window == NEWEST
+    noted = {uri: asset_events(uri)[count:] for uri, count in seen.items()}
+    assert noted == {
+        "slc://school/window": [{"window": str(NEWEST)}],
+        "slc://school/champion": [{"version": 1, "window": str(NEWEST)}],
+    }
+
+
+@pytest.mark.parametrize(("gate", "held"), [("auto", "gate"), ("never", "gate"), ("manual", "propose")])
+def test_the_same_week_again_is_the_same_version_and_asks_nobody(
+    shared: Places, gate: str, held: str
+) -> None:
+    state, tasks = run(weekly_refresh("school", configure(shared.home, gate=gate)), AFTER)
+
+    assert state == "success"
+    assert (tasks["publish"], tasks[held], tasks["promote"]) == ("success", "skipped", "skipped")
+    registry = Registry.open(shared)
+    assert [version.number for version in registry.ledger.versions("school")] == [1]
+    assert len(registry.history("school")) == 1
+
+
+def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (part,) = (places.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
+    week = pq.read_table(part, partitioning=None)
+    ones = pc.add(pc.multiply(week["label"], 0), 1)
+    pq.write_table(week.set_column(week.schema.get_field_index("label"), "label", ones), part)
+    box = {"file": str(places.home / "box"), "text": "{{ slc_event.event }} {{ slc_event.deployment }}"}
+    notify = {"webhook": "team", "notifiers": [{"path": "tests.airflow.mailbox.Mailbox", "arguments": box}]}
+    dag = weekly_refresh("school", configure(places.home, notify=notify))
+
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://127.0.0.1:{port}")
+        state, tasks = run(dag, AFTER, retries=2)  # Airflow would try three times; this it must not
+
+    assert state == "failed"
+    assert (tasks["extract"], tasks["validate"], tasks["publish"]) == ("success", "failed", "upstream_failed")
+    (event,) = heard
+    assert (event["event"], event["task_id"]) == ("stop", "validate")
+    assert event["sentence"].startswith("ValidationStopped: ")
+    assert (places.home / "box").read_text() == "stop school\n"
+    assert Registry.open(places).champion("school") is None
+
+
+def test_a_week_behind_the_deployment_s_end_is_skipped(places: Places) -> None:
+    dag = weekly_refresh("school", configure(places.home, end="2026-02-16"))
+
+    state, tasks = run(dag, AFTER)
+
+    assert state == "success"
+    assert set(tasks.values()) == {"skipped"}
+    assert not places.windows("school").exists()
+
+
+def asset_events(uri: str) -> list[dict[str, object]]:
+    """What Airflow noted of an asset."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        query = select(AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        query = query.where(AssetModel.uri == uri).order_by(AssetEvent.id)
+        return [dict(extra) for extra in session.scalars(query)]

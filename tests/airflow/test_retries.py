@@ -1,0 +1,29 @@
+"""What is tried again."""
+
+import pytest
+from airflow.sdk import RetryAction
+
+from slc_ops import errors
+from slc_ops.airflow.retries import retry_policy
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ValidationStopped("empty window"),
+        errors.InputError("no rows"),
+        errors.SettingsError("unknown deployment"),
+        errors.OneClassError("all ones"),
+        errors.SelfTestFailed("Platt changed the AUC"),
+        errors.PromotionRefused("older window"),
+        errors.PromotionConflict("somebody was first"),
+        TypeError("a defect"),
+    ],
+)
+def test_what_cannot_pass_fails_at_once(error: Exception) -> None:
+    assert retry_policy().evaluate(error, 1, 3).action is RetryAction.FAIL
+
+
+@pytest.mark.parametrize("error", [errors.RegistryError("MLflow is away"), OSError("disk"), TimeoutError()])
+def test_what_may_pass_is_tried_again_with_backoff(error: Exception) -> None:
+    assert retry_policy().evaluate(error, 1, 3).action is RetryAction.DEFAULT

@@ -1,0 +1,52 @@
+"""Which week a run is about, and which references it believes."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slc_ops.airflow.runs import planned, window_of
+from slc_ops.errors import SettingsError
+from slc_ops.settings import Deployment, LakeSource, Places
+
+DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05", end="2026-03-30")  # type: ignore[arg-type]
+LATE = datetime(2026, 11, 16, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        datetime(2026, 2, 23, tzinfo=UTC),  # Mondays at 00:00
+        datetime(2026, 2, 23, 6, tzinfo=UTC),  # Mondays at 06:00, for late rows
+        datetime(2026, 2, 26, tzinfo=UTC),  # daily: the newest complete week, each day
+    ],
+)
+def test_a_run_refreshes_the_last_week_that_was_complete_when_its_interval_ended(end: datetime) -> None:
+    assert str(window_of(DEMO, end, LATE)) == "2026-02-16/2026-02-23"
+
+
+def test_a_run_without_interval_takes_the_newest_week_that_the_deployment_covers() -> None:
+    assert str(window_of(DEMO, None, datetime(2026, 3, 4, 12, tzinfo=UTC))) == "2026-02-23/2026-03-02"
+    assert str(window_of(DEMO, None, LATE)) == "2026-03-23/2026-03-30"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../../etc/0123456789abcdef",
+        "/etc/passwd",
+        "2026-01-05/..",
+        "2026-01-05/0123456789abcdeg",
+        "",
+        "x" * 5000,
+    ],
+)
+def test_a_reference_that_is_none_is_refused_before_it_becomes_a_path(places: Places, text: str) -> None:
+    with pytest.raises(SettingsError, match="no reference"):
+        planned(places, "school", text)
+
+
+def test_a_refresh_of_another_host_is_missed_in_words(places: Places) -> None:
+    with pytest.raises(SettingsError, match="share SLC_OPS_HOME"):
+        planned(places, "school", "2026-01-05/0123456789abcdef")
+    assert not Path(places.refreshes("school")).exists()

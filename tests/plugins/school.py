@@ -1,0 +1,117 @@
+"""Deployments for the page: entered in a real ledger, with the files that their refreshes leave."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops.logs.window import WEEK, Window
+from slc_ops.registry import Registry, Version
+from slc_ops.settings import Places
+
+FIRST = Window.parse("2026-01-05/2026-01-12")
+EVIL = "<script>alert('item')</script>"
+
+
+def window(week: int) -> Window:
+    """The week's window, counted from 0."""
+    return Window(FIRST.start + week * WEEK, FIRST.end + week * WEEK)
+
+
+def publish(places: Places, name: str, week: int, *, verdict: str = "promote", items: int = 4) -> Version:
+    """Enter a version into the ledger and write its refresh."""
+    ledger = Registry.open(places).ledger
+    number = len(ledger.versions(name)) + 1
+    version = Version(
+        deployment=name,
+        number=number,
+        method="slc",
+        window=window(week),
+        verdict=verdict,
+        metrics=metrics(week),
+        run_id=f"run-{name}-{number}",
+        key=f"{name}-{number}",
+        published_at=datetime(2026, 4, 1, tzinfo=UTC),
+    )
+    ledger.record(version)
+    refresh = places.refreshes(name) / version.window.key / f"{number:016x}"
+    write(refresh / "version.json", {"version": number, "run_id": version.run_id})
+    write(refresh / "verdict.json", {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."})
+    if items:
+        write_items(refresh, items)
+    (refresh / "report").mkdir()
+    (refresh / "report" / "report.html").write_text(f"<h1>Report of version {number}</h1>")
+    docs = places.windows(name) / version.window.key
+    write(docs / "validation.json", {"status": "passed", "findings": []})
+    (docs / "validation.html").write_text(f"<h1>Validation of {version.window}</h1>")
+    return version
+
+
+def crown(places: Places, version: Version, actor: str = "ann") -> None:
+    """Make a version champion in the ledger."""
+    ledger = Registry.open(places).ledger
+    ledger.advance(
+        ledger.head(version.deployment),
+        version,
+        kind="promotion",
+        actor=actor,
+        reason="better <i>everywhere</i>",
+    )
+
+
+def metrics(week: int) -> dict[str, Any]:
+    """A version's figures."""
+    gain = {"estimate": 0.02 + week / 1000, "low": 0.015, "high": 0.03}
+    return {
+        "auc": 0.78 + week / 100,
+        "nll": 0.55,
+        "platt_auc": 0.76 + week / 100,
+        "platt_nll": 0.57,
+        "vs_platt": {"auc": gain, "nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}},
+    }
+
+
+def write_items(refresh: Path, count: int) -> None:
+    """Item tables of a refresh; the last item has a name that would like to be a script."""
+    names = [f"item-{k:04d}" for k in range(count - 1)] + [EVIL]
+    offset = [(-1.0) ** k * (k + 1) / count for k in range(count)]
+    table = {
+        "item_id": names,
+        "offset": offset,
+        "offset_var": [0.04] * count,
+        "n_obs": [float(10 * (k + 1)) for k in range(count)],
+        "fisher_weight": [2.0] * count,
+        "shrinkage": [k / count for k in range(count)],
+    }
+    drift = {
+        "item_id": list(reversed(names)),
+        "n_obs": [10] * count,
+        "delta_min": [None if k == 0 else k / count for k in range(count)],
+        "delta_obs": [k / count for k in range(count)],
+        "detectable": [k % 2 == 0 for k in range(count)],
+    }
+    for part, values in (("parameters", table), ("detectability", drift)):
+        (refresh / part).mkdir(parents=True, exist_ok=True)
+        rows = pa.table(values)
+        if part == "parameters":
+            rows = rows.sort_by("item_id")  # as every parameter set is written
+        pq.write_table(rows, refresh / part / "items.parquet")
+    write(refresh / "parameters" / "params.json", {"counts": {"items": count, "rows": 10 * count}})
+
+
+def stop(places: Places, name: str, week: int) -> None:
+    """Validation stops a week."""
+    finding = {"severity": "critical", "sentence": "label is 0 or 1"}
+    write(
+        places.windows(name) / window(week).key / "validation.json",
+        {"status": "stopped", "findings": [finding]},
+    )
+
+
+def write(path: Path, value: Any) -> None:
+    """A JSON file with its directories."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))

@@ -1,0 +1,41 @@
+"""Lines over windows."""
+
+from slc_ops.airflow.page.charts import Point, chart
+from tests.plugins.school import window
+
+
+def point(
+    week: int, ours: float | None, platt: float | None, low: float | None = None, high: float | None = None
+) -> Point:
+    return Point(window(week), week + 1, "promote", ours, platt, low, high)
+
+
+def test_higher_values_are_drawn_higher_and_inside_the_canvas() -> None:
+    drawn = chart([point(0, 0.70, 0.68, 0.01, 0.03), point(1, 0.75, 0.69, 0.05, 0.07)], "AUC")
+
+    assert drawn is not None
+    first, second = drawn.marks
+    assert first.y is not None
+    assert second.y is not None
+    assert second.y < first.y
+    assert first.x < second.x
+    ends = [v for mark in drawn.marks for v in (mark.y, mark.platt, mark.low, mark.high) if v is not None]
+    assert all(0 <= v <= drawn.height for v in ends)
+
+
+def test_the_whisker_spans_platt_plus_the_interval_of_the_difference() -> None:
+    drawn = chart([point(0, 0.70, 0.68, 0.02, 0.02)], "AUC")
+
+    assert drawn is not None
+    (mark,) = drawn.marks
+    assert mark.low == mark.high == mark.y
+
+
+def test_a_week_without_a_figure_leaves_a_gap_and_no_figures_no_chart() -> None:
+    drawn = chart([point(0, 0.7, 0.6), point(1, None, 0.6), point(2, 0.7, 0.6)], "AUC")
+
+    assert drawn is not None
+    assert len(drawn.ours.split()) == 2
+    assert len(drawn.platt.split()) == 3
+    assert chart([point(0, None, None)], "AUC") is None
+    assert chart([], "AUC") is None

@@ -1,0 +1,84 @@
+"""Searching and sorting the item table."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.airflow.page.items import PAGE_ROWS, find_items
+from tests.plugins.school import EVIL, write, write_items
+
+
+@pytest.fixture
+def refresh(tmp_path: Path) -> Path:
+    write_items(tmp_path, 120)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "sort", ["item", "offset", "size", "shrinkage", "observations", "drift", "detectability"]
+)
+@pytest.mark.parametrize("descending", [True, False])
+def test_pages_together_are_the_whole_table_in_order(refresh: Path, sort: str, descending: bool) -> None:
+    column = {"item": "item_id", "size": "offset", "observations": "n_obs", "drift": "delta_obs",
+              "detectability": "delta_min"}.get(sort, sort)  # fmt: skip
+    rows = []
+    for page in (1, 2, 3):
+        found = find_items(refresh, sort=sort, descending=descending, page=page)
+        assert found is not None
+        assert (found.items, found.matching, found.pages) == (120, 120, 3)
+        rows += found.rows
+    assert len({row["item_id"] for row in rows}) == len(rows) == 120
+    values = [abs(row[column]) if sort == "size" else row[column] for row in rows]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=descending)
+    assert values[: len(known)] == known, "items without a value come last"
+
+
+def test_both_tables_meet_in_a_row(refresh: Path) -> None:
+    (row,) = find_items(refresh, search="item-0007").rows  # type: ignore[union-attr]
+
+    assert row["offset"] == pytest.approx(-8 / 120)
+    assert row["delta_obs"] == pytest.approx((119 - 7) / 120)
+
+
+def test_the_search_ignores_case_and_takes_every_sign_as_itself(refresh: Path) -> None:
+    assert find_items(refresh, search="ITEM-00").matching == 100  # type: ignore[union-attr]
+    assert find_items(refresh, search="item-00.*").matching == 0  # type: ignore[union-attr]
+    assert [row["item_id"] for row in find_items(refresh, search="<script").rows] == [EVIL]  # type: ignore[union-attr]
+
+
+def test_a_page_behind_the_end_is_the_last_page(refresh: Path) -> None:
+    found = find_items(refresh, page=99)
+    assert found is not None
+    assert found.page == 3
+    assert len(found.rows) == 120 - 2 * PAGE_ROWS
+
+
+def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
+    table = pa.table({"item_id": [7, 17, 170], "offset": [0.1, -0.5, 0.2], "shrinkage": [0.1, 0.2, 0.3]})
+    (tmp_path / "parameters").mkdir()
+    pq.write_table(table, tmp_path / "parameters" / "items.parquet")
+    write(tmp_path / "parameters" / "params.json", {"counts": {"items": 3}})
+
+    found = find_items(tmp_path, search="17", sort="detectability")
+
+    assert found is not None
+    assert [row["item_id"] for row in found.rows] == ["17", "170"]
+
+
+def test_of_a_method_with_time_bins_the_bin_that_serves_is_shown(tmp_path: Path) -> None:
+    table = pa.table({"item_id": ["a", "a", "b", "b"], "offset": [0.1, 0.2, 0.3, 0.4]})
+    (tmp_path / "parameters").mkdir()
+    pq.write_table(table, tmp_path / "parameters" / "items.parquet")
+    write(tmp_path / "parameters" / "params.json", {"counts": {"items": 2}})
+
+    found = find_items(tmp_path, sort="offset")
+
+    assert found is not None
+    assert [(row["item_id"], row["offset"]) for row in found.rows] == [("b", 0.4), ("a", 0.2)]
+
+
+def test_a_method_that_looks_at_the_score_alone_has_no_items(tmp_path: Path) -> None:
+    assert find_items(tmp_path) is None
