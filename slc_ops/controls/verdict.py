@@ -1,0 +1,121 @@
+"""A control verdict: what was expected, what was observed, and whether they agree."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slc_ops.controls.arms import Arm
+from slc_ops.controls.observation import Observation
+from slc_ops.evidence.uncertainty import Interval
+
+NEGLIGIBLE = 0.005  # AUC: half a point
+SAME_RANKING = 1e-12
+MODELLED = 0.05  # AUC that knowing the items must be worth
+
+
+@dataclass(frozen=True)
+class Check:
+    """One expectation about one arm."""
+
+    arm: str
+    check: str
+    expected: str
+    observed: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class ControlVerdict:
+    """Passed when every check did."""
+
+    control: str
+    data: str
+    checks: list[Check]
+    arms: list[dict[str, Any]]
+    report: str | None = None
+    run_id: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all checks passed; a control without checks has shown nothing."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """One line for people."""
+        failed = [check for check in self.checks if not check.passed]
+        if self.passed:
+            return f"The control {self.control} passes: {len(self.checks)} checks on {len(self.arms)} arms."
+        first = f": {failed[0].arm}: {failed[0].expected}, observed {failed[0].observed}" if failed else ""
+        return f"The control {self.control} fails {len(failed)} of {len(self.checks)} checks{first}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**asdict(self), "passed": self.passed, "sentence": self.sentence}
+
+
+def judge(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
+    """What every role promises, held against what was seen."""
+    contrast = next((seen[arm.name] for arm in arms if arm.role == "contrast"), None)
+    checks = []
+    for arm in arms:
+        found = seen[arm.name]
+        checks.append(_ranking(arm, found))
+        if arm.role in ("positive", "contrast"):
+            checks += [_gains(arm, method, found.gains[method]) for method in found.gains]
+        if arm.role == "contrast":
+            checks.append(_verdict(arm, found, promote=True))
+        if arm.role == "negative":
+            checks += [_no_gain(arm, method, found.gains[method]) for method in found.gains]
+            checks += [] if contrast is None else [_models_items(arm, found, contrast)]
+        if arm.role in ("negative", "turning"):
+            checks.append(_verdict(arm, found, promote=False))
+    return checks
+
+
+def _ranking(arm: Arm, found: Observation) -> Check:
+    difference = abs(found.auc["platt"] - found.auc["base"])
+    expected = f"Platt scaling changes the AUC by at most {SAME_RANKING:g}"
+    return Check(arm.name, "platt", expected, f"{difference:g}", difference <= SAME_RANKING)
+
+
+def _gains(arm: Arm, method: str, gain: Interval) -> Check:
+    expected = f"{method} gains AUC over Platt, the whole interval above 0"
+    return Check(arm.name, f"{method} gains", expected, points(gain), gain.low is not None and gain.low > 0)
+
+
+def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
+    expected = (
+        f"{method} gains less AUC over Platt than {100 * NEGLIGIBLE:g} points, the whole interval below"
+    )
+    passed = gain.high is not None and gain.high < NEGLIGIBLE
+    return Check(arm.name, f"{method} gains nothing", expected, points(gain), passed)
+
+
+def _models_items(arm: Arm, found: Observation, contrast: Observation) -> Check:
+    worth = found.auc["base"] - contrast.auc["base"]
+    expected = f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
+    return Check(arm.name, "models its items", expected, f"{100 * worth:+.2f} points", worth >= MODELLED)
+
+
+def _verdict(arm: Arm, found: Observation, *, promote: bool) -> Check:
+    expected = "the gate promotes" if promote else "the gate does not promote"
+    observed = f"{found.verdict} {found.method or ''}".strip()
+    return Check(arm.name, "gate", expected, observed, (found.verdict == "promote") == promote)
+
+
+def points(gain: Interval) -> str:
+    """An AUC difference in points, with its interval.
+
+    >>> points(Interval(0.005, 0.002, 0.008))
+    '+0.50 [+0.20, +0.80] points'
+    """
+    if gain.estimate is None:
+        return gain.reason or "no number"
+    ends = (
+        f" [{100 * gain.low:+.2f}, {100 * gain.high:+.2f}]"
+        if gain.low is not None and gain.high is not None
+        else ""
+    )
+    return f"{100 * gain.estimate:+.2f}{ends} points"

@@ -1,0 +1,74 @@
+"""MovieLens-100k without GroupLens' server: the copy in PyPI's ``recbole`` wheel, by digest.
+
+The wheel is fetched with pip and without its dependencies (which include PyTorch) into the home directory,
+one file is taken out of it, and nothing of it is imported. The data may not be redistributed, so they are
+never part of this project.
+"""
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from slc_ops.controls.datasets import MOVIELENS_TERMS
+from slc_ops.durable import digest_file, replacing
+from slc_ops.errors import InputError
+
+REQUIREMENT = "recbole==1.2.1 --hash=sha256:9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
+MEMBER = "recbole/dataset_example/ml-100k/ml-100k.inter"
+DIGEST = "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+TIMEOUT_SECONDS = 300
+
+
+class DataNotAvailable(InputError):
+    """Public data that cannot be had here; a control says so and skips."""
+
+
+def movielens_100k(folder: Path) -> Path:
+    """The ratings file, fetched on first use."""
+    target = folder / "ml-100k.inter"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch, replacing(target) as temporary:
+            wheel = _fetched(Path(scratch))
+            with zipfile.ZipFile(wheel) as archive:
+                temporary.write_bytes(archive.read(MEMBER))
+    if digest_file(target) != DIGEST:
+        raise InputError(f"{target} is not the file that was pinned; remove it to fetch it again")
+    return target
+
+
+def _fetched(scratch: Path) -> Path:
+    wanted = scratch / "requirements.txt"
+    wanted.write_text(REQUIREMENT + "\n")
+    command = [
+        *_pip(scratch), "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+        "--requirement", str(wanted), "--dest", str(scratch),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataNotAvailable(_sorry(str(error))) from None
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode or not wheels:
+        raise DataNotAvailable(_sorry((done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]))
+    return wheels[0]
+
+
+def _pip(scratch: Path) -> list[str]:
+    """This interpreter's pip; an environment made by uv has none, then a throwaway environment's."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    import venv
+
+    venv.create(scratch / "pip", with_pip=True)
+    return [str(scratch / "pip" / "bin" / "python"), "-m", "pip"]
+
+
+def _sorry(reason: str) -> str:
+    return (
+        f"MovieLens-100k is not to be had from the package index ({reason}); name a folder with GroupLens' "
+        f"files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
+    )

