@@ -1,0 +1,1 @@
+"""What operators see: log lines that name deployment and window, step records, Prometheus metrics."""

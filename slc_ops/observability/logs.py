@@ -1,0 +1,41 @@
+"""Log lines outside of Airflow: ``SLC_OPS_LOG=json`` writes one JSON object per line to standard error.
+
+Inside of Airflow its own structured log takes the same lines, with deployment and window in each.
+"""
+
+import logging
+import os
+import sys
+from typing import Any
+
+from slc_ops.errors import SettingsError
+
+
+def configure_logs() -> None:
+    """Do what ``SLC_OPS_LOG`` says: nothing (unset), or JSON lines: ours from INFO up, others' warnings."""
+    form = os.environ.get("SLC_OPS_LOG", "")
+    if not form:
+        return
+    if form != "json":
+        raise SettingsError(f"SLC_OPS_LOG must be json or unset, found {form!r}")
+    import structlog
+
+    before: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=before,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("slc_ops").setLevel(logging.INFO)

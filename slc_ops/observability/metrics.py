@@ -1,0 +1,123 @@
+"""What Prometheus learns about refreshes and champions, worked out from what lies on disk and in the ledger.
+
+Nothing is counted in memory: any process can answer, and a restart forgets nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from slc_ops import __version__
+from slc_ops.durable import read_json
+from slc_ops.errors import RegistryError
+from slc_ops.logs.window import Window
+from slc_ops.observability.exposition import Metric
+from slc_ops.observability.steps import DIRECTORY
+from slc_ops.quality.result import RESULT
+from slc_ops.settings import Places, read_deployments
+
+VERDICTS = ("promote", "hold", "reject")
+
+
+def collect(places: Places, now: datetime) -> list[Metric]:
+    """Every metric at the moment ``now``."""
+    info = Metric("slc_ops_info", "The version of slc_ops that answers.")
+    info.add(1, version=__version__)
+    deployments, broken = read_deployments(places.deployments_file)
+    wrong = Metric("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
+    wrong.add(len(broken))
+    names = sorted(deployments)
+    return [
+        info,
+        wrong,
+        *_refresh_metrics(places, names),
+        *_window_metrics(places, names),
+        *_champion_metrics(places, names, now),
+    ]
+
+
+def _refresh_metrics(places: Places, names: list[str]) -> list[Metric]:
+    duration = Metric(
+        "slc_ops_refresh_duration_seconds",
+        "From the first step to the registered version, of the newest refreshed window.",
+    )
+    finished = Metric(
+        "slc_ops_refresh_finished_timestamp_seconds", "When the newest window's refresh was finished."
+    )
+    steps = Metric("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
+    failed = Metric("slc_ops_step_failed", "1 where the last try of a step failed.")
+    verdicts = Metric("slc_ops_refreshes", "Refreshes on disk by their verdict.")
+    for name in names:
+        directory = places.refreshes(name)
+        records = _newest_records(directory)
+        for step, record in records.items():
+            steps.add(record["ended"] - record["started"], deployment=name, step=step)
+            failed.add(record["outcome"] == "failed", deployment=name, step=step)
+        if (seconds := _wall_clock(records)) is not None:
+            duration.add(seconds, deployment=name)
+            finished.add(records["publish"]["ended"], deployment=name)
+        found = Counter(read_json(path)["verdict"] for path in directory.glob("*/*/verdict.json"))
+        for verdict in VERDICTS:
+            verdicts.add(found[verdict], deployment=name, verdict=verdict)
+    return [duration, finished, steps, failed, verdicts]
+
+
+def _newest_records(refreshes: Path) -> dict[str, dict[str, Any]]:
+    windows = sorted(refreshes.glob(f"*/{DIRECTORY}"))
+    if not windows:
+        return {}
+    return {path.stem: read_json(path) for path in sorted(windows[-1].glob("*.json"))}
+
+
+def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
+    """Seconds from the extraction's start to the publication's end, when both are of one finished run."""
+    first, last = records.get("extract"), records.get("publish")
+    if first is None or last is None or last["outcome"] != "finished" or last["ended"] < first["started"]:
+        return None
+    return float(last["ended"] - first["started"])
+
+
+def _window_metrics(places: Places, names: list[str]) -> list[Metric]:
+    rows = Metric("slc_ops_window_rows", "Rows of the newest validated window.")
+    quarantined = Metric(
+        "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were set aside."
+    )
+    stopped = Metric("slc_ops_window_stopped", "1 where validation stopped the newest window.")
+    ends = Metric("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
+    for name in names:
+        found = sorted(places.windows(name).glob(f"*/{RESULT}"))
+        if not found:
+            continue
+        result = read_json(found[-1])
+        manifest = read_json(found[-1].parent / "manifest.json")
+        rows.add(result["rows"], deployment=name)
+        quarantined.add(result["quarantined"], deployment=name)
+        stopped.add(result["status"] == "stopped", deployment=name)
+        ends.add(Window.from_dict(manifest["window"]).end.timestamp(), deployment=name)
+    return [rows, quarantined, stopped, ends]
+
+
+def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterator[Metric]:
+    """From the ledger; where it does not answer only that is said."""
+    from slc_ops.registry import Registry
+
+    up = Metric("slc_ops_ledger_up", "1 where the ledger answers.")
+    version = Metric("slc_ops_champion_version", "Version number of the champion.")
+    since = Metric("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
+    age = Metric(
+        "slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows."
+    )
+    try:
+        registry = Registry.open(places)
+        for name in names:
+            champion = registry.champion(name)
+            if champion is not None:
+                version.add(champion.number, deployment=name)
+                since.add(registry.history(name)[-1].at.timestamp(), deployment=name)
+                age.add((now - champion.window.end).total_seconds(), deployment=name)
+        up.add(1)
+    except RegistryError:
+        up.add(0)
+    yield from (up, version, since, age)

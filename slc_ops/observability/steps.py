@@ -1,0 +1,84 @@
+"""A step of a refresh as operators see it: every log line names its deployment and window, its time is kept.
+
+The records lie beside the refreshes of a window, one small file per step, replaced by the step's next run.
+They say how long things took, never what they gave: nothing that decides a result reads them.
+"""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from slc_ops.durable import write_json
+from slc_ops.logs.window import Window
+
+DIRECTORY = "steps"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_inside: ContextVar[bool] = ContextVar("inside a step", default=False)
+
+
+def observed(function: Callable[P, T]) -> Callable[P, T]:
+    """Observe a pipeline step, whose arguments hold a ``plan``, or ``places``, ``name`` and ``window``."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _inside.get():  # a step that asks another one for its result is still one step
+            return function(*args, **kwargs)
+        values = signature.bind(*args, **kwargs).arguments
+        with step(_name(function.__name__, values), *_subject(values)):
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+@contextmanager
+def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterator[None]:
+    """Run a block as the step ``name``; its record goes below ``refreshes``, the window's directory."""
+    from structlog.contextvars import bound_contextvars
+
+    record: dict[str, Any] = {"step": name, "started": time.time(), "outcome": "failed"}
+    token = _inside.set(True)
+    try:
+        with bound_contextvars(deployment=deployment, window=str(window), step=name):
+            _log.info("%s of %s for %s begins", name, deployment, window)
+            try:
+                yield
+                record["outcome"] = "finished"
+            finally:
+                record["ended"] = time.time()
+                seconds = record["ended"] - record["started"]
+                _log.info(
+                    "%s of %s for %s %s after %.1f s", name, deployment, window, record["outcome"], seconds
+                )
+                _keep(refreshes / DIRECTORY / f"{name}.json", record)
+    finally:
+        _inside.reset(token)
+
+
+def _keep(path: Path, record: dict[str, Any]) -> None:
+    """A record that cannot be written is no reason to fail a step that has succeeded."""
+    try:
+        write_json(path, record)
+    except OSError as error:
+        _log.warning("the record %s was not written: %s", path, error)
+
+
+def _name(step: str, values: dict[str, Any]) -> str:
+    return f"{step}-{values['method']}" if "method" in values else step
+
+
+def _subject(values: dict[str, Any]) -> tuple[str, Window, Path]:
+    if (plan := values.get("plan")) is not None:
+        return plan.deployment, plan.window, plan.directory.parent
+    name, window = values["name"], values["window"]
+    return name, window, values["places"].refreshes(name) / window.key

@@ -1,0 +1,126 @@
+"""``python -m slc_ops.production``: what containers and units run."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slc_ops.errors import SettingsError, SlcError
+from slc_ops.production.health import SERVICES
+
+anything = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+command_argument = click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+
+
+@click.group()
+def app() -> None:
+    """The services of docker-compose.yaml."""
+
+
+@app.command()
+@click.option("--only-databases", is_flag=True, help="End at users and empty databases, for a restore.")
+def init(only_databases: bool) -> None:
+    """Prepare databases, schemas and logins; safe to run again."""
+    from slc_ops.production.init import initialise
+
+    initialise(os.environ, lambda text: click.echo(f"init: {text}"), only_databases=only_databases)
+
+
+@app.command(context_settings=anything)
+@command_argument
+def run(command: tuple[str, ...]) -> None:
+    """Check this service's surroundings, then become COMMAND."""
+    from slc_ops.production.checks import check_servers, check_surroundings, write_auth_file
+
+    check_surroundings(os.environ)
+    check_servers(os.environ)
+    write_auth_file(os.environ)
+    sys.stdout.flush()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the compose file's own words, no shell
+    except OSError as error:
+        raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+
+
+def host_options(function: Any) -> Any:
+    """Where the compose file and the secrets lie."""
+    file = click.Path(dir_okay=False, path_type=Path)
+    for name, default in (("env", ".env"), ("compose", "docker-compose.yaml")):
+        option = click.option(
+            f"--{name}-file",
+            type=file,
+            default=Path(default),
+            envvar=f"SLC_OPS_{name.upper()}_FILE",
+            show_default=True,
+        )
+        function = option(function)
+    return function
+
+
+@app.command(context_settings=anything)
+@host_options
+@click.option("--show", is_flag=True, help="Print command and variables, secrets hidden; run nothing.")
+@click.argument("name")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def service(compose_file: Path, env_file: Path, show: bool, name: str, arguments: tuple[str, ...]) -> None:
+    """Run the service NAME of the compose file on this host; ARGUMENTS are added to its command."""
+    from slc_ops.production.compose import read_env_file, read_service
+
+    found = read_service(compose_file, name, read_env_file(env_file))
+    if show:
+        for key, value in found.shown().items():
+            click.echo(f"{key}={value}")
+        click.echo(" ".join(found.command))
+    else:
+        found.become([*found.command, *arguments])
+
+
+@app.command("exec", context_settings=anything)
+@host_options
+@click.argument("name")
+@command_argument
+def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...]) -> None:
+    """Run COMMAND on this host with the variables of the service NAME."""
+    from slc_ops.production.compose import read_env_file, read_service
+
+    read_service(compose_file, name, read_env_file(env_file)).become(list(command))
+
+
+@app.command()
+@click.argument("name", type=click.Choice(SERVICES))
+def healthy(name: str) -> None:
+    """Exit 0 when the service NAME works, 1 with a reason when it does not."""
+    from slc_ops.production.health import ailment
+
+    if reason := ailment(name, os.environ):
+        click.echo(reason, err=True)
+        sys.exit(1)
+
+
+@app.command()
+@click.argument("direction", type=click.Choice(["save", "restore"]))
+@click.argument("directory", type=click.Path(path_type=Path))
+def artifacts(direction: str, directory: Path) -> None:
+    """Copy the artifact store into DIRECTORY (save), or DIRECTORY into it (restore)."""
+    from slc_ops.production.artifacts import restore_artifacts, save_artifacts
+
+    copy = save_artifacts if direction == "save" else restore_artifacts
+    click.echo(f"artifacts: {copy(os.environ, directory)} files")
+
+
+def main() -> None:
+    """Run a command; expected errors are one line and exit code 2."""
+    try:
+        app(standalone_mode=False)
+    except click.Abort:
+        sys.exit(130)
+    except (SlcError, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"slc-ops: {' '.join(text.split())}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

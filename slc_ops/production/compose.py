@@ -1,0 +1,142 @@
+"""The services of ``docker-compose.yaml`` without Docker: same commands and variables, on loopback."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from slc_ops.errors import SettingsError
+from slc_ops.production.passwords import secrets_in
+
+ENTRYPOINT = [sys.executable, "-m", "slc_ops.production", "run"]
+"""That of the Dockerfile: check, then become the command."""
+
+ON_ONE_HOST = {
+    "POSTGRES_ADDRESS": "127.0.0.1:5432",
+    "REDIS_ADDRESS": "127.0.0.1:6379",
+    "AIRFLOW_ADDRESS": "127.0.0.1:8080",
+    "MLFLOW_ADDRESS": "127.0.0.1:5000",
+    "S3_ENDPOINT_URL": "http://127.0.0.1:7070",
+    "AIRFLOW_BIND": "127.0.0.1",
+    "MLFLOW_BIND": "127.0.0.1",
+    "METRICS_BIND": "127.0.0.1",
+}
+"""Where things are when everything runs on one host; anything of it can be said otherwise in .env."""
+
+DIRECTORIES = ("SLC_OPS_HOME", "AIRFLOW_HOME", "AIRFLOW__LOGGING__BASE_LOG_FOLDER")
+
+_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_]\w*)(?:(:[-?])([^}]*))?\})")
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a service runs, and the variables it gets beside those of the host."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+
+    def shown(self) -> dict[str, str]:
+        """The variables without their secrets."""
+        secrets = sorted({secret for _, secret in secrets_in(self.environment)}, key=len, reverse=True)
+        if not secrets:
+            return dict(self.environment)
+        pattern = re.compile("|".join(map(re.escape, secrets)))
+        return {name: pattern.sub("***", value) for name, value in self.environment.items()}
+
+    def become(self, command: list[str]) -> NoReturn:
+        """Turn this process into a command with the service's variables."""
+        for name in DIRECTORIES:
+            Path(self.environment[name]).mkdir(parents=True, exist_ok=True)
+        try:
+            os.execvpe(command[0], command, os.environ | self.environment)  # noqa: S606 - no shell
+        except OSError as error:
+            raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
+
+
+def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:
+    """One of our services from the compose file, its variables filled in from ``settings``."""
+    services = yaml.safe_load(file.read_text(encoding="utf-8"))["services"]
+    ours = [each for each, entry in services.items() if "build" in entry and "command" in entry]
+    if name not in ours:
+        raise SettingsError(f"no service {name!r} of ours in {file}; it has {', '.join(ours)}")
+    entry: dict[str, Any] = services[name]
+    variables = ON_ONE_HOST | _places(file.parent.absolute(), settings) | dict(settings)
+    entrypoint = [_word(word) for word in entry["entrypoint"]] if "entrypoint" in entry else ENTRYPOINT
+    return Service(
+        name=name,
+        command=[*entrypoint, *(interpolate(word, variables) for word in entry["command"])],
+        environment=_places(file.parent.absolute(), settings)
+        | _extra(file.parent, entry)
+        | {key: interpolate(str(value), variables) for key, value in entry["environment"].items()},
+    )
+
+
+def interpolate(text: str, variables: Mapping[str, str]) -> str:
+    """Compose's substitution, as far as our file uses it.
+
+    >>> interpolate("${USER_NAME:-ann}@${HOST_NAME:?say which host} for 5 $$", {"HOST_NAME": "db"})
+    'ann@db for 5 $'
+    """
+
+    def value(match: re.Match[str]) -> str:
+        escaped, name, operator, argument = match.groups()
+        if escaped:
+            return "$"
+        found = variables.get(name, "")
+        if found or operator is None:
+            return found
+        if operator == ":?":
+            raise SettingsError(f"{name} is not set: {argument}")
+        return str(argument)
+
+    return _VARIABLE.sub(value, text)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The ``NAME=value`` lines of an env file; comments and empty lines are passed over."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}; run make env") from None
+    settings = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise SettingsError(f"{path}:{number}: expected NAME=value")
+        settings[name] = value
+    return settings
+
+
+def _places(root: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """What the Dockerfile sets inside an image: directories, here below ``SLC_OPS_HOME`` and the checkout."""
+    home = Path(settings.get("SLC_OPS_HOME") or root / "var" / "production").absolute()
+    deployments = root / (settings.get("DEPLOYMENTS_FILE") or "dags/deployments.yaml")
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "SLC_OPS_HOME": str(home),
+        "SLC_OPS_DEPLOYMENTS": str(deployments),
+        "AIRFLOW_HOME": str(home / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        "MLFLOW_AUTH_FILE": str(home / "mlflow-auth.ini"),
+        "MPLBACKEND": "Agg",
+    }
+
+
+def _extra(root: Path, entry: dict[str, Any]) -> dict[str, str]:
+    """The service's own env files; ours are optional."""
+    files = [root / each["path"] for each in entry.get("env_file", [])]
+    return {name: value for file in files if file.exists() for name, value in read_env_file(file).items()}
+
+
+def _word(word: str) -> str:
+    return sys.executable if word == "python" else word

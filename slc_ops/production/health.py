@@ -1,0 +1,67 @@
+"""Is a service alive? One quick look, for health checks; the answer is a reason or nothing."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+TIMEOUT = 10.0
+COMPONENTS = {
+    "api-server": "metadatabase",
+    "scheduler": "scheduler",
+    "dag-processor": "dag_processor",
+    "triggerer": "triggerer",
+}
+SERVICES = (*COMPONENTS, "worker", "mlflow", "metrics")
+
+
+def ailment(service: str, environment: Mapping[str, str]) -> str | None:
+    """What is wrong with a service, or None."""
+    try:
+        if service in COMPONENTS:
+            return _airflow(COMPONENTS[service], environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"])
+        if service == "worker":
+            return _worker(environment["AIRFLOW__CELERY__BROKER_URL"], socket.gethostname())
+        if service == "mlflow":
+            _get(f"http://127.0.0.1:{environment.get('MLFLOW_PORT', '5000')}/health")
+        else:
+            port = environment.get("SLC_OPS_METRICS_PORT", "9109")
+            _get(f"http://127.0.0.1:{port}/metrics", environment.get("SLC_OPS_METRICS_TOKEN"))
+    except (urllib.error.URLError, OSError) as error:
+        return f"{service} does not answer: {error}"
+    except KeyError as error:
+        return f"the variable {error} is not set"
+    return None
+
+
+def _airflow(component: str, execution_url: str) -> str | None:
+    """Airflow's API server knows how all its parts are."""
+    base = execution_url.removesuffix("/").removesuffix("/execution")
+    answer = json.loads(_get(f"{base}/api/v2/monitor/health"))
+    status = answer.get(component, {}).get("status")
+    return None if status == "healthy" else f"Airflow says its {component} is {status}"
+
+
+def _worker(broker: str, host: str) -> str | None:
+    """Ask the worker of this host over the broker; a plain Celery app is enough, Airflow is not imported."""
+    from celery import Celery
+    from kombu.exceptions import OperationalError
+
+    name = f"celery@{host}"
+    try:
+        with Celery(broker=broker) as app:
+            answers: list[Any] = app.control.ping(destination=[name], timeout=TIMEOUT, limit=1)
+    except OperationalError as error:
+        return f"the broker does not answer: {error}"
+    return None if answers else f"the worker {name} does not answer"
+
+
+def _get(url: str, token: str | None = None) -> bytes:
+    request = urllib.request.Request(url)  # noqa: S310 - http to an address of ours
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
+        body: bytes = response.read()
+    return body

@@ -1,0 +1,106 @@
+"""From empty servers to a system that can start; running it again changes only what is missing or old."""
+
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from slc_ops.errors import RegistryError, SettingsError, SlcError
+from slc_ops.production.checks import check_servers, check_surroundings
+from slc_ops.production.databases import ensure_databases
+from slc_ops.production.logins import ADMIN, ensure_airflow_admin, ensure_mlflow_users
+from slc_ops.production.stores import check_broker, check_bucket, patiently
+
+AIRFLOW_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+MLFLOW_DATABASE = "MLFLOW_BACKEND_STORE_URI"
+LEDGER_DATABASE = "SLC_OPS_LEDGER_URL"
+CELERY_DATABASE = "AIRFLOW__CELERY__RESULT_BACKEND"
+DATABASES = (AIRFLOW_DATABASE, MLFLOW_DATABASE, LEDGER_DATABASE, CELERY_DATABASE)
+NEEDED = (
+    "POSTGRES_ADMIN_URL",
+    *DATABASES,
+    "AIRFLOW__CELERY__BROKER_URL",
+    "AIRFLOW__CORE__FERNET_KEY",
+    "AIRFLOW__API__SECRET_KEY",
+    "AIRFLOW__API_AUTH__JWT_SECRET",
+    "AIRFLOW_ADMIN_PASSWORD",
+    "MLFLOW_ARTIFACTS_DESTINATION",
+    "MLFLOW_AUTH_ADMIN_PASSWORD",
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_FLASK_SERVER_SECRET_KEY",
+)
+
+
+def initialise(
+    environment: Mapping[str, str], tell: Callable[[str], None], *, only_databases: bool = False
+) -> None:
+    """Check, make databases, migrate, make logins; the first thing that is wrong ends it.
+
+    With ``only_databases`` it ends at users and empty databases: what a restored dump goes into.
+    """
+    missing = [name for name in NEEDED if not environment.get(name)]
+    if missing:
+        raise SettingsError(
+            f"{', '.join(missing)} not set; docker-compose.yaml sets them from .env (make env)"
+        )
+    tell("checking secrets and volumes")
+    check_surroundings(environment)
+    tell("checking the broker and the artifact store")
+    patiently(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
+    endpoint = environment.get("MLFLOW_S3_ENDPOINT_URL")
+    patiently(partial(check_bucket, environment["MLFLOW_ARTIFACTS_DESTINATION"], endpoint, create=True))
+    tell("databases and their users")
+    urls = [environment[name] for name in DATABASES]
+    patiently(partial(ensure_databases, environment["POSTGRES_ADMIN_URL"], urls))
+    if only_databases:
+        return
+    tell("schema of the ledger")
+    _migrate_ledger(environment[LEDGER_DATABASE])
+    tell("schema of Airflow")
+    _migrate_airflow()
+    tell("schema of MLflow")
+    _migrate_mlflow(environment[MLFLOW_DATABASE])
+    tell("logins")
+    service = environment["MLFLOW_TRACKING_USERNAME"]
+    ensure_mlflow_users(
+        environment[MLFLOW_DATABASE],
+        {
+            ADMIN: environment["MLFLOW_AUTH_ADMIN_PASSWORD"],
+            service: environment["MLFLOW_TRACKING_PASSWORD"],
+        },
+    )
+    ensure_airflow_admin(environment["AIRFLOW_ADMIN_PASSWORD"])
+    check_servers(environment)
+    tell("done")
+
+
+def _migrate_ledger(url: str) -> None:
+    from slc_ops.registry.ledger import Ledger
+
+    try:
+        Ledger(url)
+    except RegistryError as error:
+        raise SettingsError(f"{error}; was the ledger written by a newer version of slc_ops?") from None
+
+
+def _migrate_airflow() -> None:
+    code = subprocess.run(["airflow", "db", "migrate"], check=False).returncode
+    if code:
+        raise SlcError(f"'airflow db migrate' ended with code {code}; its output above says why")
+
+
+def _migrate_mlflow(url: str) -> None:
+    """As ``mlflow db upgrade``, which would show the password in the process list."""
+    from alembic.util import CommandError
+    from mlflow.store.db import utils
+
+    engine = utils.create_sqlalchemy_engine_with_retry(url)
+    try:
+        if utils._is_empty_database(engine):
+            utils._safe_initialize_tables(engine)
+        else:
+            utils._upgrade_db(engine)
+    except CommandError as error:
+        raise SettingsError(f"MLflow's schema cannot be migrated: {error}") from None
+    finally:
+        engine.dispose()

@@ -1,0 +1,194 @@
+"""What Prometheus is told, read back by Prometheus' own parser."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from slc_ops.durable import write_json
+from slc_ops.errors import SettingsError
+from slc_ops.observability.exposition import Metric, render
+from slc_ops.observability.metrics import collect
+from slc_ops.observability.server import MetricsServer
+from slc_ops.settings import Places
+
+TOKEN = "0123456789abcdef" * 4
+NOW = datetime(2026, 4, 1, tzinfo=UTC)
+DEPLOYMENTS = """\
+deployments:
+  demo: {source: {kind: lake, path: lake/demo}}
+  empty: {source: {kind: lake, path: lake/empty}}
+  broken: {source: {kind: lake}}
+"""
+
+Found = dict[tuple[str, ...], float]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    (tmp_path / "deployments.yaml").write_text(DEPLOYMENTS)
+    return Places(tmp_path, tmp_path / "deployments.yaml", "", f"sqlite:///{tmp_path}/ledger.db", "")
+
+
+@pytest.fixture
+def worked(places: Places) -> Places:
+    """Two weeks of ``demo``; validation stopped the second."""
+    for week, end, status in (
+        ("2026-03-16", "2026-03-23", "passed"),
+        ("2026-03-23", "2026-03-30", "stopped"),
+    ):
+        window = places.windows("demo") / week
+        bounds = {"start": f"{week}T00:00:00+00:00", "end": f"{end}T00:00:00+00:00"}
+        write_json(window / "manifest.json", {"window": bounds})
+        write_json(window / "validation.json", {"status": status, "rows": 1000, "quarantined": 7})
+    refreshes = places.refreshes("demo") / "2026-03-16"
+    write_json(refreshes / "one" / "verdict.json", {"verdict": "hold"})
+    write_json(refreshes / "two" / "verdict.json", {"verdict": "promote"})
+    for name, started, ended in (("extract", 100.0, 110.0), ("publish", 150.0, 175.5)):
+        record = {"step": name, "started": started, "ended": ended, "outcome": "finished"}
+        write_json(refreshes / "steps" / f"{name}.json", record)
+    return places
+
+
+def asked(places: Places) -> Found:
+    return parsed(render(collect(places, NOW)))
+
+
+def parsed(text: str) -> Found:
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_the_duration_reaches_from_the_first_step_to_the_version(worked: Places) -> None:
+    found = asked(worked)
+    assert found["slc_ops_refresh_duration_seconds", "demo"] == 75.5
+    assert found["slc_ops_refresh_finished_timestamp_seconds", "demo"] == 175.5
+    assert found["slc_ops_step_duration_seconds", "demo", "extract"] == 10.0
+
+
+def test_a_refresh_that_has_begun_again_has_no_duration_yet(worked: Places) -> None:
+    again = {"step": "extract", "started": 500.0, "ended": 510.0, "outcome": "finished"}
+    write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "extract.json", again)
+    assert ("slc_ops_refresh_duration_seconds", "demo") not in asked(worked)
+
+
+def test_a_failed_step_shows(worked: Places) -> None:
+    failed = {"step": "publish", "started": 150.0, "ended": 151.0, "outcome": "failed"}
+    write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "publish.json", failed)
+    found = asked(worked)
+    assert found["slc_ops_step_failed", "demo", "publish"] == 1
+    assert ("slc_ops_refresh_duration_seconds", "demo") not in found
+
+
+def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Places) -> None:
+    found = asked(worked)
+    assert found["slc_ops_window_rows", "demo"] == 1000
+    assert found["slc_ops_window_quarantined_rows", "demo"] == 7
+    assert found["slc_ops_window_stopped", "demo"] == 1
+    assert (
+        found["slc_ops_window_end_timestamp_seconds", "demo"] == datetime(2026, 3, 30, tzinfo=UTC).timestamp()
+    )
+
+
+def test_verdicts_are_counted_and_absent_ones_are_zero(worked: Places) -> None:
+    found = asked(worked)
+    counts = {v: found["slc_ops_refreshes", "demo", v] for v in ("promote", "hold", "reject")}
+    assert counts == {"promote": 1, "hold": 1, "reject": 0}
+
+
+def test_a_deployment_without_a_refresh_says_only_that(worked: Places) -> None:
+    found = asked(worked)
+    assert found["slc_ops_refreshes", "empty", "promote"] == 0
+    assert ("slc_ops_window_rows", "empty") not in found
+    assert ("slc_ops_champion_age_seconds", "empty") not in found
+
+
+def test_a_broken_entry_of_the_deployments_file_is_counted(places: Places) -> None:
+    assert asked(places)["slc_ops_broken_deployments",] == 1
+
+
+def test_a_ledger_that_does_not_answer_is_said_and_the_rest_is_told(worked: Places) -> None:
+    Path(worked.ledger_url.removeprefix("sqlite:///")).write_text("this is no database " * 100)
+    found = asked(worked)
+    assert found["slc_ops_ledger_up",] == 0
+    assert found["slc_ops_window_rows", "demo"] == 1000
+
+
+def test_odd_characters_survive() -> None:
+    metric = Metric("slc_ops_odd", 'a "help" with \\ and\nnewline')
+    metric.add(0.1 + 0.2, deployment='quo"te \\ new\nline ü')
+    assert parsed(render([metric])) == {("slc_ops_odd", 'quo"te \\ new\nline ü'): 0.1 + 0.2}
+
+
+@pytest.fixture
+def server(worked: Places) -> Iterator[MetricsServer]:
+    with MetricsServer(worked, "127.0.0.1", 0, TOKEN) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def get(server: MetricsServer, path: str, token: str | None) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.server_port}{path}")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - loopback
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_endpoint_answers_those_who_know_the_token(server: MetricsServer) -> None:
+    status, text = get(server, "/metrics", TOKEN)
+    assert status == 200
+    assert parsed(text)["slc_ops_window_rows", "demo"] == 1000
+    assert get(server, "/metrics", None)[0] == 401
+    assert get(server, "/metrics", TOKEN[:-1])[0] == 401
+    assert get(server, "/other", None)[0] == 401
+    assert get(server, "/other", TOKEN)[0] == 404
+
+
+def test_a_broken_deployments_file_is_an_answer_and_no_crash(server: MetricsServer) -> None:
+    server.places.deployments_file.write_text("- no mapping")
+    status, text = get(server, "/metrics", TOKEN)
+    assert status == 500
+    assert "deployments" in text
+
+
+@pytest.mark.parametrize("token", ["", "short", "a" * 64])
+def test_without_a_strong_token_it_does_not_start(places: Places, token: str) -> None:
+    with pytest.raises(SettingsError, match="SLC_OPS_METRICS_TOKEN is too weak"):
+        MetricsServer(places, "127.0.0.1", 0, token)
+
+
+def test_a_busy_port_is_said(server: MetricsServer) -> None:
+    with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{server.server_port}"):
+        MetricsServer(server.places, "127.0.0.1", server.server_port, TOKEN)
+
+
+def test_the_command_prints_writes_and_answers_json(
+    worked: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from slc_ops.cli.operations import metrics
+
+    monkeypatch.setenv("SLC_OPS_HOME", str(worked.home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(worked.deployments_file))
+    monkeypatch.setenv("SLC_OPS_LEDGER_URL", worked.ledger_url)
+    printed = CliRunner().invoke(metrics, catch_exceptions=False)
+    assert parsed(printed.output)["slc_ops_window_rows", "demo"] == 1000
+    CliRunner().invoke(metrics, ["--output", str(tmp_path / "slc.prom")], catch_exceptions=False)
+    assert parsed((tmp_path / "slc.prom").read_text()).keys() == parsed(printed.output).keys()
+    answer = CliRunner().invoke(metrics, ["--json", "-"], catch_exceptions=False)
+    assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.output)["metrics"]}

@@ -1,0 +1,123 @@
+"""A step's log lines name deployment and window; its duration is kept; it never fails because of that."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import structlog
+
+from slc_ops.durable import read_json
+from slc_ops.logs.window import Window
+from slc_ops.observability.logs import configure_logs
+from slc_ops.observability.steps import observed, step
+from slc_ops.settings import Places
+
+ROOT = Path(__file__).parent.parent.parent
+WINDOW = Window.parse("2026-03-23/2026-03-30")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path, tmp_path / "deployments.yaml", "", "", "")
+
+
+@observed
+def extract(places: Places, name: str, window: Window) -> str:
+    logging.getLogger("slc_ops.logs.anything").warning("half of it is missing")
+    return "rows"
+
+
+@observed
+def fit(plan: SimpleNamespace, method: str) -> str:
+    return decide(plan)
+
+
+@observed
+def decide(plan: SimpleNamespace) -> str:
+    return "promote"
+
+
+@observed
+def publish(plan: SimpleNamespace) -> None:
+    raise RuntimeError("the server is gone")
+
+
+@pytest.fixture
+def plan(places: Places) -> SimpleNamespace:
+    directory = places.refreshes("demo") / WINDOW.key / "0123456789abcdef"
+    return SimpleNamespace(deployment="demo", window=WINDOW, directory=directory)
+
+
+def records(places: Places) -> dict[str, str]:
+    directory = places.refreshes("demo") / WINDOW.key / "steps"
+    return {path.stem: read_json(path)["outcome"] for path in sorted(directory.glob("*.json"))}
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from slc_ops.observability.logs import configure_logs
+from tests.observability.test_steps import WINDOW, Places, extract
+
+configure_logs()
+home = Path(sys.argv[1])
+extract(Places(home, home / "deployments.yaml", "", "", ""), "demo", WINDOW)
+"""
+
+
+def test_every_line_names_deployment_window_and_step(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        cwd=ROOT, env=os.environ | {"SLC_OPS_LOG": "json"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert [line["event"] for line in lines][1] == "half of it is missing"
+    assert len(lines) == 3
+    for line in lines:
+        assert (line["deployment"], line["window"], line["step"]) == ("demo", str(WINDOW), "extract")
+
+
+def test_after_a_step_nothing_is_left_in_the_context(places: Places) -> None:
+    extract(places, "demo", WINDOW)
+    assert structlog.contextvars.get_contextvars() == {}
+
+
+def test_the_record_says_when_it_began_and_ended(places: Places) -> None:
+    extract(places, "demo", WINDOW)
+    record = read_json(places.refreshes("demo") / WINDOW.key / "steps" / "extract.json")
+    assert record["started"] <= record["ended"]
+
+
+def test_a_step_inside_a_step_is_part_of_it(places: Places, plan: SimpleNamespace) -> None:
+    assert fit(plan, method="slc") == "promote"
+    assert records(places) == {"fit-slc": "finished"}
+
+
+def test_a_step_that_fails_is_recorded_as_failed_and_fails(places: Places, plan: SimpleNamespace) -> None:
+    with pytest.raises(RuntimeError, match="gone"):
+        publish(plan)
+    assert records(places) == {"publish": "failed"}
+    decide(plan)
+    assert records(places) == {"decide": "finished", "publish": "failed"}
+
+
+def test_a_record_that_cannot_be_written_does_not_fail_the_step(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "steps").write_text("a file where the directory should be")
+    with step("decide", "demo", WINDOW, tmp_path):
+        pass
+    assert "was not written" in caplog.text
+
+
+def test_an_unknown_log_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from slc_ops.errors import SettingsError
+
+    monkeypatch.setenv("SLC_OPS_LOG", "xml")
+    with pytest.raises(SettingsError, match="SLC_OPS_LOG must be json or unset, found 'xml'"):
+        configure_logs()
