@@ -1,0 +1,91 @@
+"""The ``slc-ops`` command: thin wiring from a terminal to plain functions.
+
+Commands live in the modules of this package and are imported only when they run, so that ``--help`` is
+instant. Exit codes: 0 success, 2 bad usage or bad input (one line, no traceback), 1 a bug.
+"""
+
+import importlib
+import sys
+
+import click
+
+from slc_ops import __version__
+from slc_ops.errors import SlcError
+from slc_ops.observability.logs import configure_logs
+
+# command → (module of this package, one-line help shown without importing the module)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "simulate": ("data", "Write a production log lake with known per-item bias and drift."),
+    "ingest": ("data", "Turn a public data set into history, calibration and test files."),
+    "fit": ("ladder", "Fit one method on a calibration file and write its parameter set."),
+    "apply": ("ladder", "Correct a file with a parameter set or a registered model."),
+    "compare": ("ladder", "Fit methods on one file, score them on a later one."),
+    "sweep": ("ladder", "Repeat a fit over prior variances or calibration fractions."),
+    "backtest": ("evidence", "Evaluate the ladder over past windows of a lake."),
+    "detectability": ("evidence", "Say which drift could be seen at all, per item."),
+    "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
+    "control": ("controls", "Run a standing control: real data on which the answer is known."),
+    "refresh": ("refresh", "Run the whole weekly refresh without Airflow."),
+    "report": ("refresh", "Write the HTML report of a finished refresh again."),
+    "status": ("registry", "Show the champion and challenger of every deployment."),
+    "history": ("registry", "Show a deployment's line of champions."),
+    "promote": ("registry", "Make a version the champion."),
+    "rollback": ("registry", "Give the crown back to an earlier champion."),
+    "verify": ("registry", "Compare the ledger with MLflow's aliases; --repair closes gaps."),
+    "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"slc_ops.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="slc-ops")
+def app() -> None:
+    """Correct the per-item bias of frozen models: fit, compare, register, promote, serve.
+
+    Begin with `slc-ops compare --calibration FILE --test FILE` on two files of your own.
+    """
+
+
+def main() -> None:
+    """Entry point: run a command, turn expected errors into one line and exit code 2."""
+    try:
+        configure_logs()
+        code = app.main(standalone_mode=False)
+    except click.Abort:
+        click.echo("slc-ops: interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        hint = ""
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            hint = f" (see '{error.ctx.command_path} --help')"
+        click.echo(f"slc-ops: {_one_line(error.format_message())}{hint}", err=True)
+        sys.exit(2)
+    except SlcError as error:
+        click.echo(f"slc-ops: {_one_line(str(error))}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

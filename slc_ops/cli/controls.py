@@ -1,0 +1,122 @@
+"""``control``: the paper's two controls from a terminal, and the data they can use."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
+from slc_ops.settings import Places
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True),
+    help="Folder with the full data; without it the embedded ones are used.",
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=None, help="One seed only (default: three)."
+)
+
+
+@click.group()
+def control() -> None:
+    """Run a standing control: real data on which the gate's answer is known.
+
+    Exit 0 only when the control passes; 1 when an expectation is not met. Nothing is registered.
+    """
+
+
+@control.command("flight-delay")
+@data_option
+@click.option("--backbone", type=click.Choice(["bbA", "bbB"]), help="One backbone only (default: both).")
+@seed_option
+@json_option
+def flight_delay(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
+    """Positive control: backbones that do not know the route leave discrimination stranded.
+
+    Embedded data: New York's departures of 2013. Full protocol: --data with the BTS on-time files (or the
+    combined CSVs) of 2018 and 2019; 'slc-ops control download bts' fetches them.
+    """
+    _run("flight-delay", data, backbone, seed, json_path)
+
+
+@control.command()
+@data_option
+@click.option("--backbone", type=click.Choice(["mf", "ncf"]), help="One backbone only (default: both).")
+@seed_option
+@json_option
+def movielens(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
+    """Negative control: backbones that model their films leave nothing to correct.
+
+    Embedded data: MovieLens-100k from the package index. --data takes GroupLens' ml-100k or ml-1m, as a
+    folder or zip; 'slc-ops control download ml-1m' fetches them.
+    """
+    _run("movielens", data, backbone, seed, json_path)
+
+
+@control.command()
+@click.argument("dataset", type=click.Choice(["ml-100k", "ml-1m", "bts"]))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to put the files in.")
+@click.option("--yes", is_flag=True, help="The terms are known and accepted; do not ask.")
+@json_option
+def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
+    """Fetch a control's full data: with progress, resumable, checked by size and checksum."""
+    from slc_ops.controls.datasets import DATASETS, fetch
+
+    say(json_path, DATASETS[dataset].terms)
+    if not yes:
+        click.confirm("Accept these terms?", abort=True, err=True)
+    with _bar(json_path) as (tell, advance):
+        files = fetch(dataset, out, tell, advance)
+    emit_json(json_path, {"dataset": dataset, "files": [str(path) for path in files]})
+    say(json_path, f"{len(files)} files in {out}")
+
+
+def _run(
+    control: str, data: Path | None, backbone: str | None, seed: int | None, json_path: str | None
+) -> None:
+    from slc_ops.controls.run import run
+
+    with progress(f"running the control {control}"):
+        verdict = run(
+            Places.from_environment(),
+            control,
+            data=data,
+            backbone=backbone,
+            seed=seed,
+            tell=lambda step: say(json_path, f"  {step}"),
+        )
+    emit_json(json_path, verdict.as_dict())
+    rows = [
+        (each.arm, each.expected, each.observed, "pass" if each.passed else "FAIL") for each in verdict.checks
+    ]
+    print_table(json_path, f"Control {control}", ("arm", "expected", "observed", ""), rows)
+    say(json_path, verdict.sentence)
+    say(json_path, f"Report: {verdict.report}")
+    if not verdict.passed:
+        raise click.exceptions.Exit(1)
+
+
+def _bar(json_path: str | None) -> Any:
+    """A progress bar on stderr when it is a terminal; (tell, advance) callbacks either way."""
+    import sys
+    from contextlib import contextmanager
+
+    @contextmanager
+    def plain() -> Any:
+        yield (lambda text: say(json_path, f"  {text}")), (lambda done, total: None)
+
+    @contextmanager
+    def drawn() -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bars:
+            task = bars.add_task("", total=None)
+            yield (
+                lambda text: bars.reset(task, description=text, total=None),
+                lambda done, total: bars.update(task, completed=done, total=total),
+            )
+
+    return drawn() if sys.stderr.isatty() else plain()

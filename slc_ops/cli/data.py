@@ -1,0 +1,125 @@
+"""``simulate`` and ``ingest``: logs to work on."""
+
+from pathlib import Path
+
+import click
+
+from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the lake.")
+@click.option("--weeks", type=click.IntRange(min=1), default=12, show_default=True, help="Weeks of logs.")
+@click.option("--users", type=click.IntRange(min=1), default=2000, show_default=True, help="Users.")
+@click.option(
+    "--items", type=click.IntRange(min=1), default=400, show_default=True, help="Items of the first week."
+)
+@click.option(
+    "--new-items", type=click.IntRange(min=0), default=10, show_default=True, help="New items per week."
+)
+@click.option(
+    "--rows-per-week",
+    type=click.IntRange(min=1),
+    default=12_000,
+    show_default=True,
+    help="Interactions per week.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same bytes."
+)
+@click.option("--start", default="2026-01-05", show_default=True, help="The first Monday.")
+@click.option(
+    "--bias-sd",
+    type=click.FloatRange(min=0),
+    default=0.8,
+    show_default=True,
+    help="Spread of the items' biases, in logits.",
+)
+@click.option(
+    "--drift-share",
+    type=click.FloatRange(0, 1),
+    default=0.15,
+    show_default=True,
+    help="Share of items that drift.",
+)
+@json_option
+def simulate(out: Path, json_path: str | None, **settings: object) -> None:
+    """Write the log lake of a simulated learning platform.
+
+    The platform's frozen model has a wrong scale and shift and does not know the items' biases, so there is
+    something to correct, and truth.parquet says what.
+    """
+    from slc_ops.logs.simulate import simulate as write_lake
+
+    with progress("simulating ..."):
+        manifest = write_lake(out, **settings)  # type: ignore[arg-type]
+    print_table(
+        json_path,
+        f"simulated lake in {out}",
+        ["weeks", "rows", "items", "last window"],
+        [[str(manifest[key]) for key in ("weeks", "rows", "items", "last_window")]],
+    )
+    say(json_path, f"The truth per item is in {out / 'truth.parquet'}.")
+    emit_json(json_path, {**manifest, "out": str(out)})
+
+
+DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # their readers are imported when used
+
+
+@click.command()
+@click.argument("dataset", type=click.Choice(DATASETS))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the three files.")
+@click.option(
+    "--logits",
+    type=click.Path(path_type=Path),
+    help="Your model's file: event_id and logit (or probability); without it a backbone is trained.",
+)
+@click.option(
+    "--time",
+    type=click.Choice(["index", "clock"]),
+    default="index",
+    show_default=True,
+    help="event_time: the student's interaction index, or the published moment read as UTC.",
+)
+@click.option(
+    "--min-rows",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Leave out students with fewer.",
+)
+@json_option
+def ingest(
+    dataset: str, files: tuple[Path, ...], out: Path, json_path: str | None, **options: object
+) -> None:
+    """Turn a public data set, as published, into history, calibration and test files.
+
+    FILE is the published file; for algebra the three releases or their directory, for eedi the unpacked data
+    directory. Each student's first 60 % become history, the next 20 % calibration, the last 20 % test: three
+    files for the options --history, --calibration and --test of slc-ops compare.
+    """
+    from slc_ops.logs.datasets.ingest import ingest as read_dataset
+
+    with progress(f"reading {dataset} ..."):
+        report = read_dataset(dataset, files, out, **options)  # type: ignore[arg-type]
+    print_table(
+        json_path,
+        f"{dataset} in {out}",
+        ["part", "rows", "students", "items", "label rate"],
+        [
+            [
+                name,
+                *(f"{report[name][key]:,}" for key in ("rows", "students", "items")),
+                f"{report[name]['label_rate']:.3f}",
+            ]
+            for name in ("history", "calibration", "test")
+        ],
+    )
+    for reason, count in report["left_out"].items():
+        say(json_path, f"{count:>12,}  {reason}")
+    if "logits" in report:
+        gaps = report["logits"]
+        say(json_path, f"{gaps['without']:>12,}  of {gaps['events']:,} events without a logit, left out")
+        say(json_path, f"{gaps['unused']:>12,}  logits of no event")
+    emit_json(json_path, report)

@@ -1,0 +1,149 @@
+"""Evidence from a terminal: backtest, detectability, paper."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slc_ops.cli.ladder import calibration_option, map_option, prior_option, test_option
+from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.decision import Verdict
+    from slc_ops.evidence.results import Backtest
+    from slc_ops.settings import Deployment
+
+path_type = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option(
+    "--input", "sources", type=path_type, required=True, multiple=True,
+    help="Rows with event_time (Parquet, CSV, Feather); may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Equal-count time bins."
+)
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the Wald test.")
+@map_option
+@json_option
+def detectability(
+    sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str], json_path: str | None
+) -> None:
+    """Say which drift could be seen at all, for the data set and for every item (Proposition 2)."""
+    from slc_ops.evidence.detectability import detectability as report
+    from slc_ops.logs.interactions import InteractionLog
+
+    with progress("counting"):
+        found = report(InteractionLog.read(list(sources), rename=rename), time_bins=time_bins, alpha=alpha)
+    emit_json(json_path, found.as_dict(per_item=json_path is not None))
+    observed = "–" if found.delta_obs_median is None else f"{found.delta_obs_median:.3f}"
+    rows = [
+        ("items", f"{found.items:,}"),
+        ("observations per item, median", f"{found.obs_per_item_median:,.0f}"),
+        (f"observations per bin, median ({time_bins} bins)", f"{found.obs_per_bin_median:,.2f}"),
+        ("largest Fisher weight per bin", f"{found.w_max:,.3f}"),
+        ("smallest visible drift per bin, logit", f"{found.delta_min:.3f}"),
+        ("observed drift per bin (noise included), logit", observed),
+        ("items whose drift is visible", f"{found.detectable_item_share:.1%}"),
+        (
+            f"observations per item to see {found.reference_drift:g} logit",
+            f"{found.required_obs_per_item:,.0f}",
+        ),
+    ]
+    print_table(json_path, "Detectability of drift", ["", "value"], rows)
+    say(json_path, f"Temporal tracking is {found.temporal_tracking}: {found.reason}.")
+
+
+@click.command()
+@calibration_option
+@test_option
+@click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
+@prior_option
+@click.option(
+    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Time bins of slc_t."
+)
+@click.option("--regime/--no-regime", default=True, show_default=True, help="Simulate the regime map too.")
+@map_option
+@json_option
+def paper(
+    calibration: Path, test: Path, out: Path, prior_var: float, time_bins: int, regime: bool,
+    rename: dict[str, str], json_path: str | None,
+) -> None:  # fmt: skip
+    """Run all of the paper's analyses on a pair of files: tables (CSV, Markdown) and figures."""
+    from slc_ops.correction import FitOptions
+    from slc_ops.evidence.paper import analyse
+    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.reporting.paper import write_paper
+
+    options = FitOptions(prior_var=prior_var, time_bins=time_bins)
+    with progress("analysing"):
+        first, second = (InteractionLog.read(each, rename=rename) for each in (calibration, test))
+        tables = analyse(first, second, options=options, regime=regime)
+        page = write_paper(out, tables)
+    emit_json(json_path, tables)
+    rows = [[row["method"], *(_number(row[m]) for m in ("auc", "nll", "ece"))] for row in tables["ladder"]]
+    print_table(json_path, "The ladder", ["method", "AUC", "NLL", "ECE"], rows)
+    say(json_path, f"{len(tables)} tables and their figures: {page}")
+
+
+@click.command()
+@click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
+@click.option("--deployment", "name", default="backtest", show_default=True, metavar="D",
+              help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
+@click.option(
+    "--window", "window_text", metavar="START/END", help="The newest window [default: of the lake]."
+)
+@click.option("--methods", metavar="all|a,b", help="Methods to compare [default: the deployment's].")
+@click.option("--calibration-weeks", type=click.IntRange(1), help="Weeks to learn from [default: 4].")
+@click.option("--folds", type=click.IntRange(1), help="Windows to be judged on [default: 4].")
+@click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
+@click.option("--out", type=path_type, help="Keep the windows, scores and report here; a rerun continues.")
+@json_option
+def backtest(
+    lake: Path | None, name: str, window_text: str | None, methods: str | None, calibration_weeks: int | None,
+    folds: int | None, champion: Path | None, out: Path | None, json_path: str | None,
+) -> None:  # fmt: skip
+    """Evaluate the ladder over past windows: learn from the weeks before, be judged by the week after.
+
+    Methods are chosen on the older windows and confirmed on the newest one; the verdict says what a refresh
+    would do. Nothing is registered.
+    """
+    from tempfile import TemporaryDirectory
+
+    from slc_ops.logs.window import Window
+    from slc_ops.reporting.offline_backtest import backtest_settings, run_backtest
+
+    settings = backtest_settings(
+        name, lake, methods=methods, calibration_weeks=calibration_weeks, folds=folds
+    )
+    window = None if window_text is None else Window.parse(window_text)
+    with TemporaryDirectory(prefix="slc-backtest-") as temporary, progress("backtesting"):
+        directory = Path(temporary) if out is None else out
+        result, verdict, report = run_backtest(name, settings, window, directory, champion)
+    emit_json(json_path, {"verdict": verdict.as_dict(), "backtest": result.as_dict()})
+    _print_backtest(json_path, settings, result, verdict)
+    if out is not None:
+        say(json_path, f"Report: {report}")
+
+
+def _print_backtest(
+    json_path: str | None, settings: "Deployment", result: "Backtest", verdict: "Verdict"
+) -> None:
+    rows = []
+    for fold in result.plan.folds:
+        for method in result.methods:
+            metrics = result.scores[fold.key][method].metrics
+            numbers = ["–", "–"] if metrics is None else [_number(metrics.nll), _number(metrics.auc)]
+            rows.append([str(fold.window), fold.role, method, *numbers])
+    for method, mean in result.older_means().items():
+        rows.append(["mean of older folds", "", method, _number(mean["nll"]), _number(mean["auc"])])
+    title = f"Backtest, {settings.calibration_weeks} calibration weeks"
+    print_table(json_path, title, ["window", "role", "method", "NLL", "AUC"], rows)
+    for note in verdict.notes:
+        say(json_path, f"note: {note}")
+    say(json_path, verdict.sentence)
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else f"{value:.4f}"

@@ -1,0 +1,276 @@
+"""The correction ladder from a terminal: fit, apply, compare, sweep."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
+from slc_ops.errors import InputError
+
+if TYPE_CHECKING:
+    from slc_ops.correction import FitOptions
+    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.logs.interactions import InteractionLog
+
+
+def _column_map(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    rename: dict[str, str] = {}
+    for pair in pairs:
+        ours, equals, theirs = pair.partition("=")
+        if not (ours and equals and theirs):
+            raise click.BadParameter(f"{pair!r} is not NAME=COLUMN, for example item_id=pid")
+        rename[ours] = theirs
+    return rename
+
+
+def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers, for example 0.1,1,10") from None
+
+
+file_type = click.Path(path_type=Path)
+map_option = click.option(
+    "--map", "rename", multiple=True, callback=_column_map, metavar="NAME=COLUMN",
+    help="Read the contract's column NAME from COLUMN; may be repeated.",
+)  # fmt: skip
+calibration_option = click.option(
+    "--calibration", type=file_type, required=True, help="Rows to learn from (Parquet, CSV, Feather)."
+)
+test_option = click.option("--test", type=file_type, required=True, help="Later rows to be scored on.")
+prior_option = click.option(
+    "--prior-var", type=float, default=1.0, show_default=True, help="Prior variance of the item offsets."
+)
+bins_option = click.option(
+    "--time-bins", type=int, default=10, show_default=True, help="Time bins of slc_t and naive."
+)
+history_option = click.option(
+    "--history", type=file_type, help="Earlier rows that help to place the time bins (event_time only)."
+)
+threads_option = click.option(
+    "--threads", type=int, help="Threads [default: all cores]; never changes a result."
+)
+
+
+@click.command()
+@click.option(
+    "--input", "source", type=file_type, required=True, help="Calibration rows (Parquet, CSV, Feather)."
+)
+@click.option(
+    "--method", required=True, metavar="METHOD", help="One of the ladder's methods, for example slc_eb."
+)
+@click.option(
+    "--out", type=file_type, required=True, help="Directory of the parameter set; replaced as a whole."
+)
+@prior_option
+@bins_option
+@history_option
+@threads_option
+@map_option
+@json_option
+def fit(
+    source: Path, method: str, out: Path, prior_var: float, time_bins: int, history: Path | None,
+    threads: int | None, rename: dict[str, str], json_path: str | None,
+) -> None:  # fmt: skip
+    """Fit one method and write its parameter set.
+
+    The directory holds params.json, items.parquet and golden.json: plain files, verified whenever they are
+    read.
+    """
+    from slc_ops.correction import fit as fit_method
+
+    options = _options(prior_var, time_bins, threads)
+    with progress(f"fitting {method} ..."):
+        log = _read(source, rename)
+        earlier = None if history is None else _read(history, rename)
+        fitted = fit_method(method, log, history=earlier, options=options)
+        fitted = _with_origin(fitted, log, options)
+        fitted.write(out)
+    answer = {
+        "method": method, "out": str(out), "n_rows": fitted.n_rows, "n_items": fitted.n_items,
+        "link": fitted.affine(), "prior_var": fitted.prior_var, "warnings": list(fitted.warnings),
+    }  # fmt: skip
+    emit_json(json_path, answer)
+    link = fitted.affine() or {}
+    print_table(
+        json_path,
+        f"{method} fitted to {source}",
+        ["method", "rows", "items", "a", "b0"],
+        [
+            [
+                method,
+                f"{fitted.n_rows:,}",
+                f"{fitted.n_items:,}",
+                _figure(link.get("a")),
+                _figure(link.get("b0")),
+            ]
+        ],
+    )
+    _warn(fitted.warnings)
+    say(json_path, f"Parameters are in {out}. Next: slc-ops apply --params {out} --input FILE --output FILE")
+
+
+@click.command()
+@click.option(
+    "--params",
+    required=True,
+    metavar="DIR|models:/NAME@ALIAS",
+    help="A parameter set, or a registered model.",
+)
+@click.option(
+    "--input", "source", type=file_type, required=True, help="Rows to correct (Parquet, CSV, Feather)."
+)
+@click.option("--output", type=file_type, required=True, help="Where to write them (Parquet, CSV, Feather).")
+@map_option
+@json_option
+def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_path: str | None) -> None:
+    """Add the columns p_base and p_corrected to a file.
+
+    All other columns are kept. Rows are streamed, and the output appears only when it is complete.
+    """
+    from slc_ops.cli.parameter_sets import parameter_set
+    from slc_ops.correction.applying import apply_file
+
+    with progress("correcting ..."):
+        parameters = parameter_set(params)
+        rows = apply_file(parameters, source, output, rename)
+    emit_json(json_path, {"rows": rows, "method": parameters.method, "output": str(output)})
+    say(json_path, f"{rows:,} rows corrected with {parameters.method}: {output}")
+
+
+@click.command()
+@calibration_option
+@test_option
+@history_option
+@click.option("--methods", default="all", show_default=True, help="'all', or names separated by commas.")
+@prior_option
+@bins_option
+@threads_option
+@map_option
+@json_option
+def compare(
+    calibration: Path, test: Path, history: Path | None, methods: str, prior_var: float, time_bins: int,
+    threads: int | None, rename: dict[str, str], json_path: str | None,
+) -> None:  # fmt: skip
+    """Fit methods on one file and score them on a later one.
+
+    AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
+    better). Score-only methods cannot change AUC; per-item methods can.
+    """
+    from slc_ops.correction.compare import compare as compare_methods
+    from slc_ops.evidence.metrics import evaluate
+
+    options = _options(prior_var, time_bins, threads)
+    names = None if methods == "all" else [name.strip() for name in methods.split(",")]
+    with progress("comparing ..."):
+        earlier = None if history is None else _read(history, rename)
+        found = compare_methods(
+            _read(calibration, rename), _read(test, rename), evaluate,
+            methods=names, history=earlier, options=options,
+        )  # fmt: skip
+    emit_json(json_path, found.as_dict())
+    rows = [
+        [
+            name,
+            *(_figure(scored.metrics[m]) for m in ("auc", "nll", "ece", "brier")),
+            f"{scored.seconds_fit:.3f}",
+        ]
+        for name, scored in found.methods.items()
+    ]
+    title = (
+        f"{found.n_calibration:,} calibration rows, {found.n_test:,} test rows, {found.n_items:,} items, "
+        f"{found.cold_start_share:.1%} cold start"
+    )
+    print_table(json_path, title, ["method", "AUC", "NLL", "ECE", "Brier", "fit (s)"], rows)
+    _warn(found.warnings)
+    for name, scored in found.methods.items():
+        _warn(scored.parameters.warnings, f"{name}: ")
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["prior-variance", "calibration-fraction"]))
+@calibration_option
+@test_option
+@click.option(
+    "--values", callback=_numbers, help="Values to try, separated by commas [default: the paper's]."
+)
+@click.option("--method", default="slc", show_default=True, help="The method to vary.")
+@click.option(
+    "--constant-backbone", is_flag=True,
+    help="Replace every logit by that of the calibration rows' mean label, as the paper does for its table.",
+)  # fmt: skip
+@prior_option
+@threads_option
+@map_option
+@json_option
+def sweep(
+    what: str, calibration: Path, test: Path, values: tuple[float, ...] | None, method: str,
+    constant_backbone: bool, prior_var: float, threads: int | None, rename: dict[str, str],
+    json_path: str | None,
+) -> None:  # fmt: skip
+    """Repeat a fit over a range of prior variances or calibration fractions.
+
+    A fraction keeps the newest rows, as a shorter calibration window would.
+    """
+    from slc_ops.correction import sweeps
+    from slc_ops.evidence.metrics import evaluate
+
+    options = _options(prior_var, 10, threads)
+    with progress("sweeping ..."):
+        first, second = _read(calibration, rename), _read(test, rename)
+        if constant_backbone:
+            logit = sweeps.mean_label_logit(first)
+            first, second = (sweeps.with_constant_backbone(log, logit) for log in (first, second))
+        if what == "prior-variance":
+            run, values = sweeps.prior_variance_sweep, values or sweeps.PRIOR_VARIANCES
+        else:
+            run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
+        rows = run(first, second, evaluate, values=values, method=method, options=options)
+    emit_json(json_path, {"sweep": what, "method": method, "rows": rows})
+    table = [
+        [f"{row['value']:g}", *(_figure(row[m]) for m in ("auc", "delta_auc", "nll", "delta_nll"))]
+        for row in rows
+    ]
+    print_table(json_path, f"{method}: {what}", [what, "AUC", "ΔAUC", "NLL", "ΔNLL"], table)
+
+
+def _options(prior_var: float, time_bins: int, threads: int | None) -> "FitOptions":
+    from slc_ops.correction import FitOptions
+
+    return FitOptions(prior_var=prior_var, time_bins=time_bins, threads=threads)
+
+
+def _read(path: Path, rename: dict[str, str]) -> "InteractionLog":
+    from slc_ops.logs.interactions import InteractionLog
+
+    return InteractionLog.read(path, rename=rename)
+
+
+def _with_origin(fitted: "ParameterSet", log: "InteractionLog", options: "FitOptions") -> "ParameterSet":
+    from slc_ops.durable import digest_json
+    from slc_ops.plan import code_version
+
+    versions = log.backbone_versions
+    if len(versions) > 1:
+        raise InputError(
+            f"{log.describe()} mixes the backbone versions {', '.join(versions)}; fit each on its own"
+        )
+    return fitted.with_provenance(
+        backbone_version=versions[0] if versions else None,
+        input_digest=log.digest(),
+        config_digest=digest_json({"prior_var": options.prior_var, "time_bins": options.time_bins}),
+        code_version=code_version(),
+    )
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _warn(warnings: tuple[str, ...], prefix: str = "") -> None:
+    for text in warnings:
+        click.echo(f"warning: {prefix}{text}", err=True)

@@ -1,0 +1,84 @@
+"""``refresh`` and ``report``: the weekly refresh from a terminal."""
+
+from typing import Any
+
+import click
+
+from slc_ops.cli.output import emit_json, json_option, progress, say
+from slc_ops.errors import InputError
+from slc_ops.logs.window import Window
+from slc_ops.settings import Places
+
+window_option = click.option(
+    "--window",
+    "window_text",
+    required=True,
+    metavar="START/END",
+    help="For example 2026-03-23/2026-03-30 (UTC).",
+)
+
+
+@click.command()
+@click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
+@window_option
+@json_option
+def refresh(deployment: str, window_text: str, json_path: str | None) -> None:
+    """Run the whole weekly refresh without Airflow: the same steps, the same version.
+
+    What was finished before is not done again. The verdict and the deployment's gate decide whether the new
+    version becomes champion.
+    """
+    from slc_ops import pipeline
+    from slc_ops.cli.summary import print_refresh, refresh_summary
+
+    places = Places.from_environment()
+    window = Window.parse(window_text)
+    with progress(f"refreshing {deployment} for {window}"):
+        outcome = pipeline.refresh(places, deployment, window, tell=lambda step: say(json_path, f"  {step}"))
+    emit_json(json_path, refresh_summary(places, outcome))
+    if json_path != "-":
+        print_refresh(places, outcome)
+
+
+@click.command()
+@click.option("--deployment", default=None, metavar="D", help="Needed with --window.")
+@click.option(
+    "--window", "window_text", default=None, metavar="START/END", help="The newest refresh of this window."
+)
+@click.option("--run", "run_id", default=None, metavar="ID", help="The refresh that made this MLflow run.")
+@json_option
+def report(
+    deployment: str | None, window_text: str | None, run_id: str | None, json_path: str | None
+) -> None:
+    """Write the HTML report of a finished refresh again."""
+    from slc_ops import pipeline
+
+    places = Places.from_environment()
+    plan = _find(places, deployment, window_text, run_id)
+    with progress("writing the report"):
+        path = pipeline.write_report(plan)
+    emit_json(json_path, {"report": str(path)})
+    say(json_path, f"Report: {path}")
+
+
+def _find(places: Places, deployment: str | None, window_text: str | None, run_id: str | None) -> Any:
+    from slc_ops.refreshes import find_by_run, newest_refresh
+
+    if (run_id is None) == (window_text is None):
+        raise click.UsageError(
+            "say which refresh: either --run ID, or --window START/END with --deployment D"
+        )
+    if run_id is not None:
+        plan = find_by_run(places, run_id)
+        missing = f"no refresh under {places.home / 'refreshes'} made run {run_id!r}"
+    else:
+        if deployment is None:
+            raise click.UsageError("--window needs --deployment D")
+        places.deployment(deployment)
+        plan = newest_refresh(places, deployment, Window.parse(str(window_text)))
+        missing = (
+            f"deployment {deployment!r} has no decided refresh of {window_text}; run 'slc-ops refresh' first"
+        )
+    if plan is None:
+        raise InputError(missing)
+    return plan

@@ -1,0 +1,202 @@
+"""The registry from a terminal: status, history, promote, rollback, verify."""
+
+import getpass
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slc_ops.cli.output import emit_json, json_option, print_table, say
+from slc_ops.errors import RegistryError, SettingsError
+from slc_ops.settings import Places, read_deployments
+
+if TYPE_CHECKING:
+    from slc_ops.registry import Registry, Version
+
+deployment_option = click.option(
+    "--deployment", required=True, metavar="NAME", help="The deployment to look at."
+)
+actor_option = click.option(
+    "--actor", metavar="NAME", help="Who decides; recorded. Default: SLC_OPS_ACTOR, or the user's login name."
+)
+
+
+@click.command()
+@json_option
+def status(json_path: str | None) -> None:
+    """Show the champion and challenger of every deployment.
+
+    The answer comes from the ledger. Where an alias in MLflow says something else, a line tells so.
+    """
+    registry = _registry()
+    answer = registry.status(_named_deployments(registry.places))
+    emit_json(json_path, answer)
+    rows = [
+        [name, role, *_cells(entry[role])]
+        for name, entry in answer["deployments"].items()
+        for role in ("champion", "challenger")
+    ]
+    print_table(
+        json_path, "Deployments", ["deployment", "role", "version", "method", "window", "verdict"], rows
+    )
+    for name, entry in answer["deployments"].items():
+        for finding in entry["findings"]:
+            click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
+
+
+@click.command()
+@deployment_option
+@json_option
+def history(deployment: str, json_path: str | None) -> None:
+    """Show a deployment's line of champions, oldest first: who moved it, when and why."""
+    moves = _registry(deployment).history(deployment)
+    emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
+    rows = [
+        [
+            str(move.revision),
+            f"{move.at:%Y-%m-%d %H:%M:%S}",
+            move.kind,
+            f"{move.from_version or 'none'} → {move.to_version}",
+            str(move.window),
+            move.actor,
+            move.reason + (f" (override: {move.override})" if move.override else ""),
+        ]
+        for move in moves
+    ]
+    columns = ["move", "at (UTC)", "kind", "version", "window", "by", "why"]
+    print_table(json_path, f"Champions of {deployment}", columns, rows)
+
+
+@click.command()
+@deployment_option
+@click.option("--version", type=int, metavar="N", help="The version. Default: the challenger.")
+@click.option("--reason", metavar="TEXT", help="Why; recorded.")
+@click.option("--override", metavar="TEXT", help="Promote although the evidence says reject, and record why.")
+@click.option("--against", type=int, metavar="N", help="Refuse if the champion is not version N any more.")
+@actor_option
+@json_option
+def promote(
+    deployment: str,
+    version: int | None,
+    reason: str | None,
+    override: str | None,
+    against: int | None,
+    actor: str | None,
+    json_path: str | None,
+) -> None:
+    """Make a version the champion.
+
+    An older window never replaces a newer one, and what the evidence rejects needs --override.
+    """
+    registry = _registry(deployment)
+    if version is None:
+        challenger = registry.challenger(deployment)
+        if challenger is None:
+            raise RegistryError(f"{deployment} has no challenger to promote; name a version with --version")
+        version = challenger.number
+    champion = registry.promote(
+        deployment,
+        version,
+        actor=_actor(actor),
+        reason=reason or override or "promoted from the command line",
+        override=override,
+        against=against,
+    )
+    _show_champion(json_path, deployment, champion)
+
+
+@click.command()
+@deployment_option
+@click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the one before this one.")
+@click.option("--reason", metavar="TEXT", help="Why; recorded.")
+@actor_option
+@json_option
+def rollback(
+    deployment: str, to: int | None, reason: str | None, actor: str | None, json_path: str | None
+) -> None:
+    """Give the crown back to an earlier champion, at once."""
+    why = reason or "rolled back from the command line"
+    champion = _registry(deployment).rollback(deployment, to, actor=_actor(actor), reason=why)
+    _show_champion(json_path, deployment, champion)
+
+
+@click.command()
+@click.option("--deployment", metavar="NAME", help="One deployment. Default: all.")
+@click.option("--repair", is_flag=True, help="Set the aliases in MLflow to what the ledger says.")
+@json_option
+def verify(deployment: str | None, repair: bool, json_path: str | None) -> None:
+    """Compare the ledger with MLflow, and recompute the champion's golden vectors.
+
+    Exit code 0 when everything agrees (or was repaired), 2 when something is left.
+    """
+    registry = _registry(deployment)
+    names = registry.ledger.deployments() if deployment is None else [deployment]
+    findings = {name: registry.verify(name, repair=repair) for name in names}
+    emit_json(
+        json_path, {"deployments": {name: [f.as_dict() for f in found] for name, found in findings.items()}}
+    )
+    for found in findings.values():
+        for finding in found:
+            say(json_path, f"{finding.code}: {finding}")
+    left = [f for found in findings.values() for f in found if f.code not in ("repaired", "interrupted")]
+    if left:
+        advice = (
+            "slc-ops verify --repair sets the aliases right"
+            if any(f.repairable for f in left)
+            else "see above"
+        )
+        raise RegistryError(f"{len(left)} difference(s) between the ledger and MLflow; {advice}")
+    say(
+        json_path,
+        f"ledger and MLflow agree on {', '.join(names) or 'nothing yet: no deployment has published'}",
+    )
+
+
+def _registry(deployment: str | None = None) -> "Registry":
+    """The registry of the environment; a deployment that it does not know is refused."""
+    from slc_ops.registry import Registry
+
+    registry = Registry.open(Places.from_environment())
+    if deployment is not None:
+        known = registry.ledger.deployments()
+        if deployment not in known:
+            raise RegistryError(
+                f"nothing was ever published for a deployment {deployment!r}; "
+                f"the ledger knows: {', '.join(known) or 'none yet'}"
+            )
+    return registry
+
+
+def _named_deployments(places: Places) -> list[str]:
+    """The deployments of the file; a file that is broken is said and does not hide what the ledger knows."""
+    if not places.deployments_file.is_file():
+        return []
+    try:
+        return list(read_deployments(places.deployments_file)[0])
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        return []
+
+
+def _actor(given: str | None) -> str:
+    return given or os.environ.get("SLC_OPS_ACTOR") or getpass.getuser()
+
+
+def _show_champion(json_path: str | None, deployment: str, champion: "Version") -> None:
+    emit_json(json_path, {"deployment": deployment, "champion": champion.as_dict()})
+    say(
+        json_path,
+        f"champion of {deployment}: version {champion.number} ({champion.method}, window {champion.window})",
+    )
+
+
+def _cells(version: dict[str, Any] | None) -> list[str]:
+    if version is None:
+        return ["none", "", "", ""]
+    window = version["window"]
+    return [
+        str(version["version"]),
+        version["method"],
+        f"{window['start'][:10]}/{window['end'][:10]}",
+        version["verdict"],
+    ]

@@ -1,0 +1,219 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from slc_ops import cli
+from slc_ops.correction import METHODS, fit
+from slc_ops.correction.parameters import ParameterSet
+from slc_ops.logs.interactions import InteractionLog
+from tests.correction.synthetic import table
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, seed in (("calibration", 0), ("test", 1)):
+        pq.write_table(table(seed=seed), tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def pair(files):
+    return ["--calibration", files / "calibration.parquet", "--test", files / "test.parquet"]
+
+
+def ends_with_two(monkeypatch, capsys, *arguments):
+    """What the installed command prints and returns on bad input."""
+    monkeypatch.setattr("sys.argv", ["slc-ops", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    message = capsys.readouterr().err.strip()
+    assert caught.value.code == 2
+    assert "Traceback" not in message
+    assert len(message.splitlines()) == 1
+    return message
+
+
+@pytest.mark.parametrize("command", ["fit", "apply", "compare", "sweep"])
+def test_help_explains_each_command(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.output
+
+
+def test_fit_writes_a_parameter_set(files):
+    result = run(
+        "fit",
+        "--input",
+        files / "calibration.parquet",
+        "--method",
+        "slc",
+        "--out",
+        files / "set",
+        "--json",
+        "-",
+    )
+    answer = json.loads(result.output)
+    assert answer["method"] == "slc"
+    read = ParameterSet.read(files / "set")
+    log = InteractionLog.read(files / "calibration.parquet")
+    assert np.array_equal(read.apply(log), fit("slc", log).apply(log))
+    assert read.provenance.input_digest == log.digest()
+    assert read.provenance.code_version
+
+
+def test_apply_adds_the_corrected_probability(files):
+    run("fit", "--input", files / "calibration.parquet", "--method", "slc_t", "--out", files / "set")
+    result = run(
+        "apply",
+        "--params",
+        files / "set",
+        "--input",
+        files / "test.parquet",
+        "--output",
+        files / "out.parquet",
+    )
+    assert result.exit_code == 0
+    assert "3,000 rows" in result.output
+    corrected = pq.read_table(files / "out.parquet")["p_corrected"].to_numpy()
+    log = InteractionLog.read(files / "test.parquet")
+    assert np.array_equal(corrected, ParameterSet.read(files / "set").apply(log))
+
+
+def test_compare_answers_with_the_contract(files):
+    answer = json.loads(run("compare", *pair(files), "--json", "-").output)
+    assert set(answer) >= {"n_calibration", "n_test", "n_items", "cold_start_share", "methods"}
+    assert list(answer["methods"]) == list(METHODS)
+    for scored in answer["methods"].values():
+        assert set(scored) >= {"auc", "nll", "ece", "brier", "seconds_fit", "link", "warnings"}
+
+
+def test_compare_shows_a_table_of_the_chosen_methods(files):
+    result = run("compare", *pair(files), "--methods", "platt, slc")
+    assert result.exit_code == 0
+    assert "slc" in result.output
+    assert "ridge" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("what", "values"), [("prior-variance", "0.1,1,10"), ("calibration-fraction", "0.2,1")]
+)
+def test_sweep_answers_with_one_row_per_value(files, what, values):
+    answer = json.loads(run("sweep", what, *pair(files), "--values", values, "--json", "-").output)
+    assert [row["value"] for row in answer["rows"]] == [float(value) for value in values.split(",")]
+    assert all({"auc", "nll"} <= set(row) for row in answer["rows"])
+
+
+def test_sweep_with_a_constant_backbone_starts_from_a_coin(files):
+    answer = json.loads(
+        run("sweep", "prior-variance", *pair(files), "--constant-backbone", "--json", "-").output
+    )
+    assert all(row["base_auc"] == 0.5 for row in answer["rows"])
+    assert len(answer["rows"]) == 7
+
+
+def test_columns_are_renamed_on_the_way_in(files):
+    for name in ("calibration", "test"):
+        path = files / f"{name}.parquet"
+        pq.write_table(
+            pq.read_table(path).rename_columns(["event_time", "user_id", "pid", "y", "logit"]), path
+        )
+    result = run("compare", *pair(files), "--map", "item_id=pid", "--map", "label=y", "--methods", "slc")
+    assert result.exit_code == 0
+
+
+def test_warnings_go_to_the_error_stream(files):
+    turned = pq.read_table(files / "calibration.parquet")
+    turned = turned.set_column(3, "label", [1 - turned["label"].to_numpy()])
+    pq.write_table(turned, files / "calibration.parquet")
+    result = run("compare", *pair(files), "--methods", "platt", "--json", "-")
+    assert "negative slope" in result.stderr
+    assert "negative slope" in json.loads(result.stdout)["methods"]["platt"]["warnings"][0]
+
+
+BAD = [
+    (["--method", "plat"], "no method 'plat'"),
+    (["--method", "slc", "--prior-var", "0"], "prior_var is 0"),
+    (["--method", "slc", "--time-bins", "1"], "time_bins is 1"),
+    (["--method", "slc", "--map", "item_id"], "not NAME=COLUMN"),
+    (["--method", "slc", "--map", "item_id=pid"], "no column pid"),
+    (["--method", "slc", "--history", "nowhere.parquet"], "does not exist"),
+    ([], "method"),
+]
+
+
+@pytest.mark.parametrize(("extra", "message"), BAD)
+def test_bad_usage_ends_with_two_and_one_line(files, monkeypatch, capsys, extra, message):
+    base = ["fit", "--input", files / "calibration.parquet", "--out", files / "set"]
+    assert message in ends_with_two(monkeypatch, capsys, *base, *extra)
+    assert not (files / "set").exists()
+
+
+def test_bad_rows_end_with_two_and_name_the_column(files, monkeypatch, capsys):
+    rows = pq.read_table(files / "calibration.parquet")
+    logit = rows["logit"].to_numpy().copy()
+    logit[7] = np.nan
+    pq.write_table(rows.set_column(4, "logit", [logit]), files / "calibration.parquet")
+    message = ends_with_two(monkeypatch, capsys, "compare", *pair(files))
+    assert "'logit'" in message
+    assert "1 row" in message
+    assert "row 7" in message
+
+
+def test_one_class_ends_with_two(files, monkeypatch, capsys):
+    rows = pq.read_table(files / "calibration.parquet")
+    pq.write_table(rows.set_column(3, "label", [np.ones(rows.num_rows, int)]), files / "calibration.parquet")
+    assert "both classes" in ends_with_two(monkeypatch, capsys, "compare", *pair(files))
+
+
+def test_a_broken_parameter_set_ends_with_two(files, monkeypatch, capsys):
+    message = ends_with_two(
+        monkeypatch,
+        capsys,
+        "apply",
+        "--params",
+        files,
+        "--input",
+        files / "test.parquet",
+        "--output",
+        files / "o.csv",
+    )
+    assert "params.json is missing" in message
+
+
+def test_mixed_backbone_versions_are_refused(files, monkeypatch, capsys):
+    rows = pq.read_table(files / "calibration.parquet")
+    mixed = rows.append_column("backbone_version", [["1", "2"] * (rows.num_rows // 2)])
+    pq.write_table(mixed, files / "calibration.parquet")
+    arguments = ["fit", "--input", files / "calibration.parquet", "--method", "slc", "--out", files / "set"]
+    assert "mixes the backbone versions 1, 2" in ends_with_two(monkeypatch, capsys, *arguments)
+
+
+@pytest.mark.slow
+def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch):
+    from mlflow import MlflowClient
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    log = InteractionLog.read(files / "calibration.parquet")
+    fit("slc", log).write(tmp_path / "artifacts" / "parameters")
+    client = MlflowClient(uri, uri)
+    experiment = client.create_experiment("apply", (tmp_path / "runs").as_uri())
+    active = client.create_run(experiment)
+    client.log_artifacts(active.info.run_id, str(tmp_path / "artifacts"), "model")
+    client.create_registered_model("slc-demo")
+    source = f"{active.info.artifact_uri}/model"
+    version = client.create_model_version("slc-demo", source, active.info.run_id)
+    client.set_registered_model_alias("slc-demo", "champion", version.version)
+    out = tmp_path / "out.parquet"
+    result = run(
+        "apply", "--params", "models:/slc-demo@champion", "--input", files / "test.parquet", "--output", out
+    )
+    assert result.exit_code == 0
+    test = InteractionLog.read(files / "test.parquet")
+    assert np.array_equal(pq.read_table(out)["p_corrected"].to_numpy(), fit("slc", log).apply(test))

@@ -1,0 +1,132 @@
+"""status, history, promote, rollback and verify, as a person or a script calls them."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from slc_ops.cli import app
+from slc_ops.errors import SlcError
+from slc_ops.registry import Registry
+from tests.registry.conftest import migrated, parameters
+from tests.registry.factory import WEEKS, places_in, publication
+
+__all__ = ["migrated", "parameters"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """An embedded registry that the environment points to, with two published weeks and a rejected one."""
+    (tmp_path / "mlflow").mkdir()
+    shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
+    for name in ("MLFLOW_TRACKING_URI", "SLC_OPS_LEDGER_URL", "SLC_OPS_ARTIFACT_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_ACTOR", "ann")
+    registry = Registry.open(places_in(tmp_path))
+    for week, verdict in ((0, "promote"), (1, "promote"), (2, "reject")):
+        registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": verdict}))
+    return registry
+
+
+def call(*arguments: str) -> Any:
+    """Run a command with ``--json -`` and parse what it prints."""
+    result = CliRunner().invoke(app, [*arguments, "--json", "-"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def refused(*arguments: str) -> str:
+    """Run a command that must end in a typed error; answers its message."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert isinstance(result.exception, SlcError), result.output
+    return str(result.exception)
+
+
+def test_status_has_the_shape_of_the_contract(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "1")
+    answer = call("status")
+    champion = answer["deployments"]["demo"]["champion"]
+    assert (champion["version"], champion["method"], champion["verdict"]) == (1, "slc", "promote")
+    assert champion["window"] == {"start": "2026-01-05T00:00:00+00:00", "end": "2026-01-12T00:00:00+00:00"}
+    assert champion["metrics"]["auc"] == 0.71
+    assert answer["deployments"]["demo"]["challenger"]["version"] == 3
+    assert answer["tracking_uri"].startswith("sqlite:///")
+
+
+def test_status_shows_what_the_deployments_file_names_before_anything_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    assert call("status")["deployments"]["demo"] == {"champion": None, "challenger": None, "findings": []}
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "other.yaml"))
+    assert call("status")["deployments"] == {}
+    (tmp_path / "other.yaml").write_text("deployments: [")
+    assert call("status")["deployments"] == {}
+
+
+def test_the_tables_are_for_people(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "1", "--reason", "better")
+    for command in (["status"], ["history", "--deployment", "demo"]):
+        output = CliRunner().invoke(app, command, catch_exceptions=False).output
+        assert "champion" in output.lower()
+    assert "ann" in output
+
+
+def test_promote_takes_the_challenger_by_default_and_a_reject_needs_an_override(home: Registry) -> None:
+    assert "--override" in refused("promote", "--deployment", "demo")
+    answer = call("promote", "--deployment", "demo", "--override", "we know better")
+    assert answer["champion"]["version"] == 3
+    (move,) = call("history", "--deployment", "demo")["moves"]
+    assert (move["actor"], move["override"], move["reason"]) == ("ann", "we know better", "we know better")
+
+
+def test_rollback_is_one_command(home: Registry) -> None:
+    for version in ("1", "2"):
+        call("promote", "--deployment", "demo", "--version", version)
+    assert call("rollback", "--deployment", "demo")["champion"]["version"] == 1
+    assert call("rollback", "--deployment", "demo", "--to", "2")["champion"]["version"] == 2
+    kinds = [move["kind"] for move in call("history", "--deployment", "demo")["moves"]]
+    assert kinds == ["promotion", "promotion", "rollback", "rollback"]
+
+
+def test_an_older_window_is_refused(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "2")
+    assert "older" in refused("promote", "--deployment", "demo", "--version", "1")
+
+
+def test_against_refuses_another_champion(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "1")
+    assert "ann promoted version 1" in refused(
+        "promote", "--deployment", "demo", "--version", "2", "--against", "7"
+    )
+
+
+def test_verify_tells_and_repairs(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "1")
+    assert call("verify") == {"deployments": {"demo": []}}
+    home.client.delete_registered_model_alias("slc-demo", "champion")
+    assert "verify --repair" in refused("verify", "--deployment", "demo")
+    shown = CliRunner().invoke(app, ["status"], catch_exceptions=False)
+    assert "points to nothing" in shown.stderr
+    assert call("verify", "--repair")["deployments"]["demo"][0]["code"] == "repaired"
+    assert call("verify") == {"deployments": {"demo": []}}
+
+
+@pytest.mark.parametrize("command", ["history", "promote", "rollback", "verify"])
+@pytest.mark.parametrize("name", ["../etc", "a b", "unknown"])
+def test_a_deployment_that_is_not_there_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    message = refused(command, "--deployment", name)
+    assert "\n" not in message
+    assert name in message
+
+
+def test_a_version_that_is_not_there_is_named(home: Registry) -> None:
+    assert "no version 99" in refused("promote", "--deployment", "demo", "--version", "99")
+    assert "never was champion" in refused("rollback", "--deployment", "demo", "--to", "1")
