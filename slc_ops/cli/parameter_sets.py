@@ -1,5 +1,6 @@
 """``--params``: a parameter set from a directory or from a registered model."""
 
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,8 @@ from slc_ops.errors import RegistryError
 
 if TYPE_CHECKING:
     from slc_ops.correction.parameters import ParameterSet
+
+_REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
 
 
 def parameter_set(reference: str) -> "ParameterSet":
@@ -21,20 +24,25 @@ def parameter_set(reference: str) -> "ParameterSet":
 
 
 def _download(reference: str, directory: Path) -> Path:
-    from slc_ops.mlflow_client import quiet_mlflow
+    from slc_ops.mlflow_client import connect
     from slc_ops.registry.tracking import typed
     from slc_ops.settings import Places
 
-    places = Places.from_environment()
-    quiet_mlflow()
-    import mlflow
+    found = _REGISTERED.fullmatch(reference)
+    if found is None:
+        raise RegistryError(
+            f"{reference!r} names no model: expected models:/NAME@ALIAS or models:/NAME/VERSION"
+        )
+    uri = Places.from_environment().tracking_uri
+    with typed(uri):
+        client = connect(uri)
+        from mlflow.artifacts import download_artifacts
 
-    # A models:/ address is resolved against the process's own registry, whatever is passed to the download.
-    mlflow.set_tracking_uri(places.tracking_uri)
-    mlflow.set_registry_uri(places.tracking_uri)
-    with typed(places.tracking_uri):
-        mlflow.artifacts.download_artifacts(artifact_uri=reference, dst_path=str(directory))
-    found = sorted(directory.rglob("params.json"))
-    if len(found) != 1:
-        raise RegistryError(f"{reference} holds {len(found)} parameter sets; expected exactly one")
-    return found[0].parent
+        # Through our own client: MLflow resolves a models:/ address against the process's global registry.
+        version = found["version"] or client.get_model_version_by_alias(found["name"], found["alias"]).version
+        source = client.get_model_version_download_uri(found["name"], version)
+        download_artifacts(artifact_uri=source, dst_path=str(directory), tracking_uri=uri)
+    sets = sorted(directory.rglob("params.json"))
+    if len(sets) != 1:
+        raise RegistryError(f"{reference} holds {len(sets)} parameter sets; expected exactly one")
+    return sets[0].parent

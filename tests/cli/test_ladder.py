@@ -195,11 +195,17 @@ def test_mixed_backbone_versions_are_refused(files, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch):
+@pytest.mark.parametrize("reference", ["models:/slc-demo@champion", "models:/slc-demo/1"])
+def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch, reference):
+    import mlflow
     from mlflow import MlflowClient
 
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home" / "mlflow").mkdir(parents=True)
+    uri = f"sqlite:///{tmp_path}/home/mlflow/mlflow.db"
+    before = mlflow.get_registry_uri()
     log = InteractionLog.read(files / "calibration.parquet")
     fit("slc", log).write(tmp_path / "artifacts" / "parameters")
     client = MlflowClient(uri, uri)
@@ -211,9 +217,9 @@ def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch):
     version = client.create_model_version("slc-demo", source, active.info.run_id)
     client.set_registered_model_alias("slc-demo", "champion", version.version)
     out = tmp_path / "out.parquet"
-    result = run(
-        "apply", "--params", "models:/slc-demo@champion", "--input", files / "test.parquet", "--output", out
-    )
+    result = run("apply", "--params", reference, "--input", files / "test.parquet", "--output", out)
     assert result.exit_code == 0
+    assert mlflow.get_registry_uri() == before, "reading a model moved the process's own registry"
+    assert not (tmp_path / "mlflow.db").exists()
     test = InteractionLog.read(files / "test.parquet")
     assert np.array_equal(pq.read_table(out)["p_corrected"].to_numpy(), fit("slc", log).apply(test))
