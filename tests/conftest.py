@@ -11,7 +11,7 @@ import pytest
 _HOME = Path(tempfile.mkdtemp(prefix="slc-ops-tests-"))
 
 for _name in [
-    n for n in os.environ if n.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_")) and n != "SLC_OPS_SHARED_DATA"
+    n for n in os.environ if n.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_")) and n != "SLC_OPS_TEST_DATA"
 ]:
     del os.environ[_name]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

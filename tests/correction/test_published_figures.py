@@ -10,10 +10,11 @@ from slc_ops.correction.sweeps import mean_label_logit, prior_variance_sweep, wi
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.logs.interactions import InteractionLog
 
-DATA = Path(os.environ.get("SLC_OPS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
 
 pytestmark = pytest.mark.skipif(
-    not (DATA / "as17_pfa.test.parquet").is_file(), reason="ASSISTments 2017 rows are not on this machine"
+    not (DATA / "as17_pfa.test.parquet").is_file(),
+    reason="SLC_OPS_TEST_DATA names no folder with as17_pfa.{calibration,test}.parquet",
 )
 
 # AUC and NLL of an independent implementation.

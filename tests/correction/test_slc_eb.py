@@ -17,7 +17,7 @@ from slc_ops.errors import OneClassError
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.logs.interactions import InteractionLog
 
-SHARED = Path(os.environ.get("SLC_OPS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
 
 
 def sigmoid(x):
@@ -339,14 +339,15 @@ def test_one_class_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (SHARED / "as17_pfa.test.parquet").exists(), reason="no real pair beside the checkout"
+    not (DATA / "as17_pfa.test.parquet").is_file(),
+    reason="SLC_OPS_TEST_DATA names no folder with as17_pfa.{calibration,test}.parquet",
 )
 @pytest.mark.parametrize("distort", [(1.0, 0.0), (3.0, 1.0), (6.0, -2.0), (0.0, 0.4)])
 def test_real_rows_meet_the_bar_however_the_backbone_is_distorted(distort):
     scale, shift = distort
     tables = []
     for name in ("calibration", "test"):
-        table = pq.read_table(SHARED / f"as17_pfa.{name}.parquet")
+        table = pq.read_table(DATA / f"as17_pfa.{name}.parquet")
         logit = scale * table["logit"].to_numpy().astype(float) + shift
         tables.append(table.set_column(table.column_names.index("logit"), "logit", pa.array(logit)))
     calibration, test = tables
