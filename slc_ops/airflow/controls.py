@@ -27,14 +27,15 @@ class ControlFailed(SlcError):
 @task
 def prepare(control: str) -> list[str]:
     """Data, backbones, lakes; answers the names of the arms. Skips where the data cannot be had."""
+    from slc_ops.controls.arms import Request
     from slc_ops.controls.run import prepare as make
     from slc_ops.controls.wheel import DataNotAvailable
 
     form = checked_conf(FIELDS)
     places = Places.from_environment()
-    data = data_folder(places, form["data"])
+    request = Request(data_folder(places, form["data"]), form["backbone"], form["seed"])
     try:
-        arms = make(places, control, data=data, backbone=form["backbone"], seed=form["seed"], tell=log.info)
+        arms = make(places, control, request, log.info)
     except DataNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
     return [arm.name for arm in arms]

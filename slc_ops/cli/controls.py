@@ -75,15 +75,14 @@ def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
 def _run(
     control: str, data: Path | None, backbone: str | None, seed: int | None, json_path: str | None
 ) -> None:
+    from slc_ops.controls.arms import Request
     from slc_ops.controls.run import run
 
     with progress(f"running the control {control}"):
         verdict = run(
             Places.from_environment(),
             control,
-            data=data,
-            backbone=backbone,
-            seed=seed,
+            Request(data, backbone, seed),
             tell=lambda step: say(json_path, f"  {step}"),
         )
     emit_json(json_path, verdict.as_dict())

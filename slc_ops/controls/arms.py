@@ -22,6 +22,7 @@ from slc_ops.settings import Places
 
 Role = Literal["positive", "negative", "contrast", "turning", "observed"]
 
+SEEDS = (0, 1, 2)
 LADDER = ("base", "platt", "rescal", "slc", "slc_eb")
 """Compared in every arm; the first arm of a control compares the whole ladder."""
 
@@ -45,6 +46,28 @@ class Arm:
     def from_dict(cls, value: dict[str, Any]) -> "Arm":
         """Read what :meth:`as_dict` wrote."""
         return cls(**{**value, "window": Window.from_dict(value["window"])})
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a control; by default the embedded data, every backbone, three seeds."""
+
+    data: Path | None = None
+    backbone: str | None = None
+    seed: int | None = None
+
+    def backbones(self, known: Sequence[str]) -> Sequence[str]:
+        """The backbones that are asked for."""
+        if self.backbone is None:
+            return known
+        if self.backbone not in known:
+            raise SettingsError(f"no backbone {self.backbone!r}; there are {', '.join(known)}")
+        return (self.backbone,)
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """The seeds that are asked for."""
+        return SEEDS if self.seed is None else (self.seed,)
 
 
 def control_places(places: Places, control: str) -> Places:

@@ -7,19 +7,16 @@ will be and nothing may be promoted. Full protocol: a folder of BTS files, 2018 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
-from slc_ops.controls.arms import Arm, Role, declare, write_lake
+from slc_ops.controls.arms import Arm, Request, Role, declare, write_lake
 from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
 from slc_ops.controls.flights import Flights, gather
-from slc_ops.errors import SettingsError
 from slc_ops.logs.window import Window
 from slc_ops.settings import Places
 
 NAME = "flight-delay"
-SEEDS = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -43,27 +40,22 @@ YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("20
 def prepare(
     places: Places,
     methods: Sequence[str],
-    *,
-    data: Path | None = None,
-    backbone: str | None = None,
-    seed: int | None = None,
+    request: Request,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Arm]:
     """Gather flights, train the backbones, write a lake for every arm."""
-    if backbone is not None and backbone not in BACKBONES:
-        raise SettingsError(f"no backbone {backbone!r}; there are {', '.join(BACKBONES)}")
-    flights = gather(data, places.home / "flights", tell)
-    season = YEAR_2013 if data is None else YEARS_2018_2019
+    backbones = request.backbones(BACKBONES)
+    flights = gather(request.data, places.home / "flights", tell)
+    season = YEAR_2013 if request.data is None else YEARS_2018_2019
     for period in (season.train, season.calibration, season.test):
         flights.require_every_month(period)
-    seeds = SEEDS if seed is None else (seed,)
     arms = [
         _arm(each, number, season, "positive" if each == "bbA" else "observed")
-        for each in ((backbone,) if backbone else BACKBONES)
-        for number in seeds
+        for each in backbones
+        for number in request.seeds
     ]
-    if data is None:
-        arms.append(_arm(backbone or "bbA", seeds[0], TURN_2013, "turning"))
+    if request.data is None:
+        arms.append(_arm(backbones[0], request.seeds[0], TURN_2013, "turning"))
     declare(places, arms, methods)
     for arm in arms:
         tell(f"{arm.name}: train the backbone")

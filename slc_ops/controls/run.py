@@ -7,7 +7,7 @@ from types import ModuleType
 
 from slc_ops import pipeline
 from slc_ops.controls import flight_delay, movielens
-from slc_ops.controls.arms import Arm, control_places, declared, walk
+from slc_ops.controls.arms import Arm, Request, control_places, declared, walk
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
 from slc_ops.controls.tracking import record
 from slc_ops.controls.verdict import ControlVerdict, judge
@@ -23,21 +23,19 @@ CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
 }
 
 Tell = Callable[[str], None]
+_EVERYTHING = Request()
 
 
 def prepare(
     places: Places,
     control: str,
-    *,
-    data: Path | None = None,
-    backbone: str | None = None,
-    seed: int | None = None,
+    request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> list[Arm]:
     """Data, backbones, lakes."""
     module, _ = _known(control)
     home = control_places(places, control)
-    found: list[Arm] = module.prepare(home, METHODS, data=data, backbone=backbone, seed=seed, tell=tell)
+    found: list[Arm] = module.prepare(home, METHODS, request, tell)
     return found
 
 
@@ -69,17 +67,14 @@ def finish(
 def run(
     places: Places,
     control: str,
-    *,
-    data: Path | None = None,
-    backbone: str | None = None,
-    seed: int | None = None,
+    request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> ControlVerdict:
     """All steps, as the DAG takes them."""
-    arms = prepare(places, control, data=data, backbone=backbone, seed=seed, tell=tell)
+    arms = prepare(places, control, request, tell)
     home = control_places(places, control)
     plans = {arm.name: walk(home, arm, tell) for arm in arms}
-    return finish(places, control, plans, data, tell)
+    return finish(places, control, plans, request.data, tell)
 
 
 def _known(control: str) -> tuple[ModuleType, Clusters]:

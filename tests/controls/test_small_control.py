@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from slc_ops.cli import app
 from slc_ops.controls import wheel
+from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
 from slc_ops.errors import InputError, SettingsError
 from slc_ops.evidence import decision
@@ -23,7 +24,7 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
 
 
 def test_every_arm_walks_the_street_and_nothing_is_registered(places: Places, ratings: Path) -> None:
-    verdict = run(places, "movielens", data=ratings, backbone="mf", seed=0)
+    verdict = run(places, "movielens", Request(ratings, "mf", 0))
 
     assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]
     negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
@@ -46,7 +47,7 @@ def test_a_gate_that_promotes_everything_turns_the_negative_control_red(
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
-    verdict = run(Places.from_environment(), "movielens", data=ratings, backbone="mf", seed=0)
+    verdict = run(Places.from_environment(), "movielens", Request(ratings, "mf", 0))
     assert not verdict.passed
     assert checks(verdict, "mf-seed0")["gate"] is False
     assert checks(verdict, "users")["gate"] is True
@@ -57,7 +58,7 @@ def test_a_gate_that_promotes_nothing_turns_it_red_too(
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setattr(decision, "_outcome", lambda reasons: "hold")
-    verdict = run(Places.from_environment(), "movielens", data=ratings, backbone="mf", seed=0)
+    verdict = run(Places.from_environment(), "movielens", Request(ratings, "mf", 0))
     assert checks(verdict, "users")["gate"] is False
 
 
@@ -89,4 +90,4 @@ def test_unknown_names_are_refused(places: Places) -> None:
     with pytest.raises(SettingsError, match="there are flight-delay, movielens"):
         prepare(places, "weather")
     with pytest.raises(SettingsError, match="there are bbA, bbB"):
-        prepare(places, "flight-delay", backbone="mf")
+        prepare(places, "flight-delay", Request(backbone="mf"))
