@@ -1,26 +1,24 @@
 """The rows that a method is fitted on, with the sums that several methods share computed once."""
 
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.kernels import Floats, Sums, key_sums, scratch
 from slc_ops.correction.options import FitOptions
-from slc_ops.correction.passes import SPAN_ROWS, add_up, in_spans
 from slc_ops.correction.timebins import quantile_edges, time_bin
-from slc_ops.errors import OneClassError
-from slc_ops.logs.interactions import InteractionLog, Rows
+from slc_ops.errors import InputError, OneClassError
+from slc_ops.logs.interactions import Log, Rows
+from slc_ops.logs.passes import Partial, Totals
 
 
 class Calibration:
     """A calibration log, the earlier rows that help to place time bins, and the options."""
 
-    def __init__(
-        self, log: InteractionLog, history: InteractionLog | None = None, options: FitOptions | None = None
-    ) -> None:
+    def __init__(self, log: Log, history: Log | None = None, options: FitOptions | None = None) -> None:
         self.log, self.history, self.options = log, history, options or FitOptions()
 
     @property
@@ -35,45 +33,34 @@ class Calibration:
 
     def offset_sums(self, offset: Floats | None) -> Sums:
         """The same at η₀ + offset[item]."""
-
-        def work(first: int, last: int) -> Sums:
-            rows = self.log.rows(first, last)
-            return key_sums(rows.codes.astype(np.intp), self.n_items, rows, offset)
-
-        return self._add_up(work, self.n_items)
+        return self.add_up(partial(_item_sums, self.n_items, offset), n_keys=self.n_items)
 
     @cached_property
     def cell_sums(self) -> Sums:
         """The same per (item, time bin), items first: key = item · bins + bin."""
-        bins = self.n_bins
+        n_cells = self.n_items * self.n_bins
+        return self.add_up(partial(_cell_sums, n_cells, self.cells), time=True, n_keys=n_cells)
 
-        def work(first: int, last: int) -> Sums:
-            rows = self.log.rows(first, last, time=True)
-            return key_sums(self.cells(rows), self.n_items * bins, rows)
-
-        return self._add_up(work, self.n_items * bins)
-
-    def cells(self, rows: Rows) -> NDArray[np.intp]:
-        """The (item, time bin) of each row."""
-        assert rows.time is not None  # noqa: S101 - the caller asked for times
-        cells: NDArray[np.intp] = scratch("cells", len(rows), np.intp)
-        np.multiply(rows.codes, self.n_bins, out=cells, dtype=np.intp)
-        cells += time_bin(rows.time, self.time_edges)
-        return cells
+    @property
+    def cells(self) -> "Cells":
+        """How rows are told apart by item and time bin."""
+        return Cells(self.time_edges)
 
     @cached_property
     def time_edges(self) -> Floats:
         """Quantiles of event time over history and calibration."""
+        logs = [log for log in (self.history, self.log) if log is not None]
+        for log in logs:
+            if not log.has("event_time"):
+                raise InputError(f"{log.describe()} has no column event_time, which this method needs")
 
-        def spans() -> Iterator[tuple[Floats, NDArray[Any] | None]]:
-            for log in (self.history, self.log):
-                if log is not None:
-                    for first in range(0, log.n_rows, SPAN_ROWS):
-                        rows = log.rows(first, min(first + SPAN_ROWS, log.n_rows), time=True)
-                        assert rows.time is not None  # noqa: S101 - log.rows raises without times
-                        yield rows.time, rows.weight
+        def over_both(kernel: Callable[[Rows], Partial]) -> Partial:
+            parts = [log.add_up(kernel, threads=self.options.workers, time=True) for log in logs]
+            for part in parts[1:]:
+                parts[0].add(part)
+            return parts[0]
 
-        return quantile_edges(spans, self.options.time_bins)
+        return quantile_edges(over_both, self.options.time_bins)
 
     @property
     def n_bins(self) -> int:
@@ -93,12 +80,7 @@ class Calibration:
     @cached_property
     def largest_logit(self) -> float:
         """max |η₀|."""
-
-        def work(first: int, last: int) -> float:
-            logit = self.log.rows(first, last).logit
-            return float(max(logit.max(), -logit.min()))
-
-        return max(in_spans(work, self.log.n_rows, self.options.workers))
+        return self.add_up(_largest_logit).value
 
     @cached_property
     def time_moments(self) -> tuple[float, float]:
@@ -119,20 +101,56 @@ class Calibration:
 
     def _moments(self, column: str) -> tuple[float, float]:
         # Around the first value, not around 0: sums of squares of large, close numbers lose all digits.
-        centre = float(getattr(self.log.rows(0, 1, time=column == "time"), column)[0])
-
-        def work(first: int, last: int) -> tuple[float, float]:
-            rows = self.log.rows(first, last, time=column == "time")
-            values = getattr(rows, column).astype(np.float64) - centre
-            weighted = values if rows.weight is None else values * rows.weight
-            return float(np.sum(weighted)), float(np.sum(weighted * values))
-
-        parts = np.array(list(in_spans(work, self.log.n_rows, self.options.workers)))
-        shift, square = parts.sum(axis=0) / self.total_weight
+        timed = column == "time"
+        centre = float(getattr(self.log.sample([0], 1, time=timed)[0], column)[0])
+        parts = self.add_up(partial(_moments, column, centre), time=timed).values
+        shift, square = parts / self.total_weight
         return centre + float(shift), float(np.sqrt(max(square - shift * shift, 0.0)))
 
-    def _add_up(self, work: Any, n_keys: int) -> Sums:
-        # Partial sums per key cost their number once a span: longer spans where there are many keys.
-        span = SPAN_ROWS if n_keys <= 1 << 16 else 4 * SPAN_ROWS if n_keys <= 1 << 20 else 16 * SPAN_ROWS
-        total: Sums = add_up(work, self.log.n_rows, self.options.workers, span)
-        return total
+    def add_up(self, kernel: Callable[[Rows], Partial], *, time: bool = False, n_keys: int = 1) -> Partial:
+        """The kernel's sums over all rows of the log."""
+        return self.log.add_up(kernel, threads=self.options.workers, time=time, n_keys=n_keys)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """(item, time bin) of each row: item · bins + bin."""
+
+    time_edges: Floats
+
+    def of(self, rows: Rows) -> NDArray[np.intp]:
+        """The cell of each row; the array is valid until the thread's next call."""
+        assert rows.time is not None  # noqa: S101 - the caller asked for times
+        cells: NDArray[np.intp] = scratch("cells", len(rows), np.intp)
+        np.multiply(rows.codes, len(self.time_edges) - 1, out=cells, dtype=np.intp)
+        cells += time_bin(rows.time, self.time_edges)
+        return cells
+
+
+@dataclass
+class Largest:
+    """The largest of some numbers."""
+
+    value: float
+
+    def add(self, other: "Largest") -> None:
+        """Take up another."""
+        self.value = max(self.value, other.value)
+
+
+def _item_sums(n_items: int, offset: Floats | None, rows: Rows) -> Sums:
+    return key_sums(rows.codes.astype(np.intp), n_items, rows, offset)
+
+
+def _cell_sums(n_cells: int, cells: Cells, rows: Rows) -> Sums:
+    return key_sums(cells.of(rows), n_cells, rows)
+
+
+def _largest_logit(rows: Rows) -> Largest:
+    return Largest(float(max(rows.logit.max(), -rows.logit.min())))
+
+
+def _moments(column: str, centre: float, rows: Rows) -> Totals:
+    values = getattr(rows, column).astype(np.float64) - centre
+    weighted = values if rows.weight is None else values * rows.weight
+    return Totals(np.array([np.sum(weighted), np.sum(weighted * values)]))

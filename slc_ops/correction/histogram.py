@@ -9,7 +9,7 @@ from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.curves import Histogram, bin_of
 from slc_ops.correction.kernels import Sums, key_sums, sigmoid
 from slc_ops.correction.parameters import ParameterSet
-from slc_ops.correction.passes import add_up
+from slc_ops.logs.interactions import Rows
 
 BINS = 15
 
@@ -17,12 +17,7 @@ BINS = 15
 def fit(calibration: Calibration) -> ParameterSet:
     """Count labels per bin."""
     calibration.require_two_classes()
-
-    def work(first: int, last: int) -> Sums:
-        rows = calibration.log.rows(first, last)
-        return key_sums(bin_of(sigmoid(rows.logit.astype(np.float64)), BINS), BINS, rows)
-
-    sums = add_up(work, calibration.log.n_rows, calibration.options.workers)
+    sums = calibration.add_up(_bin_sums)
     centre = (np.arange(BINS) + 0.5) / BINS
     values = np.divide(sums.y, sums.n, out=centre, where=sums.n > 0)
     return ParameterSet(
@@ -31,3 +26,7 @@ def fit(calibration: Calibration) -> ParameterSet:
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
     )
+
+
+def _bin_sums(rows: Rows) -> Sums:
+    return key_sums(bin_of(sigmoid(rows.logit.astype(np.float64)), BINS), BINS, rows)

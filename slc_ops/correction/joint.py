@@ -12,30 +12,22 @@ One pass over the rows gives all sums that a step needs; sums of spans add up in
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.kernels import Floats, dot, scratch, slices, sum_of_logs, total
-from slc_ops.correction.passes import add_up, in_spans
 from slc_ops.errors import NotConvergedError
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.interactions import Rows, RowSource
+from slc_ops.logs.passes import Totals
 
 MAX_STEPS = 100
 MAX_HALVINGS = 40
 LAST_STEP = 1e-5
 FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
 SPAN_ROWS = 1 << 17
-
-
-class RowSource(Protocol):
-    """Rows that can be read span by span: a log, or a part of one."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-    def rows(self, first: int, last: int) -> Rows: ...
 
 
 @dataclass(frozen=True)
@@ -132,7 +124,8 @@ class JointModel:
 
     def visit(self, state: State) -> Visited:
         """One pass over the rows."""
-        found = add_up(lambda a, b: self._span(a, b, state), self.source.n_rows, self.workers, SPAN_ROWS)
+        kernel = partial(_joint_sums, self.n_items, Scale(self.mean, self.spread), state)
+        found = self.source.add_up(kernel, threads=self.workers, n_keys=self.n_items, span_rows=SPAN_ROWS)
         return Visited(state, found)
 
     def minimise(self, start: Visited, variance: float, last_gain: float = 0.0) -> Minimum:
@@ -160,21 +153,14 @@ class JointModel:
 
     def loss(self, state: State) -> float:
         """The negative log-likelihood of the rows."""
+        kernel = partial(_loss, Scale(self.mean, self.spread), state)
+        return float(self.source.add_up(kernel, threads=self.workers, span_rows=SPAN_ROWS).values[0])
 
-        def work(first: int, last: int) -> float:
-            rows = self.source.rows(first, last)
-            return sum(self._slice(rows, part, state).loss() for part in slices(len(rows)))
-
-        return sum(in_spans(work, self.source.n_rows, self.workers, SPAN_ROWS))
-
-    def row_losses(self, state: State) -> Floats:
-        """The same, row by row."""
-
-        def work(first: int, last: int) -> Floats:
-            rows = self.source.rows(first, last)
-            return np.concatenate([self._slice(rows, part, state).losses() for part in slices(len(rows))])
-
-        return np.concatenate(list(in_spans(work, self.source.n_rows, self.workers, SPAN_ROWS)))
+    def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
+        """Σ of the difference in loss between two states, of every user that has a row."""
+        kernel = partial(_losses_by_user, Scale(self.mean, self.spread), one, other, n_users)
+        found = self.source.add_up(kernel, threads=self.workers, user=True, n_keys=n_users)
+        return np.asarray(found.values[0][found.values[1] > 0])
 
     def _damped(self, here: Visited, step: State, variance: float) -> Visited:
         ceiling = here.objective(variance) + FLAT * self.source.n_rows
@@ -184,23 +170,16 @@ class JointModel:
                 return there
         return here
 
-    def _span(self, first: int, last: int, state: State) -> JointSums:
-        rows = self.source.rows(first, last)
-        residual, fisher, cross = (scratch(name, len(rows)) for name in ("residual", "fisher", "cross"))
-        nll = pull = square = 0.0
-        for part in slices(len(rows)):
-            at = self._slice(rows, part, state)
-            nll += at.loss()
-            at.residual_and_fisher(residual[part], fisher[part])
-            np.multiply(fisher[part], at.x, out=cross[part])
-            pull += dot(residual[part], at.x)
-            square += dot(cross[part], at.x)
-        keys = scratch("places", len(rows), np.intp)
-        keys[:] = rows.codes
-        items = [total(keys, values, self.n_items) for values in (residual, fisher, cross)]
-        return JointSums(nll, pull, square, *items)
 
-    def _slice(self, rows: Rows, part: slice, state: State) -> "_Slice":
+@dataclass(frozen=True)
+class Scale:
+    """How logits are standardised; ``spread`` 0 means that they are all equal."""
+
+    mean: float
+    spread: float
+
+    def at(self, state: State, rows: Rows, part: slice) -> "_Slice":
+        """A few rows at a state."""
         size = part.stop - part.start
         x, eta, e = (scratch(name, size) for name in ("x", "eta", "e"))
         np.subtract(rows.logit[part], self.mean, out=x, dtype=np.float64)
@@ -211,6 +190,37 @@ class JointModel:
         np.exp(np.copysign(eta, -1.0, out=e), out=e)
         weight = None if rows.weight is None else rows.weight[part]
         return _Slice(x, eta, e, rows.label[part], weight)
+
+
+def _joint_sums(n_items: int, scale: Scale, state: State, rows: Rows) -> JointSums:
+    residual, fisher, cross = (scratch(name, len(rows)) for name in ("residual", "fisher", "cross"))
+    nll = pull = square = 0.0
+    for part in slices(len(rows)):
+        at = scale.at(state, rows, part)
+        nll += at.loss()
+        at.residual_and_fisher(residual[part], fisher[part])
+        np.multiply(fisher[part], at.x, out=cross[part])
+        pull += dot(residual[part], at.x)
+        square += dot(cross[part], at.x)
+    keys = scratch("places", len(rows), np.intp)
+    keys[:] = rows.codes
+    items = [total(keys, values, n_items) for values in (residual, fisher, cross)]
+    return JointSums(nll, pull, square, *items)
+
+
+def _loss(scale: Scale, state: State, rows: Rows) -> Totals:
+    return Totals(np.array([sum(scale.at(state, rows, part).loss() for part in slices(len(rows)))]))
+
+
+def _losses_by_user(scale: Scale, one: State, other: State, n_users: int, rows: Rows) -> Totals:
+    assert rows.user is not None  # noqa: S101 - the pass asked for users
+    gain = np.empty(len(rows))
+    for part in slices(len(rows)):
+        gain[part] = scale.at(one, rows, part).losses()
+        gain[part] -= scale.at(other, rows, part).losses()
+    return Totals(
+        np.array([np.bincount(rows.user, each, n_users) for each in (gain, None)], dtype=np.float64)
+    )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ rows finish the work.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,23 @@ from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.kernels import SLICE_ROWS, Floats, LinkSums, link_sums, scratch, slices
 from slc_ops.correction.newton import Minimum, minimise
 from slc_ops.correction.offsets import NoOffsets, Offsets
-from slc_ops.correction.passes import add_up
 from slc_ops.errors import FitError
 from slc_ops.logs.interactions import Rows
+from slc_ops.logs.passes import add_up
 
 _SAMPLE_SHARE = 8  # one slice in eight gives the starting point, but never more than
 _SAMPLE_SLICES = 128  # these, which are two million rows; a log of few slices needs no sample
 
-Design = Callable[[Rows], list[NDArray[Any]]]
+
+@dataclass(frozen=True)
+class Design:
+    """The covariates: (column, mean, spread) of each, standardised."""
+
+    columns: tuple[tuple[str, float, float], ...]
+
+    def of(self, rows: Rows) -> list[NDArray[Any]]:
+        """The standardised columns; the arrays are valid until the thread's next call."""
+        return [_standard(getattr(rows, name), mean, spread, name) for name, mean, spread in self.columns]
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,8 @@ def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: 
     if spread <= 1e-9 * max(1.0, abs(mean)):
         return _with_constant_logits(calibration, offsets, mean, time)
     moment, pace = calibration.time_moments if time else (0.0, 1.0)
-
-    def design(rows: Rows) -> list[NDArray[Any]]:
-        x = _standard(rows.logit, mean, spread, "logit")
-        return [x, _standard(rows.time, moment, pace, "time")] if time else [x]
-
+    x, t = ("logit", mean, spread), ("time", moment, pace)
+    design = Design((x, t) if time else (x,))
     identity, flat = [spread, mean], [0.0, _logit_of_mean(calibration)]
     if time:
         identity, flat = [spread, 0.0, mean], [0.0, 0.0, flat[1]]
@@ -72,10 +79,7 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
     scale = float(np.hypot(mean, spread))
     if scale == 0:
         return 1.0, ("all logits are 0: no temperature can change them",)
-
-    def design(rows: Rows) -> list[NDArray[Any]]:
-        return [_standard(rows.logit, 0.0, scale, "logit")]
-
+    design = Design((("logit", 0.0, scale),))
     start, flat = np.array([scale]), np.zeros(1)
     found = _maximum_likelihood(calibration, NoOffsets(), design, start, flat, intercept=False)
     return float(found.beta[0] / scale), link_warnings(0.0, found.separated)
@@ -83,10 +87,7 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
 
 def _with_constant_logits(calibration: Calibration, offsets: Offsets, mean: float, time: bool) -> FittedLink:
     moment, pace = calibration.time_moments if time else (0.0, 1.0)
-
-    def design(rows: Rows) -> list[NDArray[Any]]:
-        return [_standard(rows.time, moment, pace, "time")] if time else []
-
+    design = Design((("time", moment, pace),) if time else ())
     start, flat = np.array([0.0, mean]), np.array([0.0, _logit_of_mean(calibration)])
     found = _maximum_likelihood(calibration, offsets, design, start[1 - time :], flat[1 - time :], time)
     notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, found.separated))
@@ -104,46 +105,41 @@ def _maximum_likelihood(
 ) -> Minimum:
     log, workers = calibration.log, calibration.options.workers
     needs_time = time or offsets.needs_time
-
-    def span_sums(first: int, last: int, beta: Floats) -> LinkSums:
-        rows = log.rows(first, last, time=needs_time)
-        beta = beta if intercept else np.append(beta, 0.0)
-        parts = (_slice_sums(rows.part(part), offsets, design, beta) for part in slices(len(rows)))
-        total = next(parts)
-        for part in parts:
-            total.add(part)
-        if intercept:
-            return total
-        return LinkSums(total.nll, total.gradient[:-1], total.hessian[:-1, :-1], total.third[:1])
+    kernel = partial(_span_sums, offsets, design, intercept)
 
     def over_all(beta: Floats) -> LinkSums:
-        return add_up(lambda first, last: span_sums(first, last, beta), log.n_rows, workers)
+        return calibration.add_up(partial(kernel, beta), time=needs_time)
 
     total = calibration.total_weight
     share = float(calibration.item_sums.y.sum()) / total
     flat_loss = _entropy(share) if intercept else float(np.log(2.0))
     if log.n_rows >= 2 * _SAMPLE_SHARE * SLICE_ROWS:
-        start = _start_from_sample(span_sums, log.n_rows, start, flat, flat_loss, workers)
+        sample = log.sample(_sampled(log.n_rows), SLICE_ROWS, time=needs_time)
+        start = _start_from_sample(sample, kernel, start, flat, flat_loss, workers)
     return minimise(over_all, start, total, safe_start=(flat, flat_loss * total))
 
 
+def _sampled(n_rows: int) -> list[int]:
+    """Where evenly spaced slices begin."""
+    n_slices = n_rows // SLICE_ROWS
+    count = min(n_slices // _SAMPLE_SHARE, _SAMPLE_SLICES)
+    return [k * n_slices // count * SLICE_ROWS for k in range(count)]
+
+
 def _start_from_sample(
-    span_sums: Callable[[int, int, Floats], LinkSums],
-    n_rows: int,
+    sample: list[Rows],
+    kernel: Callable[[Floats, Rows], LinkSums],
     start: Floats,
     flat: Floats,
     flat_loss: float,
     workers: int,
 ) -> Floats:
     """The link of evenly spaced slices: close enough that one or two steps over all rows remain."""
-    n_slices = n_rows // SLICE_ROWS
-    count = min(n_slices // _SAMPLE_SHARE, _SAMPLE_SLICES)
-    firsts = [k * n_slices // count * SLICE_ROWS for k in range(count)]
 
     def over_sample(beta: Floats) -> LinkSums:
-        return add_up(lambda k, _: span_sums(firsts[k], firsts[k] + SLICE_ROWS, beta), count, workers, 1)
+        return add_up(lambda k, _: kernel(beta, sample[k]), len(sample), workers, 1)
 
-    rows = count * SLICE_ROWS
+    rows = len(sample) * SLICE_ROWS
     try:
         found = minimise(over_sample, start, rows, safe_start=(flat, flat_loss * rows), last_step=1e-2)
     except FitError:
@@ -151,8 +147,19 @@ def _start_from_sample(
     return start if found.separated or not np.isfinite(found.beta).all() else found.beta
 
 
+def _span_sums(offsets: Offsets, design: Design, intercept: bool, beta: Floats, rows: Rows) -> LinkSums:
+    beta = beta if intercept else np.append(beta, 0.0)
+    parts = (_slice_sums(rows.part(part), offsets, design, beta) for part in slices(len(rows)))
+    total = next(parts)
+    for part in parts:
+        total.add(part)
+    if intercept:
+        return total
+    return LinkSums(total.nll, total.gradient[:-1], total.hessian[:-1, :-1], total.third[:1])
+
+
 def _slice_sums(rows: Rows, offsets: Offsets, design: Design, beta: Floats) -> LinkSums:
-    return link_sums(design(rows), rows.label, rows.weight, offsets.of(rows), beta)
+    return link_sums(design.of(rows), rows.label, rows.weight, offsets.of(rows), beta)
 
 
 def _logit_of_mean(calibration: Calibration) -> float:

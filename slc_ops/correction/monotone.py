@@ -16,7 +16,8 @@ from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.curves import Isotonic
 from slc_ops.correction.kernels import Floats, sigmoid, slices
 from slc_ops.correction.offsets import NoOffsets, Offsets
-from slc_ops.correction.passes import in_spans
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.passes import in_spans
 
 RESOLUTION = float(np.finfo(np.float64).resolution)
 
@@ -26,6 +27,8 @@ def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Is
     calibration.require_two_classes()
     offsets = offsets or NoOffsets()
     log = calibration.log
+    if not isinstance(log, InteractionLog):
+        raise TypeError(f"the rows of {log.describe()} cannot be sorted here")
     score, label = np.empty(log.n_rows), np.empty(log.n_rows, np.int8)
 
     def work(first: int, last: int) -> None:

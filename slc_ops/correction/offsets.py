@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from slc_ops.correction.calibration import Calibration
+from slc_ops.correction.calibration import Cells
 from slc_ops.correction.kernels import Floats, scratch
 from slc_ops.logs.interactions import Rows
 
@@ -45,9 +45,9 @@ class CellOffsets:
     """δ by item code and time bin."""
 
     values: Floats
-    calibration: Calibration
+    cells: Cells
     needs_time: bool = True
 
     def of(self, rows: Rows) -> Floats:
-        cells = self.calibration.cells(rows)
+        cells = self.cells.of(rows)
         return self.values.ravel().take(cells, out=scratch("offset", len(rows)), mode="clip")

@@ -14,11 +14,11 @@ from slc_ops.correction.curves import Affine, AffineInTime, Curve
 from slc_ops.correction.kernels import SLICE_ROWS, Floats, slices
 from slc_ops.correction.lookup import ItemIndex
 from slc_ops.correction.options import FitOptions
-from slc_ops.correction.passes import in_spans
 from slc_ops.correction.timebins import time_bin
 from slc_ops.errors import InputError
 from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.passes import in_spans
 from slc_ops.logs.window import Window
 
 

@@ -26,14 +26,15 @@ likelihood decides alone, and s is 1.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.joint import JointModel, State, Visited
 from slc_ops.correction.kernels import Floats
-from slc_ops.logs.interactions import InteractionLog, Rows
+from slc_ops.logs.interactions import InteractionLog, Kernel, Log, Rows, RowSource
+from slc_ops.logs.passes import Partial, Totals, add_up, span_for
 
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
@@ -55,6 +56,22 @@ class Prior:
 
 
 @dataclass(frozen=True)
+class HoldOut:
+    """The rows of a log in two parts, and the number of users (without users, of items) to tell apart."""
+
+    rest: RowSource
+    future: RowSource
+    n_users: int
+
+
+@runtime_checkable
+class CutsItself(Protocol):
+    """A log whose rows lie elsewhere: it cuts them there, by the same rule."""
+
+    def hold_out(self) -> HoldOut | None: ...
+
+
+@dataclass(frozen=True)
 class Part:
     """Some rows of a log, copied out."""
 
@@ -65,22 +82,42 @@ class Part:
         """How many rows."""
         return len(self.selected)
 
-    def rows(self, first: int, last: int) -> Rows:
-        """A span of them."""
-        every, span = self.selected, slice(first, last)
-        weight = None if every.weight is None else every.weight[span]
-        return Rows(every.codes[span], every.label[span], every.logit[span], weight)
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over these rows."""
+
+        def work(first: int, last: int) -> Partial:
+            return kernel(self.selected.part(slice(first, last)))
+
+        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
 
-def choose_prior(log: InteractionLog, model: JointModel, start: State) -> tuple[Prior, State]:
+def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, State]:
     """The prior of a log, and a state near the minimum that it leads to."""
-    held = held_out(log)
-    if held is not None:
-        rest, future = (_part(log, rows) for rows in (~held, held))
-        if _two_classes(rest) and _two_classes(future):
-            clusters = (log.item_codes if log.user_codes is None else log.user_codes)[held]
-            return _by_hold_out(replace(model, source=rest), replace(model, source=future), start, clusters)
+    parts = hold_out(log)
+    if parts is not None and all(_two_classes(part, model.workers) for part in (parts.rest, parts.future)):
+        rest, future = (replace(model, source=part) for part in (parts.rest, parts.future))
+        return _by_hold_out(rest, future, start, parts.n_users)
     return _by_evidence(model, start)
+
+
+def hold_out(log: Log) -> HoldOut | None:
+    """The rows that play the past and the future, or None when time tells none apart."""
+    if isinstance(log, CutsItself):
+        return log.hold_out()
+    if not isinstance(log, InteractionLog) or (held := held_out(log)) is None:
+        return None
+    users = log.item_codes if log.user_codes is None else log.user_codes
+    rest, future = (_part(log, users, rows) for rows in (~held, held))
+    return HoldOut(rest, future, int(users.max()) + 1)
 
 
 def held_out(log: InteractionLog) -> NDArray[np.bool_] | None:
@@ -136,17 +173,18 @@ def _by_group_and_time(groups: NDArray[np.int32], time: Floats) -> NDArray[np.in
     return np.lexsort((time, groups))
 
 
-def _part(log: InteractionLog, chosen: NDArray[np.bool_]) -> Part:
-    rows = log.rows(0, log.n_rows)
-    weight = None if rows.weight is None else rows.weight[chosen]
-    return Part(Rows(rows.codes[chosen], rows.label[chosen], rows.logit[chosen], weight))
+def _part(log: InteractionLog, users: NDArray[np.int32], chosen: NDArray[np.bool_]) -> Part:
+    return Part(replace(log.rows(0, log.n_rows), user=users).chosen(chosen))
 
 
-def _two_classes(part: Part) -> bool:
-    label: NDArray[Any] = part.selected.label
-    if part.selected.weight is not None:
-        label = label[part.selected.weight > 0]
-    return len(label) > 0 and bool(label.min() != label.max())
+def _two_classes(part: RowSource, threads: int) -> bool:
+    return part.n_rows > 0 and bool((part.add_up(_labels, threads=threads).values > 0).all())
+
+
+def _labels(rows: Rows) -> Totals:
+    """How many rows of either class count."""
+    label = rows.label if rows.weight is None else rows.label[rows.weight > 0]
+    return Totals(np.bincount(label, minlength=2).astype(np.float64))
 
 
 def _path(model: JointModel, start: State) -> Iterator[tuple[float, State, Visited]]:
@@ -166,9 +204,7 @@ class _Candidate:
     near: State
 
 
-def _by_hold_out(
-    rest: JointModel, future: JointModel, start: State, clusters: NDArray[np.int32]
-) -> tuple[Prior, State]:
+def _by_hold_out(rest: JointModel, future: JointModel, start: State, n_users: int) -> tuple[Prior, State]:
     whole: list[_Candidate] = []
     half: list[_Candidate] = []
     for variance, state, near in _path(rest, start):
@@ -189,7 +225,7 @@ def _by_hold_out(
     # Half of the offsets lie far from where their link was worked out: once more, from there.
     halved = _refined(rest, other.state)
     gain = future.loss(best.state) - future.loss(halved)
-    if gain > 0 and gain > MARGIN * _standard_error(future, best.state, halved, clusters):
+    if gain > 0 and gain > MARGIN * _standard_error(future, best.state, halved, n_users):
         return Prior(other.variance, HALF_LASTS, "hold-out"), other.near
     return Prior(best.variance, 1.0, "hold-out"), best.near
 
@@ -204,10 +240,9 @@ def _stale(found: list[_Candidate]) -> bool:
     return len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE
 
 
-def _standard_error(future: JointModel, one: State, other: State, clusters: NDArray[np.int32]) -> float:
-    """Of the difference in loss, with the rows of a cluster as one observation."""
-    sums = np.bincount(clusters, future.row_losses(one) - future.row_losses(other))
-    sums = sums[np.bincount(clusters) > 0]
+def _standard_error(future: JointModel, one: State, other: State, n_users: int) -> float:
+    """Of the difference in loss, with the rows of a user as one observation."""
+    sums = future.losses_by_user(one, other, n_users)
     return float(np.sqrt(len(sums) * np.var(sums)))
 
 

@@ -31,7 +31,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     calibration.require_two_classes()
     prior_var = calibration.options.prior_var
     offset, variance = tracked_offsets(calibration, prior_var)
-    link = fit_link(calibration, CellOffsets(offset, calibration))
+    link = fit_link(calibration, CellOffsets(offset, calibration.cells))
     return ParameterSet(
         method="slc_t",
         link=Affine(link.a, link.b0),

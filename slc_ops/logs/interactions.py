@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from slc_ops.errors import InputError
 from slc_ops.logs import columns as contract
 from slc_ops.logs.buffers import as_arrow
 from slc_ops.logs.encoding import IdEncoder
+from slc_ops.logs.passes import Partial, add_up, span_for
 from slc_ops.logs.reading import Source, TableSource, converted, open_source
 from slc_ops.logs.store import ColumnStore, memory_budget
 
@@ -29,22 +30,73 @@ _DIGEST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, and weights and times where there are any."""
+    """Consecutive rows: item codes, 0/1 labels, logits, and weights, times and user codes where asked for."""
 
     codes: NDArray[np.int32]
     label: NDArray[np.int8]
     logit: NDArray[np.floating]
     weight: NDArray[np.floating] | None = None
     time: Floats | None = None
+    user: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def part(self, part: slice) -> "Rows":
         """Some of the rows, without a copy."""
-        weight = None if self.weight is None else self.weight[part]
-        time = None if self.time is None else self.time[part]
-        return Rows(self.codes[part], self.label[part], self.logit[part], weight, time)
+        return self.chosen(part)
+
+    def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
+        """Some of the rows, by a slice, a mask or their places."""
+        weight = None if self.weight is None else self.weight[rows]
+        time = None if self.time is None else self.time[rows]
+        user = None if self.user is None else self.user[rows]
+        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user)
+
+
+Kernel = Callable[[Rows], Partial]
+
+
+class RowSource(Protocol):
+    """Rows that sums can be taken over, wherever they lie."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over all rows, which it is shown span by span.
+
+        ``time`` and ``user`` say which columns it needs beside the usual ones, ``n_keys`` how long its sums
+        are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        """
+        ...
+
+
+class Log(RowSource, Protocol):
+    """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
+
+    items: pa.Array
+
+    @property
+    def weighted(self) -> bool: ...
+
+    @property
+    def backbone_versions(self) -> tuple[str, ...]: ...
+
+    def has(self, column: str) -> bool: ...
+
+    def describe(self) -> str: ...
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
 
 
 class InteractionLog:
@@ -98,7 +150,28 @@ class InteractionLog:
 
     # --- spans of rows, for passes --------------------------------------------------------------------
 
-    def rows(self, first: int, last: int, *, time: bool = False) -> Rows:
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over all rows (see :class:`RowSource`)."""
+
+        def work(first: int, last: int) -> Partial:
+            return kernel(self.rows(first, last, time=time, user=user))
+
+        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
+        """``length`` rows from each of the given places on."""
+        return [self.rows(first, first + length, time=time) for first in firsts]
+
+    def rows(self, first: int, last: int, *, time: bool = False, user: bool = False) -> Rows:
         """Rows ``first`` to ``last`` (exclusive)."""
         read = self._rows.read
         if time and self._times is None:
@@ -109,6 +182,7 @@ class InteractionLog:
             read("logit", first, last),
             read("weight", first, last) if self.weighted else None,
             self._times.read("time", first, last) if time and self._times is not None else None,
+            self.user_codes[first:last] if user and self.user_codes is not None else None,
         )
 
     @cached_property

@@ -2,14 +2,20 @@ import numpy as np
 import pytest
 
 from slc_ops.correction.timebins import quantile_edges, time_bin
+from slc_ops.logs.interactions import Rows
 
 
 def edges_of(time: np.ndarray, bins: int, weight: np.ndarray | None = None, pieces: int = 1) -> np.ndarray:
-    def spans():
-        for part in np.array_split(np.arange(len(time)), pieces):
-            yield time[part], None if weight is None else weight[part]
+    zeros = np.zeros(len(time))
+    rows = Rows(zeros.astype(np.int32), zeros.astype(np.int8), zeros, weight, time)
 
-    return quantile_edges(spans, bins)
+    def over_pieces(kernel):
+        first, *others = (kernel(rows.chosen(part)) for part in np.array_split(np.arange(len(time)), pieces))
+        for part in others:
+            first.add(part)
+        return first
+
+    return quantile_edges(over_pieces, bins)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal", "integers", "outlier"])

@@ -1,5 +1,9 @@
 """One pass over the rows: spans in parallel, their sums added in a fixed order.
 
+A pass is a *kernel*, a pure function from some consecutive rows to small sums that add up; whoever holds the
+rows offers ``add_up(kernel)``. Here that is a log whose rows this process keeps; in
+:mod:`slc_ops.engines.spark` it is one whose rows a cluster keeps, and the kernels are the same.
+
 Where a span begins depends on the row's number alone, and the order in which sums are added never depends
 on the number of threads: the same rows give the same bytes on one core and on sixty-four, however the file
 was batched.
@@ -11,7 +15,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 SPAN_ROWS = 1 << 18
 
@@ -27,6 +35,22 @@ class Addable(Protocol):
     """Partial sums that can take up further ones."""
 
     def add(self: Partial, other: Partial) -> None: ...
+
+
+@dataclass
+class Totals:
+    """A few numbers that add up."""
+
+    values: NDArray[np.float64]
+
+    def add(self, other: "Totals") -> None:
+        """Take up further ones."""
+        self.values += other.values
+
+
+def span_for(n_keys: int) -> int:
+    """Rows of a span: sums per key cost their number once a span, so spans are longer where keys are many."""
+    return SPAN_ROWS if n_keys <= 1 << 16 else 4 * SPAN_ROWS if n_keys <= 1 << 20 else 16 * SPAN_ROWS
 
 
 def in_spans(
