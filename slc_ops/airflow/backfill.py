@@ -1,9 +1,11 @@
 """``slc_backfill``: past weeks from a form, in window order, without moving the champion."""
 
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 
-from airflow.sdk import DAG, Param, TriggerRule, task
+from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
+from airflow.sdk.exceptions import AirflowRescheduleException
 
 from slc_ops.airflow.forms import deployment_field
 from slc_ops.airflow.retries import default_args
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIELDS = {"deployment", "from", "to", "methods", "promote", "again", "dry_run"}
+OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
+"""States of a week's task that will not change by themselves."""
 
 DOC = """\
 ### Refresh past weeks
@@ -56,6 +60,7 @@ def refresh(window: str) -> str:
     from slc_ops import pipeline
     from slc_ops.backfill import promote_week
 
+    _wait_for_turn()
     form = checked_conf(FIELDS)
     places = Places.from_environment()
     week = Window.parse(window)
@@ -68,6 +73,21 @@ def refresh(window: str) -> str:
     )
     said = promote_week(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
     return f"version {version}; {said}"
+
+
+def _wait_for_turn() -> None:
+    """Step back while an earlier week is not over, so that versions and promotions are in window order.
+
+    Airflow promises no order between mapped tasks: its scheduler takes the lowest index that is ready, and a
+    week that waits to be tried again is not; ``dag.test()`` takes them as they come.
+    """
+    ti = get_current_context()["ti"]
+    found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])[ti.run_id]
+    earlier = {found.get(f"{ti.task_id}_{index}") for index in range(ti.map_index)}
+    if not earlier <= OVER:
+        seconds = 10 if TaskInstanceState.UP_FOR_RETRY in earlier else 1
+        log.info("an earlier week is not over; looking again in %d s", seconds)
+        raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from slc_ops import pipeline
 from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
+from slc_ops.logs.window import Window
 from slc_ops.registry import Registry
 from slc_ops.settings import Places
+from tests.airflow.conftest import configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
 from tests.airflow.test_refresh_dag import asset_events
@@ -51,6 +54,28 @@ def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
         (3, "2026-02-16"),
     ]
     assert registry.history("school") == []
+
+
+def test_a_week_that_is_tried_again_is_waited_for(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only order that Airflow itself keeps, that of the indices, does not survive a second try."""
+    configure(places.home, methods=["platt"])
+    failed = []
+    extract = pipeline.extract
+
+    def stumbling(places: Places, name: str, window: Window) -> list[Window]:
+        if not failed:
+            failed.append(window.key)
+            raise OSError("the file system is away for a moment")
+        return extract(places, name, window)
+
+    monkeypatch.setattr(pipeline, "extract", stumbling)
+
+    state, tasks = run(backfill_dag(), **{**FORM, "from": "2026-02-09"}, retries=1)
+
+    assert (state, tasks["refresh[0]"], tasks["refresh[1]"]) == ("success", "success", "success")
+    assert failed == ["2026-02-09"]
+    versions = Registry.open(places).ledger.versions("school")
+    assert [v.window.key for v in versions] == ["2026-02-09", "2026-02-16"]
 
 
 @pytest.mark.usefixtures("backfilled")
