@@ -22,7 +22,7 @@ from slc_ops.logs.interactions import Rows
 
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 14
-_PRODUCT = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
+_FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
 _kept = threading.local()
 
 
@@ -195,8 +195,8 @@ def dot(left: Floats, right: Floats) -> float:
     return float(np.einsum("i,i->", left, right))
 
 
-def sum_of_logs(values: Floats) -> float:
-    """Σ log(v) of values in [1, 2], with one logarithm per 512 of them."""
-    whole = len(values) // _PRODUCT * _PRODUCT
-    products = np.multiply.reduce(values[:whole].reshape(_PRODUCT, -1), axis=0)
+def sum_of_logs(values: Floats, factors: int = _FACTORS) -> float:
+    """Σ log(v), with one logarithm per product of so many of the values; by default they lie in [1, 2]."""
+    whole = len(values) // factors * factors
+    products = np.multiply.reduce(values[:whole].reshape(factors, -1), axis=0)
     return float(np.sum(np.log(products)) + np.sum(np.log(values[whole:])))

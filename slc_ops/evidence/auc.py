@@ -7,8 +7,8 @@ With P positives and N negatives
 Unweighted, the double sum needs no ranks and no index array. The bits of a non-negative float, read as an
 unsigned integer, keep its order, so ``bits << 1 | label`` is one integer per row that carries score *and*
 label; a negative float works too once its bits are flipped, and always lies before the others. Those
-integers are sorted in place (two halves on two threads, then one merge); afterwards the positives stand at
-known positions, and Σ position − P(P−1)/2 counts the pairs that are in order. Nothing is rounded.
+integers are sorted in place; afterwards the positives stand at known positions, and Σ position − P(P−1)/2
+counts the pairs that are in order. Nothing is rounded.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +19,7 @@ import numpy as np
 from slc_ops.errors import InputError
 
 BLOCK = 1 << 18
+_SORT_ALONE = 1 << 21  # below this a second thread costs more than it sorts
 _ONE = np.uint64(1)
 
 
@@ -45,13 +46,59 @@ def auc(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) 
     if score.size and not (np.isfinite(score.min()) and np.isfinite(score.max())):
         raise InputError("AUC needs finite scores; found NaN or infinity")
     if weight is not None:
-        return _weighted(label, score, np.asarray(weight, dtype=np.float64))
-    positives = int(np.count_nonzero(label))
-    negatives = label.size - positives
+        check_weights(label, weight)
+    return area(ranked(label, score, weight))
+
+
+def check_weights(label: np.ndarray, weight: np.ndarray) -> None:
+    """Refuse weights that are no weights."""
+    if np.shape(weight) != label.shape or (
+        label.size and not (np.min(weight) >= 0 and np.isfinite(np.max(weight)))
+    ):
+        raise InputError("weights must be finite, at least 0, and one per row")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Rows in ascending order of their scores; without weights, the negatives of one score come first."""
+
+    score: np.ndarray
+    positive: np.ndarray
+    weight: np.ndarray | None = None
+
+
+def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
+    """The rows in order.
+
+    >>> rows = ranked(np.array([1, 1, 0]), np.array([0.5, -2.0, 0.5]))
+    >>> rows.score.tolist(), rows.positive.tolist()
+    ([-2.0, 0.5, 0.5], [True, False, True])
+    """
+    if weight is not None:
+        order = np.argsort(score, kind="stable")
+        return Ranked(score[order], label[order] != 0, np.asarray(weight, dtype=np.float64)[order])
+    keys, below = _packed(label, score)
+    _sort(keys[:below])
+    _sort(keys[below:])
+    positive = np.empty(keys.size, np.bool_)
+    for start in range(0, keys.size, BLOCK):
+        block = keys[start : start + BLOCK]
+        np.not_equal(block & _ONE, 0, out=positive[start : start + BLOCK])
+        block >>= _ONE
+    keys[:below] ^= np.uint64((1 << 64) - 1)  # the bits of a negative float, sign included
+    return Ranked(keys.view(np.float64), positive)
+
+
+def area(rows: Ranked) -> Auc:
+    """The area under the curve of ranked rows."""
+    if rows.weight is not None:
+        return _weighed_pairs(rows.score, rows.positive, rows.weight)
+    positives = int(np.count_nonzero(rows.positive))
+    negatives = rows.positive.size - positives
     if positives == 0 or negatives == 0:
-        return Auc(None, reason=_one_class(label.size, positives > 0))
-    in_order, tied = _count_pairs(label, score, positives)
-    pairs = positives * negatives
+        return Auc(None, reason=_one_class(rows.positive.size, positives > 0))
+    in_order = _positions(rows.positive) - positives * (positives - 1) // 2
+    tied, pairs = _tied_pairs(rows.score, rows.positive), positives * negatives
     return Auc((in_order - tied / 2) / pairs, tied / pairs)
 
 
@@ -89,19 +136,15 @@ def _masses(mass: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.
     return cumulated[starts], cumulated[ends] - cumulated[starts], float(cumulated[-1])
 
 
-def _weighted(label: np.ndarray, score: np.ndarray, weight: np.ndarray) -> Auc:
+def _weighed_pairs(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Auc:
     """The same area with observation weights; rows of weight 0 do not exist."""
-    if weight.shape != label.shape or (weight.size and not (weight.min() >= 0 and np.isfinite(weight.max()))):
-        raise InputError("weights must be finite, at least 0, and one per row")
     kept = weight > 0
-    label, score, weight = label[kept], score[kept], weight[kept]
-    positives = int(np.count_nonzero(label))
-    if positives in (0, label.size):
-        return Auc(None, reason=_one_class(label.size, positives > 0))
-    order = np.argsort(score, kind="stable")
-    ranked, positive, mass = score[order], label[order] != 0, weight[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    ends = np.r_[starts[1:], ranked.size]
+    score, positive, mass = score[kept], positive[kept], weight[kept]
+    positives = int(np.count_nonzero(positive))
+    if positives in (0, score.size):
+        return Auc(None, reason=_one_class(score.size, positives > 0))
+    starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])
+    ends = np.r_[starts[1:], score.size]
     below, tied, N = _masses(np.where(positive, 0.0, mass), starts, ends)
     _, won, P = _masses(np.where(positive, mass, 0.0), starts, ends)
     return Auc(float(won @ (below + tied / 2)) / (P * N), float(won @ tied) / (P * N))
@@ -113,72 +156,58 @@ def _one_class(rows: int, positive: bool) -> str:
     return f"AUC needs both classes; all {rows} labels are {int(positive)}"
 
 
-def _count_pairs(label: np.ndarray, score: np.ndarray, positives: int) -> tuple[int, int]:
-    """(pairs with the negative not above the positive, pairs that are tied)."""
-    position_sum, tied, offset = 0, 0, 0
-    for keys in _packed(label, score):
-        _sort(keys)
-        position_sum += _positions(keys, offset)
-        tied += _tied_pairs(keys)
-        offset += keys.size
-    return position_sum - positives * (positives - 1) // 2, tied
-
-
-def _packed(label: np.ndarray, score: np.ndarray) -> list[np.ndarray]:
-    """``bits << 1 | label`` of the scores below zero and of the others, in blocks: one copy in memory."""
-    starts = np.arange(0, score.size, BLOCK)
-    below = np.array([np.count_nonzero(score[start : start + BLOCK] < 0) for start in starts])
-    ends = np.cumsum(below)
-    low, high = np.empty(ends[-1], np.uint64), np.empty(score.size - ends[-1], np.uint64)
-
-    def pack(number: int) -> None:
-        start = starts[number]
+def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
+    """``bits << 1 | label`` of the scores below zero, then of the others; and how many are below zero."""
+    starts = range(0, score.size, BLOCK)
+    below = [int(np.count_nonzero(score[start : start + BLOCK] < 0)) for start in starts]
+    keys = np.empty(score.size, np.uint64)
+    low, high = 0, sum(below)
+    for start, count in zip(starts, below, strict=True):
         block = score[start : start + BLOCK] + 0.0  # -0.0 becomes 0.0
-        positive = label[start : start + BLOCK] != 0
-        first = ends[number] - below[number]
-        if below[number]:
-            side = block < 0
-            low[first : ends[number]] = ~block[side].view(np.uint64) << _ONE | positive[side]
-            block, positive = block[~side], positive[~side]
-        into = high[start - first : start - first + block.size]
-        np.left_shift(block.view(np.uint64), _ONE, out=into)
-        np.bitwise_or(into, positive, out=into)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(pack, range(len(starts))))
-    return [part for part in (low, high) if part.size]
+        packed = np.left_shift(block.view(np.uint64), _ONE)
+        packed |= label[start : start + BLOCK] != 0
+        if count:
+            # The shift has dropped the sign. Larger means lower here, so all bits are flipped (the label's
+            # too), and the label is put back.
+            side = packed.take(np.flatnonzero(block < 0))
+            keys[low : low + count] = ~side ^ _ONE
+            packed = packed.take(np.flatnonzero(block >= 0))
+        keys[high : high + packed.size] = packed
+        low, high = low + count, high + packed.size
+    return keys, sum(below)
 
 
 def _sort(keys: np.ndarray) -> None:
-    """Sort in place: the halves side by side (NumPy's sort releases the GIL), then one merge of two runs."""
-    if keys.size < BLOCK:
+    """Sort in place; many keys are first cut at their median, so that two threads sort one half each."""
+    if keys.size < _SORT_ALONE:
         keys.sort()
         return
     half = keys.size // 2
+    keys.partition(half)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(np.ndarray.sort, (keys[:half], keys[half:])))
-    keys.sort(kind="stable")  # timsort: finds the two runs and merges them
+        list(pool.map(np.ndarray.sort, (keys[:half], keys[half:])))  # NumPy's sort releases the GIL
 
 
-def _positions(keys: np.ndarray, offset: int) -> int:
+def _positions(positive: np.ndarray) -> int:
     """Σ of the positions of the positives."""
     total = 0
-    for start in range(0, keys.size, BLOCK):
-        places = np.flatnonzero(keys[start : start + BLOCK] & _ONE)
-        total += int(places.sum()) + places.size * (start + offset)
+    for start in range(0, positive.size, BLOCK):
+        places = np.flatnonzero(positive[start : start + BLOCK])
+        total += int(places.sum()) + places.size * start
     return total
 
 
-def _tied_pairs(keys: np.ndarray) -> int:
+def _tied_pairs(score: np.ndarray, positive: np.ndarray) -> int:
     """Σ over scores that both classes share of (positives · negatives)."""
     total = 0
-    for start in range(0, keys.size - 1, BLOCK):
-        block = keys[start : start + BLOCK + 1]
-        # Of one score the negatives come first; where they meet the positives only the label bit changes.
-        last_negative = block[:-1][(block[1:] ^ block[:-1]) == _ONE]
-        if last_negative.size:
-            first = np.searchsorted(keys, last_negative, side="left")
-            middle = np.searchsorted(keys, last_negative, side="right")
-            end = np.searchsorted(keys, last_negative | _ONE, side="right")
-            total += int((middle - first) @ (end - middle))
+    for start in range(0, score.size - 1, BLOCK):
+        part, mark = score[start : start + BLOCK + 1], positive[start : start + BLOCK + 1]
+        # Of one score the negatives come first; where they meet the positives the label changes.
+        meeting = np.flatnonzero((part[1:] == part[:-1]) & (mark[1:] > mark[:-1]))
+        if meeting.size:
+            shared = part[meeting]
+            before = np.searchsorted(score, shared, side="left")
+            after = np.searchsorted(score, shared, side="right")
+            middle = meeting + start + 1
+            total += int((middle - before) @ (after - middle))
     return total
