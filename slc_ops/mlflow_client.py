@@ -1,6 +1,7 @@
 """The one door to MLflow's Python client: telemetry off, every place named, nothing global changed."""
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,16 @@ def quiet_mlflow() -> None:
     No telemetry, ever. Unless the operator says otherwise: no progress bars, migration notes and addresses on
     stdout, where JSON may be expected; and a server that hangs is given up after three tries of half a minute
     (MLflow's own patience is eight tries of two minutes), which leaves time to store a large set.
+
+    What MLflow has to say goes where our own lines go, with deployment and window, instead of to stderr.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("MLFLOW_CONFIGURE_LOGGING", "false")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(os.environ["MLFLOW_LOGGING_LEVEL"])
+    logging.getLogger("mlflow.utils.environment").setLevel("ERROR")  # an environment without pip is no news
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")

@@ -1,6 +1,7 @@
 """One installation for the tests of this room: starting one takes a minute."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -46,6 +47,15 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
+def statsd() -> Iterator[socket.socket]:
+    """A StatsD server: a socket that datagrams reach."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(60)
+        yield server
+
+
+@pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """PostgreSQL, Redis, the S3 store and fresh secrets, as a new operator has them."""
     with servers_up(tmp_path_factory.mktemp("installation")) as installation:
@@ -60,14 +70,18 @@ def initialised(servers: Installation) -> Installation:
 
 
 @pytest.fixture(scope="module")
-def installation(initialised: Installation, collector: Collector) -> Installation:
+def installation(initialised: Installation, collector: Collector, statsd: socket.socket) -> Installation:
     """Every service, two workers among them."""
     from slc_ops.logs.simulate import simulate
 
-    metrics = f"http://127.0.0.1:{collector.server_port}/v1/metrics"
+    endpoint = f"http://127.0.0.1:{collector.server_port}/v1/metrics"
+    host, port = statsd.getsockname()
+    told = {  # one service each: the one that tells OpenTelemetry does not tell StatsD
+        "airflow-scheduler": {"OTEL_ON": "True", "OTEL_METRICS_ENDPOINT": endpoint},
+        "airflow-dag-processor": {"STATSD_ON": "True", "STATSD_HOST": host, "STATSD_PORT": str(port)},
+    }
     for service in SERVICES:
-        told = {"OTEL_ON": "True", "OTEL_METRICS_ENDPOINT": metrics}  # for one of them: it costs every task
-        initialised.start(service, **(told if service == "airflow-scheduler" else {}))
+        initialised.start(service, **told.get(service, {}))
     for worker in WORKERS:
         initialised.start("airflow-worker", "--celery-hostname", worker, label=worker)
     lake = Path(initialised.settings["SLC_OPS_HOME"]) / "lake" / "demo"

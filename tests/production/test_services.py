@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slc_ops.production import health
+from tests.production.conftest import WINDOW
 from tests.production.installation import ROOT, SERVICES, WORKERS, Installation
 from tests.production.servers import free_port
 
@@ -141,7 +142,7 @@ def test_every_line_of_a_step_names_deployment_and_window(
             for word in ("begins", "finished")
         )
         for line in lines[begins : ends + 1]:
-            assert (line["deployment"], line["window"]) == ("demo", "2026-02-02/2026-02-09"), line
+            assert (line.get("deployment"), line.get("window")) == ("demo", WINDOW), line
             assert line["step"] == task
 
 
@@ -170,6 +171,10 @@ def test_airflow_sends_its_metrics_to_opentelemetry(installation: Installation, 
         return any(b"airflow.scheduler" in batch for batch in collector.received)
 
     installation.wait(names, 120, "a batch of the scheduler's metrics")
+
+
+def test_airflow_sends_its_metrics_to_statsd(installation: Installation, statsd: socket.socket) -> None:
+    assert any(statsd.recv(65536).startswith(b"airflow.dag_processing.") for _ in range(2000))
 
 
 def test_after_dump_drop_and_restore_the_champion_serves_the_same_golden_vectors(
