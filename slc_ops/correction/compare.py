@@ -1,13 +1,14 @@
 """The ladder side by side: fit every method on one log, score it on a later one.
 
-Sums that several methods need are computed once (:class:`~slc_ops.correction.calibration.Calibration`), and a
-method is scored while the next one is being fitted. What a score is, the caller says: ``evaluate`` is a
-function of labels, probabilities and weights that returns an object with ``as_dict``.
+Sums that several methods need are computed once (:class:`~slc_ops.correction.calibration.Calibration`). Two
+methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
+tables). What a score is, the caller says: ``evaluate`` is a function of labels, probabilities and weights that
+returns an object with ``as_dict``.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,7 @@ from slc_ops.correction.parameters import ParameterSet
 from slc_ops.errors import SettingsError
 from slc_ops.logs.interactions import InteractionLog
 
+SIDE_BY_SIDE = 2
 NEED_TIME = ("platt_time", "naive", "slc_t")
 
 Evaluate = Callable[..., Any]
@@ -77,26 +79,30 @@ def compare(
 ) -> Comparison:
     """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
     chosen, warnings = _chosen(methods, calibration, test)
-    prepared = Calibration(calibration, history, options)
+    options = options or FitOptions()
+    pairs = min(SIDE_BY_SIDE, options.workers)
+    # As many passes at a time as there are methods: on two cores each pass then keeps to its own.
+    threads = 1 if options.workers == pairs else options.workers
+    prepared = Calibration(calibration, history, replace(options, threads=threads))
     share = cold_start_share(prepared, test)
     if share == 1.0:
         warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
     label, weight = test.label, test.weight if test.weighted else None
 
-    def score(parameters: ParameterSet) -> dict[str, Any]:
-        metrics: dict[str, Any] = evaluate(label, parameters.apply(test), weight).as_dict()
-        return metrics
+    def fitted_and_scored(method: str) -> Scored:
+        begun = perf_counter()
+        parameters = fit_prepared(method, prepared)
+        seconds = perf_counter() - begun
+        metrics = evaluate(label, parameters.apply(test, threads=threads), weight)
+        return Scored(parameters, metrics.as_dict(), seconds)
 
-    fitted: dict[str, tuple[ParameterSet, float, Future[dict[str, Any]]]] = {}
-    with ThreadPoolExecutor(1) as pool:
-        for method in chosen:
-            begun = perf_counter()
-            parameters = fit_prepared(method, prepared)
-            seconds = perf_counter() - begun
-            fitted[method] = parameters, seconds, pool.submit(score, parameters)
-        scored = {
-            name: Scored(found, future.result(), took) for name, (found, took, future) in fitted.items()
-        }
+    with ThreadPoolExecutor(pairs) as pool:
+        # The last of the ladder take longest, so they begin.
+        running = {method: pool.submit(fitted_and_scored, method) for method in reversed(chosen)}
+        try:
+            scored = {method: running[method].result() for method in chosen}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     return Comparison(calibration.n_rows, test.n_rows, prepared.n_items, share, scored, warnings)
 
 

@@ -26,7 +26,7 @@ likelihood decides alone, and s is 1.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,53 +124,67 @@ def held_out(log: InteractionLog) -> NDArray[np.bool_] | None:
     """The rows that play the future, or None when time tells none apart."""
     if log.time is None:
         return None
-    weight, users = log.weight, log.user_codes
-    everything = float(weight.sum())
+    weight, users = log.weight if log.weighted else None, log.user_codes
+    everything = float(log.n_rows if weight is None else weight.sum())
     for groups in (users, np.zeros(log.n_rows, dtype=np.int32)):
         if groups is not None:
             held = position(groups, log.time, weight) >= 1.0 - HELD_OUT
-            if float(weight[held].sum()) >= LEAST_HELD_OUT * everything:
+            future = np.count_nonzero(held) if weight is None else weight[held].sum()
+            if float(future) >= LEAST_HELD_OUT * everything:
                 return held
     return None
 
 
-def position(groups: NDArray[np.int32], time: Floats, weight: Floats) -> Floats:
+def position(groups: NDArray[np.int32], time: Floats, weight: Floats | None = None) -> Floats:
     """Where each row stands in its group's time, from 0 to 1: weight before it plus half of its time's own.
 
-    >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0]), np.ones(4)).round(2).tolist()
+    >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0])).round(2).tolist()
     [0.67, 0.17, 0.67, 0.5]
     """
-    order = _by_group_and_time(groups, time)
-    group, moment, before = groups[order], time[order], np.append(0.0, np.cumsum(weight[order]))
-    new_group = np.append(True, group[1:] != group[:-1])
-    new_time = new_group | np.append(True, moment[1:] != moment[:-1])
-    begin, end = _runs(new_time, before)
-    group_begin, group_end = _runs(new_group, before)
-    length = group_end - group_begin
-    places = np.empty(len(order))
-    places[order] = ((begin + end) / 2 - group_begin) / np.where(length > 0, length, 1.0)
+    order, new_group, new_time = _by_group_and_time(groups, time)
+    rows = len(order)
+    before = np.arange(rows + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
+    moments = np.append(np.flatnonzero(new_time), rows)
+    begins = np.append(np.flatnonzero(new_group), rows)
+    # Of each moment the middle of its weight, of each group where it begins and how much it weighs.
+    middle, edge = (before[moments[:-1]] + before[moments[1:]]) / 2, before[begins]
+    length = np.where(edge[1:] > edge[:-1], np.diff(edge), 1.0)
+    moments_of_group = np.diff(np.searchsorted(moments, begins))
+    share = (middle - np.repeat(edge[:-1], moments_of_group)) / np.repeat(length, moments_of_group)
+    places = np.empty(rows)
+    places[order] = np.repeat(share, np.diff(moments))
     return places
 
 
-def _runs(starts: NDArray[np.bool_], before: Floats) -> tuple[Floats, Floats]:
-    """Cumulative weight at the begin and the end of the run that each row belongs to."""
-    first = np.flatnonzero(starts)
-    run = np.cumsum(starts) - 1
-    ends = np.append(first[1:], len(starts))
-    return before[first][run], before[ends][run]
-
-
-def _by_group_and_time(groups: NDArray[np.int32], time: Floats) -> NDArray[np.intp]:
-    span, rows = float(time.max() - time.min()) + 1.0, len(time)
-    if span * (float(groups.max()) + 1.0) * rows < 2.0**62 and np.array_equal(time, np.trunc(time)):
+def _by_group_and_time(
+    groups: NDArray[np.int32], time: Floats
+) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
+    """The rows in order of group and time, and where in that order a new group and a new time begin."""
+    first = float(time.min())
+    row_bits, time_bits = len(time).bit_length(), int(min(time.max() - first, 2.0**62)).bit_length()
+    bits = int(groups.max()).bit_length() + time_bits + row_bits
+    if bits < 64 and np.array_equal(time, np.trunc(time)):
         # Whole times, such as seconds or interaction numbers: group, time and row fit into one integer, and
         # sorting integers is ten times faster than sorting rows.
-        key = groups.astype(np.int64) * np.int64(span) + (time - time.min()).astype(np.int64)
-        key *= rows
-        key += np.arange(rows)
+        key = groups.astype(np.int64)
+        key <<= time_bits
+        key |= (time - first).astype(np.int64)
+        key <<= row_bits
+        key |= np.arange(len(time))
         key.sort()
-        return np.asarray(key % rows)
-    return np.lexsort((time, groups))
+        order = key & ((1 << row_bits) - 1)
+        key >>= row_bits
+        new_time = _changes(key)
+        key >>= time_bits
+        return order, _changes(key), new_time
+    order = np.lexsort((time, groups))
+    new_group = _changes(groups[order])
+    return order, new_group, new_group | _changes(time[order])
+
+
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before it; the first does."""
+    return np.append(True, values[1:] != values[:-1])
 
 
 def _part(log: InteractionLog, users: NDArray[np.int32], chosen: NDArray[np.bool_]) -> Part:
