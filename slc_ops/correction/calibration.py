@@ -1,13 +1,13 @@
 """The rows that a method is fitted on, with the sums that several methods share computed once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats, Sums, key_sums, scratch
+from slc_ops.correction.kernels import Floats, Sums, key_sums, score_sums, scratch
 from slc_ops.correction.options import FitOptions
 from slc_ops.correction.timebins import quantile_edges, time_bin
 from slc_ops.errors import InputError, OneClassError
@@ -29,11 +29,12 @@ class Calibration:
     @cached_property
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass."""
-        return self.offset_sums(None)
+        return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
 
-    def offset_sums(self, offset: Floats | None) -> Sums:
+    def offset_sums(self, offset: Floats) -> Sums:
         """The same at η₀ + offset[item]."""
-        return self.add_up(partial(_item_sums, self.n_items, offset), n_keys=self.n_items)
+        p, fisher = self.add_up(partial(_offset_sums, offset), n_keys=self.n_items).values
+        return replace(self.item_sums, p=p, fisher=fisher)
 
     @cached_property
     def cell_sums(self) -> Sums:
@@ -138,8 +139,12 @@ class Largest:
         self.value = max(self.value, other.value)
 
 
-def _item_sums(n_items: int, offset: Floats | None, rows: Rows) -> Sums:
-    return key_sums(rows.codes.astype(np.intp), n_items, rows, offset)
+def _item_sums(n_items: int, rows: Rows) -> Sums:
+    return key_sums(rows.codes, n_items, rows)
+
+
+def _offset_sums(offset: Floats, rows: Rows) -> Totals:
+    return Totals(np.array(score_sums(rows.codes, len(offset), rows, offset)))
 
 
 def _cell_sums(n_cells: int, cells: Cells, rows: Rows) -> Sums:

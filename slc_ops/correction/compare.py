@@ -2,8 +2,8 @@
 
 Sums that several methods need are computed once (:class:`~slc_ops.correction.calibration.Calibration`). Two
 methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
-tables). What a score is, the caller says: ``evaluate`` is a function of labels, probabilities and weights that
-returns an object with ``as_dict``.
+tables). What a score is, the caller says: ``evaluate`` is a function of labels, probabilities and weights
+that returns an object with ``as_dict``.
 """
 
 from collections.abc import Callable, Sequence

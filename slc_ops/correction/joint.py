@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats, dot, scratch, slices, sum_of_logs, total
+from slc_ops.correction.kernels import Floats, decay, dot, probability, scratch, slices, sum_of_logs, total
 from slc_ops.errors import NotConvergedError
 from slc_ops.logs.interactions import Rows, RowSource
 from slc_ops.logs.passes import Totals
@@ -187,7 +187,7 @@ class Scale:
         state.offset.take(rows.codes[part], out=eta, mode="clip")
         eta += np.multiply(x, state.link[0], out=e)
         eta += state.link[1]
-        np.exp(np.copysign(eta, -1.0, out=e), out=e)
+        decay(eta, e)
         weight = None if rows.weight is None else rows.weight[part]
         return _Slice(x, eta, e, rows.label[part], weight)
 
@@ -250,11 +250,9 @@ class _Slice:
         return sum_of_logs(one_plus) + float(np.sum(above)) - dot(y, self.eta)
 
     def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
-        high = np.add(self.e, 1.0, out=fisher)
-        np.divide(1.0, high, out=high)
-        low = np.multiply(self.e, high, out=self.e)
-        np.subtract(np.where(self.eta >= 0, high, low), self.label, out=residual)
-        np.multiply(low, high, out=fisher)
+        probability(self.eta, self.e, residual, fisher)
+        residual -= self.label
+        fisher *= self.e
         if self.weight is not None:
             residual *= self.weight
             fisher *= self.weight

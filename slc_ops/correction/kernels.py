@@ -69,31 +69,34 @@ def sigmoid(eta: NDArray[Any]) -> Floats:
     >>> sigmoid(np.array([-800.0, -700.0, 0.0, 700.0])).tolist()
     [0.0, 9.85967654375977e-305, 0.5, 1.0]
     """
-    e = np.copysign(eta, -1.0, dtype=np.float64)
-    np.exp(e, out=e)
-    high = np.add(e, 1.0)
+    p = np.empty(len(eta))
+    e, high = scratch("sigmoid e", len(eta)), scratch("sigmoid high", len(eta))
+    probability(eta, decay(eta, e), p, high)
+    return p
+
+
+def decay(eta: NDArray[Any], out: Floats) -> Floats:
+    """e^−|η|."""
+    np.abs(eta, out=out)
+    np.negative(out, out=out)
+    return np.asarray(np.exp(out, out=out))
+
+
+def probability(eta: NDArray[Any], e: Floats, p: Floats, high: Floats) -> None:
+    """``p`` = σ(η) and ``high`` = σ(|η|) from e = e^−|η|, which becomes σ(−|η|)."""
+    np.add(e, 1.0, out=high)
     np.divide(1.0, high, out=high)
     np.multiply(e, high, out=e)
-    return np.asarray(np.where(eta >= 0, high, e))
+    # p = high where η ≥ 0, else e: σ(|η|) is never the smaller of the two. A choice row by row would cost
+    # more than an exponential, as no processor can guess the signs.
+    p[...] = eta >= 0
+    np.multiply(p, high, out=p)
+    np.maximum(p, e, out=p)
 
 
-def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats | None = None) -> Sums:
-    """n, Σy, Σp and Fisher weight per key, at η₀ or at η₀ + offset[key]."""
-    places = scratch("places", len(rows), np.intp)
-    places[:] = keys
-    p, fisher = scratch("p", len(rows)), scratch("fisher", len(rows))
-    for part in slices(len(rows)):
-        size = part.stop - part.start
-        eta, e = scratch("eta", size), scratch("e", size)
-        eta[:] = rows.logit[part]
-        if offset is not None:
-            eta += offset.take(places[part], out=e, mode="clip")
-        np.exp(np.copysign(eta, -1.0, out=e), out=e)
-        high = np.add(e, 1.0, out=fisher[part])
-        np.divide(1.0, high, out=high)
-        low = np.multiply(e, high, out=e)
-        p[part] = np.where(eta >= 0, high, low)
-        np.multiply(low, high, out=high)
+def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
+    """n, Σy, Σp and Fisher weight per key, at η₀."""
+    places = _places(keys)
     if rows.weight is None:
         # One integer count of (key, label) instead of two weighted ones.
         pair = scratch("pair", len(rows), np.intp)
@@ -101,11 +104,39 @@ def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats 
         both = np.bincount(pair, minlength=2 * n_keys).reshape(n_keys, 2).astype(np.float64)
         n, y = both.sum(axis=1), np.ascontiguousarray(both[:, 1])
     else:
-        p *= rows.weight
-        fisher *= rows.weight
         weight = rows.weight.astype(np.float64, copy=False)
         n, y = total(places, weight, n_keys), total(places, weight * rows.label, n_keys)
-    return Sums(n, y, total(places, p, n_keys), total(places, fisher, n_keys))
+    return Sums(n, y, *score_sums(places, n_keys, rows))
+
+
+def score_sums(
+    keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Σp and Fisher weight per key, at η₀ or at η₀ + offset[key]."""
+    places = _places(keys)
+    p, fisher = scratch("p", len(rows)), scratch("fisher", len(rows))
+    for part in slices(len(rows)):
+        size = part.stop - part.start
+        eta, e = scratch("eta", size), scratch("e", size)
+        eta[:] = rows.logit[part]
+        if offset is not None:
+            eta += offset.take(places[part], out=e, mode="clip")
+        high = fisher[part]
+        probability(eta, decay(eta, e), p[part], high)
+        np.multiply(e, high, out=high)
+    if rows.weight is not None:
+        p *= rows.weight
+        fisher *= rows.weight
+    return total(places, p, n_keys), total(places, fisher, n_keys)
+
+
+def _places(keys: NDArray[np.integer]) -> NDArray[np.intp]:
+    """The keys as NumPy counts them."""
+    if keys.dtype == np.intp:
+        return keys  # type: ignore[return-value]
+    places: NDArray[np.intp] = scratch("places", len(keys), np.intp)
+    places[:] = keys
+    return places
 
 
 def link_sums(
@@ -122,8 +153,7 @@ def link_sums(
     np.add(offset, beta[-1], out=eta)
     for x, coefficient in zip(design, beta[:-1], strict=True):
         eta += np.multiply(x, coefficient, out=work)
-    np.exp(np.copysign(eta, -1.0, out=e), out=e)
-    np.add(e, 1.0, out=high)
+    np.add(decay(eta, e), 1.0, out=high)
     # −log likelihood of y: log(1+e^η) − yη = max(η, 0) − yη + log(1+e)
     np.maximum(eta, 0.0, out=work)
     if weight is None:
@@ -132,13 +162,12 @@ def link_sums(
         work += np.log(high)
         work -= y * eta
         nll = dot(work, weight.astype(np.float64, copy=False))
-    np.divide(1.0, high, out=high)
-    low = np.multiply(e, high, out=e)
-    residual = np.where(eta >= 0, high, low)
+    residual = scratch("residual", size)
+    probability(eta, e, residual, high)
     skew = np.multiply(residual, -2.0, out=eta)
     skew += 1.0
     residual -= y
-    fisher = np.multiply(low, high, out=high)
+    fisher = np.multiply(e, high, out=high)
     if weight is not None:
         residual *= weight
         fisher *= weight

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from slc_ops.correction.kernels import SLICE_ROWS, key_sums, link_sums, sigmoid
+from slc_ops.correction.kernels import SLICE_ROWS, key_sums, link_sums, score_sums, sigmoid
 from slc_ops.logs.interactions import Rows
 
 
@@ -25,7 +25,8 @@ def test_the_sigmoid_is_exact_in_both_tails():
 @pytest.mark.parametrize("weight", [False, True])
 def test_sums_per_key_equal_a_plain_loop(weight):
     sample = rows(500, weight=weight)
-    found = key_sums(sample.codes.astype(np.intp), 7, sample, np.linspace(-1, 1, 7))
+    found = key_sums(sample.codes, 7, sample)
+    found.p, found.fisher = score_sums(sample.codes, 7, sample, np.linspace(-1, 1, 7))
     for key in range(7):
         mine = sample.codes == key
         w = sample.weight[mine] if weight else np.ones(mine.sum())
