@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from slc_ops.correction.kernels import dot, slices, sum_of_logs
+from slc_ops.correction.ranking import BLOCK, Ranked, ranked
 from slc_ops.errors import InputError
-from slc_ops.evidence.auc import BLOCK, Ranked, area, check_weights, ranked
+from slc_ops.evidence.auc import area, check_weights
 
 CLIP = 1e-6
 BINS = 15
