@@ -141,9 +141,11 @@ class ParameterSet:
     def _pick(self, offsets: Floats, places: NDArray[Any], time: Floats | None) -> Floats:
         """δ at ``places``, in the time bin of each row (the last bin without times)."""
         if self.time_edges is None:
-            return np.asarray(offsets[places])
-        bins = -1 if time is None else time_bin(time, self.time_edges)
-        return np.asarray(offsets[places, bins])
+            return offsets.take(places)
+        # One index into the flat table; the place −1 of an unknown item counts from its end, as it should.
+        cells = places * np.intp(self._bins)
+        cells += self._bins - 1 if time is None else time_bin(time, self.time_edges)
+        return offsets.ravel().take(cells)
 
     @cached_property
     def _index(self) -> ItemIndex | None:
