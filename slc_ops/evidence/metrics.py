@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slc_ops.correction.kernels import dot, slices, sum_of_logs
+from slc_ops.correction.kernels import dot, sum_of_logs
 from slc_ops.correction.ranking import BLOCK, Ranked, ranked
 from slc_ops.errors import InputError
 from slc_ops.evidence.auc import area, check_weights
@@ -153,20 +153,15 @@ def _sums(rows: Ranked) -> _Sums:
 
 
 def _errors(rows: Ranked, start: int) -> tuple[float, float]:
-    """Σ −log-likelihood and Σ squared error of a block, in slices that stay in the processor's cache."""
-    loss = squared = 0.0
-    for part in slices(min(BLOCK, rows.score.size - start)):
-        span = slice(start + part.start, start + part.stop)
-        of_label = np.abs((1.0 - rows.positive[span]) - rows.score[span])
-        wrong = 1.0 - of_label
-        np.clip(of_label, CLIP, 1.0 - CLIP, out=of_label)
-        if rows.weight is None:
-            loss -= sum_of_logs(of_label, _FACTORS)
-            squared += dot(wrong, wrong)
-        else:
-            loss -= dot(rows.weight[span], np.log(of_label))
-            squared += dot(rows.weight[span], wrong * wrong)
-    return loss, squared
+    """Σ −log-likelihood and Σ squared error of a block."""
+    span = slice(start, start + BLOCK)
+    of_label = np.abs((1.0 - rows.positive[span]) - rows.score[span])
+    wrong = 1.0 - of_label
+    np.clip(of_label, CLIP, 1.0 - CLIP, out=of_label)
+    if rows.weight is None:
+        return -sum_of_logs(of_label, _FACTORS), dot(wrong, wrong)
+    weight = rows.weight[span]
+    return -dot(weight, np.log(of_label)), dot(weight, wrong * wrong)
 
 
 def _bins(sums: _Sums) -> tuple[ReliabilityBin, ...]:
@@ -196,7 +191,8 @@ def _check(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None
         return
     if not (probability.min() >= 0.0 and probability.max() <= 1.0):  # NaN fails both comparisons
         raise InputError("probabilities must lie in [0, 1]; found a value outside, or NaN")
-    if not ((label == 0) | (label == 1)).all():
+    blocks = (label[start : start + BLOCK] for start in range(0, label.size, BLOCK))
+    if not all(((block == 0) | (block == 1)).all() for block in blocks):
         raise InputError("labels must be 0 or 1; found another value")
     if weight is not None:
         check_weights(label, weight)
