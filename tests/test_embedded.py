@@ -63,6 +63,19 @@ def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path)
     subprocess.run([sys.executable, "-c", script], env=environment(home), check=True)
 
 
+def test_airflow_waits_a_minute_for_a_locked_database(tmp_path: Path) -> None:
+    """A backfill made beside a busy scheduler must wait for it, not fail after SQLite's five seconds."""
+    script = (
+        "from airflow.settings import engine\n"
+        "with engine.connect() as c: wait = c.exec_driver_sql('PRAGMA busy_timeout').scalar()\n"
+        "print(wait, engine.url.database)"
+    )
+    (tmp_path / "airflow").mkdir()
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True)
+    assert said.stdout.split()[-2:] == ["60000", str(tmp_path / "airflow" / "airflow.db")]
+
+
 def test_a_home_of_another_layout_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "layout.json").write_text(json.dumps({"layout": LAYOUT + 1}))
     process = start(tmp_path)
