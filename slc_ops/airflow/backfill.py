@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FIELDS = {"deployment", "from", "to", "methods", "promote", "again", "dry_run"}
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
 """States of a week's task that will not change by themselves."""
 
@@ -34,7 +33,7 @@ The first task says what will be done before anything is done; tick **dry run** 
 fails does not stop the others; the last task lists them all, and run again this DAG does what is missing.
 
 For the whole DAG per week, in Airflow's own way: `airflow backfill create --dag-id slc_weekly_refresh__<name>
---from-date … --to-date …`. It moves no champion either.
+--from-date … --to-date …`. It moves no champion either; `--max-active-runs 1` keeps the weeks in their order.
 """
 
 
@@ -61,7 +60,7 @@ def refresh(window: str) -> str:
     from slc_ops.backfill import promote_week
 
     _wait_for_turn()
-    form = checked_conf(FIELDS)
+    form = checked_conf()
     places = Places.from_environment()
     week = Window.parse(window)
     plan, version = pipeline.register(
@@ -109,7 +108,7 @@ def _asked() -> tuple[dict[str, Any], list["Week"]]:
     """The checked form and its weeks as they stand."""
     from slc_ops import backfill
 
-    form = checked_conf(FIELDS)
+    form = checked_conf()
     places = Places.from_environment()
     deployment = places.deployment(form["deployment"])
     windows = backfill.weeks_between(deployment, form["from"], form["to"], run_due())

@@ -17,8 +17,6 @@ from slc_ops.settings import Places
 
 log = logging.getLogger(__name__)
 
-FIELDS = {"data", "backbone", "seed"}
-
 
 class ControlFailed(SlcError):
     """A control did not show what it must."""
@@ -31,7 +29,7 @@ def prepare(control: str) -> list[str]:
     from slc_ops.controls.run import prepare as make
     from slc_ops.controls.wheel import DataNotAvailable
 
-    form = checked_conf(FIELDS)
+    form = checked_conf()
     places = Places.from_environment()
     request = Request(data_folder(places, form["data"]), form["backbone"], form["seed"])
     try:

@@ -6,7 +6,7 @@ from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 
 from slc_ops.airflow.assets import champion_asset
 from slc_ops.airflow.forms import deployment_field, reason_field
-from slc_ops.airflow.notify import announce
+from slc_ops.airflow.notify import announce_rollback
 from slc_ops.airflow.retries import PROMOTION_POOL, default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
 from slc_ops.settings import Places
@@ -35,8 +35,8 @@ def promote_by_hand() -> str:
     """Promote the version that the form names."""
     from slc_ops.registry import Registry
 
-    form = checked_conf({"deployment", "version", "reason", "override"})
-    places, name = _known(form)
+    places, form = _asked()
+    name = form["deployment"]
     version = Registry.open(places).promote(
         name,
         int(form["version"]),
@@ -53,23 +53,22 @@ def roll_back() -> str:
     """Give the crown back."""
     from slc_ops.registry import Registry
 
-    form = checked_conf({"deployment", "to", "reason"})
-    places, name = _known(form)
+    places, form = _asked()
+    name = form["deployment"]
     to = None if form["to"] is None else int(form["to"])
     version = Registry.open(places).rollback(
         name, to, actor=run_actor(), reason=form["reason"], request=run_request()
     )
     said = _told(name, version)
-    sentence = f"{run_actor()} rolled back: {said} ({form['reason']})"
-    announce("rollback", name, sentence, get_current_context(), window=str(version.window))
+    announce_rollback(name, version, run_actor(), form["reason"], get_current_context())
     return said
 
 
-def _known(form: dict[str, Any]) -> tuple[Places, str]:
-    """The places and the deployment's name; an unknown one is an error before anything is opened."""
-    places = Places.from_environment()
+def _asked() -> tuple[Places, dict[str, Any]]:
+    """The places and the form; an unknown deployment is an error before anything is opened."""
+    form, places = checked_conf(), Places.from_environment()
     places.deployment(form["deployment"])
-    return places, str(form["deployment"])
+    return places, form
 
 
 def _told(name: str, version: Any) -> str:
@@ -81,52 +80,54 @@ def _told(name: str, version: Any) -> str:
 
 def promote_dag() -> DAG:
     """Build ``slc_promote``."""
-    with DAG(
-        dag_id="slc_promote",
-        dag_display_name="Promote a version",
-        description="Make a registered version the champion, by hand",
-        schedule=None,
-        default_args=default_args("slc-ops", hours=0.5),
-        tags=["slc", "registry"],
-        doc_md=PROMOTE_DOC,
-        params={
-            "deployment": deployment_field(),
-            "version": Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),
-            "reason": reason_field("this version should reign"),
-            "override": Param(
-                None,
-                type=["null", "string"],
-                title="Override",
-                maxLength=1000,
-                description="Only for a version that its evidence rejected: why it should reign nevertheless",
-            ),
-        },
-    ) as dag:
-        promote_by_hand()
-    return dag
+    return _form(
+        "slc_promote",
+        "Promote a version",
+        "Make a registered version the champion, by hand",
+        PROMOTE_DOC,
+        promote_by_hand,
+        version=Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),
+        reason=reason_field("this version should reign"),
+        override=Param(
+            None,
+            type=["null", "string"],
+            title="Override",
+            maxLength=1000,
+            description="Only for a version that its evidence rejected: why it should reign nevertheless",
+        ),
+    )
 
 
 def rollback_dag() -> DAG:
     """Build ``slc_rollback``."""
+    return _form(
+        "slc_rollback",
+        "Roll back a champion",
+        "Give the crown back to an earlier champion",
+        ROLLBACK_DOC,
+        roll_back,
+        to=Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Version",
+            description="An earlier champion; empty: the one before the present champion",
+        ),
+        reason=reason_field("the present champion should go"),
+    )
+
+
+def _form(dag_id: str, title: str, description: str, doc: str, move: Any, **fields: Param) -> DAG:
+    """A DAG of one task, started from a form whose first field is the deployment."""
     with DAG(
-        dag_id="slc_rollback",
-        dag_display_name="Roll back a champion",
-        description="Give the crown back to an earlier champion",
+        dag_id=dag_id,
+        dag_display_name=title,
+        description=description,
         schedule=None,
         default_args=default_args("slc-ops", hours=0.5),
         tags=["slc", "registry"],
-        doc_md=ROLLBACK_DOC,
-        params={
-            "deployment": deployment_field(),
-            "to": Param(
-                None,
-                type=["null", "integer"],
-                minimum=1,
-                title="Version",
-                description="An earlier champion; empty: the one before the present champion",
-            ),
-            "reason": reason_field("the present champion should go"),
-        },
+        doc_md=doc,
+        params={"deployment": deployment_field(), **fields},
     ) as dag:
-        roll_back()
+        move()
     return dag

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from slc_ops.errors import SettingsError, SlcError
 from slc_ops.settings import Notifier, Notify, Places
+
+if TYPE_CHECKING:
+    from slc_ops.registry import Version
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +64,12 @@ def on_control_failure(control: str) -> Callable[[Any], None]:
 def announce(event: str, deployment: str, sentence: str, context: Any, *, window: str | None = None) -> None:
     """Tell of something from inside a task."""
     tell(_event(event, deployment, sentence, context, window), settings_of(deployment), context)
+
+
+def announce_rollback(deployment: str, champion: "Version", actor: str, reason: str, context: Any) -> None:
+    """Tell that somebody went back to an earlier champion, from a task or from a terminal."""
+    sentence = f"{actor} rolled back: version {champion.number} is the champion of {deployment} ({reason})"
+    announce("rollback", deployment, sentence, context, window=str(champion.window))
 
 
 def settings_of(deployment: str) -> Notify:

@@ -55,12 +55,13 @@ def run_request() -> str:
     return f"{context['dag'].dag_id} {context['run_id']}"
 
 
-def checked_conf(allowed: set[str]) -> dict[str, Any]:
+def checked_conf() -> dict[str, Any]:
     """The form's answers; a key that the form does not have is an error, not ignored."""
     context = get_current_context()
-    unknown = sorted(set(context["dag_run"].conf or {}) - allowed)
+    allowed = sorted(context["dag"].params)
+    unknown = sorted(set(context["dag_run"].conf or {}) - set(allowed))
     if unknown:
-        known = ", ".join(sorted(allowed))
+        known = ", ".join(allowed)
         raise SettingsError(f"the run's configuration has the unknown key {unknown[0]!r}; known are {known}")
     return {key: context["params"][key] for key in allowed}
 

@@ -115,9 +115,13 @@ def rollback(
     deployment: str, to: int | None, reason: str | None, actor: str | None, json_path: str | None
 ) -> None:
     """Give the crown back to an earlier champion, at once."""
-    why = reason or "rolled back from the command line"
-    champion = _registry(deployment).rollback(deployment, to, actor=_actor(actor), reason=why)
+    why, who = reason or "rolled back from the command line", _actor(actor)
+    champion = _registry(deployment).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
+    if "AIRFLOW_HOME" in os.environ:  # without an Airflow there are no connections, so nobody to tell
+        from slc_ops.airflow.notify import announce_rollback
+
+        announce_rollback(deployment, champion, who, why, {})
 
 
 @click.command()

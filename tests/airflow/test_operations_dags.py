@@ -4,9 +4,11 @@ import logging
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from slc_ops import pipeline
 from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
+from slc_ops.cli import app
 from slc_ops.logs.window import Window
 from slc_ops.registry import Registry
 from slc_ops.settings import Places
@@ -158,3 +160,26 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     assert event["event"] == "rollback"
     assert "it was better" in event["sentence"]
     assert asset_events("slc://school/champion")[-1]["version"] == 3
+
+
+@pytest.mark.usefixtures("backfilled")
+def test_a_rollback_from_a_terminal_that_knows_an_airflow_is_told_too(
+    shared: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Registry.open(shared).ledger
+    for number in (1, 3):
+        version = ledger.version("school", number)
+        ledger.advance(ledger.head("school"), version, kind="promotion", actor="ann", reason="its turn")
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://:s3cret@127.0.0.1:{port}")
+        asked = ["rollback", "--deployment", "school", "--actor", "bob", "--reason", "the alarm at night"]
+        told = CliRunner().invoke(app, asked, catch_exceptions=False)
+        monkeypatch.delenv("AIRFLOW_HOME")
+        untold = CliRunner().invoke(app, [*asked, "--to", "3"], catch_exceptions=False)
+
+    assert (told.exit_code, untold.exit_code) == (0, 0)
+    assert told.stdout == "champion of school: version 1 (slc, window 2026-02-02/2026-02-09)\n"
+    (event,) = heard
+    assert (event["event"], event["window"]) == ("rollback", "2026-02-02/2026-02-09")
+    assert event["sentence"].startswith("bob rolled back: version 1 is the champion of school")
+    assert event["token"] == "Bearer s3cret"

@@ -1,5 +1,8 @@
 """The weekly refresh through Airflow, task by task, in one process."""
 
+from pathlib import Path
+
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -44,10 +47,33 @@ def test_the_same_week_again_is_the_same_version_and_asks_nobody(
     assert len(registry.history("school")) == 1
 
 
+def test_a_candidate_that_is_clearly_worse_is_rejected_and_told(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The items exchange their names in the newest week, so what was learned of them does harm."""
+    part = newest_part(places)
+    week = pq.read_table(part, partitioning=None)
+    names = sorted(week["item_id"].unique().to_pylist())
+    other = dict(zip(names, reversed(names), strict=True))
+    turned = pa.array([other[name] for name in week["item_id"].to_pylist()], week["item_id"].type)
+    pq.write_table(week.set_column(week.schema.get_field_index("item_id"), "item_id", turned), part)
+
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        state, tasks = run(weekly_refresh("school", configure(places.home)), AFTER)
+
+    assert (state, tasks["publish"], tasks["promote"]) == ("success", "success", "skipped")
+    (event,) = heard
+    assert (event["event"], event["deployment"], event["task_id"]) == ("reject", "school", "decide")
+    assert event["window"] == str(NEWEST)
+    assert event["sentence"].startswith("Reject slc: ")
+    assert Registry.open(places).champion("school") is None
+
+
 def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (part,) = (places.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
+    part = newest_part(places)
     week = pq.read_table(part, partitioning=None)
     ones = pc.add(pc.multiply(week["label"], 0), 1)
     pq.write_table(week.set_column(week.schema.get_field_index("label"), "label", ones), part)
@@ -76,6 +102,12 @@ def test_a_week_behind_the_deployment_s_end_is_skipped(places: Places) -> None:
     assert state == "success"
     assert set(tasks.values()) == {"skipped"}
     assert not places.windows("school").exists()
+
+
+def newest_part(places: Places) -> Path:
+    """The file of the newest week in the lake."""
+    (part,) = (places.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
+    return part
 
 
 def asset_events(uri: str) -> list[dict[str, object]]:
