@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.durable import read_json, replacing_directory, write_json
+from slc_ops.durable import digest_json, read_json, replacing_directory, write_json
 from slc_ops.errors import InputError, SlcError, ValidationStopped
 from slc_ops.logs.window import Window
 from slc_ops.observability.steps import observed
-from slc_ops.plan import Plan, PlannedWindow, make_plan, read_plan
+from slc_ops.plan import Plan, PlannedWindow, code_version, make_plan, read_plan
 from slc_ops.settings import Decision, Deployment, Places
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def validate(places: Places, name: str, window: Window, methods: Sequence[str] =
 
 
 def _judged(places: Places, name: str, deployment: Deployment, window: Window) -> Plan | None:
+    from slc_ops.correction.window_sums import keep_sums
     from slc_ops.logs.manifest import WindowManifest
     from slc_ops.quality import validate as judge
 
@@ -114,7 +115,10 @@ def _judged(places: Places, name: str, deployment: Deployment, window: Window) -
             excluded.append({"window": str(each), "reason": str(stopped)})
             continue
         trailing.append(manifest)
-        usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict()))
+        # Judged rows are a function of the window's content, the suite's settings and the code.
+        key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
+        keep_sums(result.clean_path, key)
+        usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
     return make_plan(
         name,
         deployment,
@@ -308,6 +312,7 @@ def _folds(plan: Plan) -> "FoldPlan":
         [(each.window, each.log) for each in plan.windows],
         calibration_weeks=plan.settings["calibration_weeks"],
         folds=plan.settings["folds"],
+        summed=True,
     )
 
 
@@ -353,12 +358,12 @@ def _refit(plan: Plan, verdict: dict[str, Any]) -> Path:
     from dataclasses import replace
 
     from slc_ops.correction import fit as fit_method
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.correction.window_sums import read_windows
 
     target = plan.directory / "parameters"
     if not target.exists():
         learned = plan.windows[-plan.settings["calibration_weeks"] :]
-        log = InteractionLog.read([each.log for each in learned])
+        log = read_windows([each.log for each in learned])
         options = replace(_options(plan), **verdict.get("options", {}))
         parameters = fit_method(verdict["method"], log, options=options)
         versions = log.backbone_versions

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -39,12 +40,16 @@ def code_version() -> str:
 
 @dataclass(frozen=True)
 class PlannedWindow:
-    """A validated window: where its usable rows lie, and the digest of their content."""
+    """A validated window: where its usable rows lie, and the digest of their content.
+
+    ``sums_key`` is the key under which the rows' item sums were kept beside them.
+    """
 
     window: Window
     log: Path
     digest: str
     validation: dict[str, Any]
+    sums_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,16 +138,28 @@ def make_plan(
 def _pin(window: PlannedWindow, directory: Path) -> Path:
     """Keep the rows that the plan names, even when late rows replace the window while the refresh runs.
 
-    A second name for the same file costs no space; where the file system has none, the file is copied.
+    Their item sums go with them, unless another refresh has put sums under another key there.
     """
+    from slc_ops.correction.window_sums import key_of, sums_path
+
     pinned = directory / f"{window.window.key}.parquet"
-    with replacing(pinned) as temporary:
+    _same_file(window.log, pinned)
+    sums = sums_path(pinned)
+    with suppress(FileNotFoundError):  # then they are worked out from the rows
+        _same_file(sums_path(window.log), sums)
+    if key_of(sums) != window.sums_key:
+        sums.unlink(missing_ok=True)
+    return pinned
+
+
+def _same_file(source: Path, target: Path) -> None:
+    """A second name for a file costs no space; where the file system has none, the file is copied."""
+    with replacing(target) as temporary:
         temporary.unlink()
         try:
-            os.link(window.log, temporary)
+            os.link(source, temporary)
         except OSError:
-            shutil.copy(window.log, temporary)
-    return pinned
+            shutil.copy(source, temporary)
 
 
 def read_plan(path: str | Path) -> Plan:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from slc_ops.correction.kernels import Floats, Sums, key_sums, score_sums, scratch
 from slc_ops.correction.options import FitOptions
+from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
 from slc_ops.errors import InputError, OneClassError
 from slc_ops.logs.interactions import Log, Rows
@@ -28,7 +29,9 @@ class Calibration:
 
     @cached_property
     def item_sums(self) -> Sums:
-        """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass."""
+        """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass, or what was kept of it."""
+        if isinstance(self.log, SummedLog):
+            return self.log.item_sums
         return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
 
     def offset_sums(self, offset: Floats) -> Sums:

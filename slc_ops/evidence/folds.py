@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.correction.window_sums import read_windows
 from slc_ops.errors import InputError
 from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.window import Window
@@ -31,6 +32,7 @@ class Fold:
     """Windows to learn from and the later window to be scored on.
 
     ``test`` is None in a hold-out inside one window: then the last 30 % of its time are the test rows.
+    With ``summed`` the windows' item sums lie beside them and are added up, window by window.
     """
 
     role: Role
@@ -38,6 +40,7 @@ class Fold:
     calibration: tuple[Path, ...]
     test: Path | None
     hold_out: bool = False
+    summed: bool = False
 
     @property
     def key(self) -> str:
@@ -47,7 +50,7 @@ class Fold:
     def calibration_log(self) -> InteractionLog:
         """The rows to learn from."""
         if self.test is not None:
-            return InteractionLog.read(self.calibration)
+            return self._learned(self.calibration)
         return InteractionLog.from_table(cut_in_time(read_table(self.calibration[0]))[0])
 
     def test_log(self) -> InteractionLog:
@@ -59,12 +62,15 @@ class Fold:
     def tuning_logs(self) -> tuple[InteractionLog, InteractionLog]:
         """(earlier, later) rows inside the calibration weeks: what hyperparameters may see."""
         if len(self.calibration) > 1:
-            return InteractionLog.read(self.calibration[:-1]), InteractionLog.read(self.calibration[-1])
+            return self._learned(self.calibration[:-1]), InteractionLog.read(self.calibration[-1])
         table = read_table(self.calibration[0])
         if self.test is None:  # the later part of this window is the test
             table = cut_in_time(table)[0]
         earlier, later = cut_in_time(table)
         return InteractionLog.from_table(earlier), InteractionLog.from_table(later)
+
+    def _learned(self, windows: tuple[Path, ...]) -> InteractionLog:
+        return read_windows(windows) if self.summed else InteractionLog.read(windows)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -115,7 +121,9 @@ class FoldPlan:
         return cls(tuple(Fold.from_dict(fold) for fold in value["folds"]), tuple(value["notes"]))
 
 
-def plan_folds(windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int, folds: int) -> FoldPlan:
+def plan_folds(
+    windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int, folds: int, summed: bool = False
+) -> FoldPlan:
     """Lay out the folds over the windows that exist; gaps are left out and noted, never filled."""
     files = dict(sorted(windows))
     if not files:
@@ -136,7 +144,7 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int
                     "calibration weeks; the others have no rows"
                 )
             role: Role = "confirm" if window == newest else "choose"
-            planned.append(Fold(role, window, calibration, files[window]))
+            planned.append(Fold(role, window, calibration, files[window], summed=summed))
     if not planned or planned[-1].window != newest:
         raise InputError(
             f"the newest window {newest} has no earlier window among its {calibration_weeks} calibration "
@@ -147,15 +155,16 @@ def plan_folds(windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int
             "there is no older fold, so the method was chosen on a forward hold-out inside the "
             "calibration weeks of the newest window"
         )
-        planned.insert(0, _hold_out(newest, planned[0].calibration, files))
+        planned.insert(0, _hold_out(newest, planned[0], files))
     return FoldPlan(tuple(planned), tuple(notes))
 
 
-def _hold_out(newest: Window, calibration: tuple[Path, ...], files: dict[Window, Path]) -> Fold:
+def _hold_out(newest: Window, confirming: Fold, files: dict[Window, Path]) -> Fold:
     """The last calibration week judges the ones before it; a single week is cut in time."""
+    calibration, summed = confirming.calibration, confirming.summed
     last = max(window for window in files if window < newest)
     if len(calibration) > 1:
-        return Fold("choose", last, calibration[:-1], calibration[-1], hold_out=True)
+        return Fold("choose", last, calibration[:-1], calibration[-1], hold_out=True, summed=summed)
     return Fold("choose", last, calibration, None, hold_out=True)
 
 

@@ -34,7 +34,7 @@ class Slice:
 
 def calibration_counts(calibration: InteractionLog, test: InteractionLog) -> np.ndarray:
     """Per row of ``test``: how many calibration rows its item has."""
-    counts = _item_counts(calibration)
+    counts = calibration.item_counts
     ours, theirs = test.items, calibration.items
     if ours.type != theirs.type:  # 7 in one log, "7" in the other
         ours, theirs = ours.cast(pa.string()), theirs.cast(pa.string())
@@ -46,15 +46,9 @@ def calibration_counts(calibration: InteractionLog, test: InteractionLog) -> np.
     return per_row
 
 
-def _item_counts(log: InteractionLog) -> np.ndarray:
-    """Rows per item; a row of weight 0 does not exist."""
-    codes = log.item_codes[log.weight > 0] if log.weighted else log.item_codes
-    return np.bincount(codes, minlength=len(log.items))
-
-
 def density_slices(calibration: InteractionLog, test: InteractionLog) -> Iterator[Slice]:
     """Sparse, medium, dense by terciles over the items of the calibration rows; and cold start."""
-    per_item = _item_counts(calibration)
+    per_item = calibration.item_counts
     per_item = per_item[per_item > 0]
     first, second = (int(edge) for edge in np.quantile(per_item, [1 / 3, 2 / 3], method="lower"))
     counts = calibration_counts(calibration, test)

@@ -2,10 +2,11 @@
 
 A log is read once. What every fit needs (code, label, logit, weight: 9 to 21 bytes a row) is kept, in memory
 or beyond a budget in a temporary file; what only some analyses need (time, user, group) is read when it is
-first asked for.
+first asked for. A log whose items are known beforehand reads its rows only when they are needed.
 """
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,15 +111,23 @@ class InteractionLog:
     """
 
     def __init__(
-        self, source: Source, *, rename: Mapping[str, str] | None = None, memory: int | None = None
+        self,
+        source: Source,
+        *,
+        rename: Mapping[str, str] | None = None,
+        memory: int | None = None,
+        items: pa.Array | None = None,
     ) -> None:
         self._source = source
         self._rename = dict(rename or {})
         self._budget = memory_budget() if memory is None else memory
         _check_columns(source, self._rename)
         self.n_rows: int = source.n_rows
-        self.items: pa.Array
-        self._rows = self._load_rows()
+        self._reading = threading.Lock()
+        self._store: ColumnStore | None = None
+        if items is None:
+            self._store, items = self._load_rows()
+        self.items: pa.Array = items
 
     @classmethod
     def read(
@@ -185,6 +194,19 @@ class InteractionLog:
             self.user_codes[first:last] if user and self.user_codes is not None else None,
         )
 
+    @property
+    def _rows(self) -> ColumnStore:
+        """What every fit needs of the rows; read now where the items were known without them."""
+        with self._reading:
+            if self._store is None:
+                self._store, found = self._load_rows()
+                if not found.equals(self.items):
+                    raise InputError(
+                        f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
+                        "expected: what was kept of these rows belongs to other rows"
+                    )
+            return self._store
+
     @cached_property
     def _times(self) -> ColumnStore | None:
         if not self.has("event_time"):
@@ -200,6 +222,12 @@ class InteractionLog:
     def item_codes(self) -> NDArray[np.int32]:
         """The item of each row: ``items[item_codes[k]]``."""
         return self._rows.read("code", 0, self.n_rows)
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Rows per item; a row of weight 0 does not exist."""
+        codes = self.item_codes[self.weight > 0] if self.weighted else self.item_codes
+        return np.bincount(codes, minlength=len(self.items))
 
     @cached_property
     def label(self) -> Floats:
@@ -288,7 +316,7 @@ class InteractionLog:
 
     # --- reading --------------------------------------------------------------------------------------
 
-    def _load_rows(self) -> ColumnStore:
+    def _load_rows(self) -> tuple[ColumnStore, pa.Array]:
         score = "logit" if self.has("logit") else "probability"
         names = ["item_id", "label", score] + (["weight"] if self.weighted else [])
         types: dict[str, DTypeLike] = {"code": np.int32, "label": np.int8, "logit": self._float_type(score)}
@@ -308,8 +336,7 @@ class InteractionLog:
                 settled = self._settle(encoder, store, "code", settled, last)
             first = last
         self._settle(encoder, store, "code", settled, first)
-        self.items = encoder.values
-        return store
+        return store, encoder.values
 
     def _encode(self, encoder: IdEncoder, store: ColumnStore, column: str, name: str) -> None:
         settled = last = 0
