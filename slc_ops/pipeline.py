@@ -115,7 +115,7 @@ def _judged(places: Places, name: str, deployment: Deployment, window: Window) -
             excluded.append({"window": str(each), "reason": str(stopped)})
             continue
         trailing.append(manifest)
-        # Judged rows are a function of the window's content, the suite's settings and the code.
+        # The usable rows are a function of the window's content, the suite's settings and the code.
         key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
         keep_sums(result.clean_path, key)
         usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
@@ -139,12 +139,19 @@ def methods_of(plan: Plan) -> tuple[str, ...]:
 
 @observed
 def fit(plan: Plan, method: str) -> Path:
-    """Fit one method on every fold and score it on the strictly later window."""
+    """Fit one method on every fold and score it on the strictly later window.
+
+    A fold that an earlier refresh scored on the same rows is taken over from it.
+    """
+    from slc_ops.earlier_scores import question_of, take_over
     from slc_ops.evidence.scoring import score_fold
     from slc_ops.evidence.tuning import Grid
 
+    options, grid = _options(plan), Grid.of(_rules(plan))
     for fold in _folds(plan).folds:
-        score_fold(fold, method, _scores(plan), options=_options(plan), grid=Grid.of(_rules(plan)))
+        question = question_of(plan, fold, method, options, grid)
+        if not take_over(plan, fold, method, _scores(plan), question):
+            score_fold(fold, method, _scores(plan), options=options, grid=grid, question=question)
     return _scores(plan)
 
 

@@ -42,14 +42,14 @@ def code_version() -> str:
 class PlannedWindow:
     """A validated window: where its usable rows lie, and the digest of their content.
 
-    ``sums_key`` is the key under which the rows' item sums were kept beside them.
+    ``rows_key`` names the usable rows: the window's content, the suite that judged them, and the code.
     """
 
     window: Window
     log: Path
     digest: str
     validation: dict[str, Any]
-    sums_key: str = ""
+    rows_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Plan:
                     "window": w.window.as_dict(),
                     "log": str(w.log),
                     "digest": w.digest,
+                    "rows_key": w.rows_key,
                     "validation": w.validation,
                 }
                 for w in self.windows
@@ -147,7 +148,7 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
     sums = sums_path(pinned)
     with suppress(FileNotFoundError):  # then they are worked out from the rows
         _same_file(sums_path(window.log), sums)
-    if key_of(sums) != window.sums_key:
+    if key_of(sums) != window.rows_key:
         sums.unlink(missing_ok=True)
     return pinned
 
@@ -170,7 +171,13 @@ def read_plan(path: str | Path) -> Plan:
         deployment=value["deployment"],
         window=Window.from_dict(value["window"]),
         windows=tuple(
-            PlannedWindow(Window.from_dict(w["window"]), Path(w["log"]), w["digest"], w["validation"])
+            PlannedWindow(
+                Window.from_dict(w["window"]),
+                Path(w["log"]),
+                w["digest"],
+                w["validation"],
+                w.get("rows_key", ""),  # plans of older releases have none
+            )
             for w in value["windows"]
         ),
         excluded=tuple(value["excluded"]),

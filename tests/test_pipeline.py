@@ -143,24 +143,32 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
     places: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.correction import window_sums
+    from slc_ops.evidence import scoring
 
     summed: list[Path] = []
     work = window_sums.sum_window
     monkeypatch.setattr(window_sums, "sum_window", lambda log: summed.append(log) or work(log))
+    scored: list[str] = []
+    score = scoring._fit_and_score
+    monkeypatch.setattr(
+        scoring, "_fit_and_score", lambda fold, *rest: scored.append(fold.key) or score(fold, *rest)
+    )
     methods = ("base", "platt", "rescal", "slc", "slc_t", "slc_eb")
 
     pipeline.register(places, "school", NEWEST.before(1)[0], methods)
-    summed.clear()
+    summed.clear(), scored.clear()
     later, _ = pipeline.register(places, "school", NEWEST, methods)
     assert [log.parent.name for log in summed] == [NEWEST.key]  # the only window that is new
+    assert set(scored) == {f"confirm-{NEWEST.key}"}
 
     fresh = tmp_path_factory.mktemp("fresh")
     (fresh / "lake").symlink_to(places.home / "lake")
     monkeypatch.setenv("SLC_OPS_HOME", str(fresh))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh}/mlflow.db")
-    summed.clear()
+    summed.clear(), scored.clear()
     scratch, _ = pipeline.register(Places.from_environment(), "school", NEWEST, methods)
     assert len(summed) == len(scratch.windows) == 5
+    assert set(scored) == {f"choose-{NEWEST.before(1)[0].key}", f"confirm-{NEWEST.key}"}
 
     assert scratch.directory.name == later.directory.name
     assert results_of(scratch.directory) == results_of(later.directory)

@@ -6,7 +6,7 @@ and a finished score is never computed twice.
 """
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from slc_ops.logs.interactions import InteractionLog
 
 ALL_ROWS = "all"
 CHAMPION = "champion"
+QUESTION = "question.json"
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,39 @@ class Score:
 
 
 def score_fold(
-    fold: Fold, method: str, directory: Path, *, options: FitOptions | None = None, grid: Grid | None = None
+    fold: Fold,
+    method: str,
+    directory: Path,
+    *,
+    options: FitOptions | None = None,
+    grid: Grid | None = None,
+    question: str = "",
 ) -> Score:
-    """Score one method on one fold under ``directory``; a finished score is only read."""
+    """Score one method on one fold under ``directory``; a finished score is only read.
+
+    ``question`` names everything that the score depends on, where the caller knows it: under that name a
+    later refresh finds the score.
+    """
     place = directory / fold.key / method
     if (place / "score.json").exists():
         return read_score(fold, method, directory)
     with replacing_directory(place) as temporary:
         score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid)
-        write_json(temporary / "score.json", score.as_dict())
+        write_score(temporary, score, question)
     return score
+
+
+def write_score(place: Path, score: Score, question: str = "") -> None:
+    """Put a score, and the question it answers, into its directory."""
+    if question:
+        write_json(place / QUESTION, question)
+    write_json(place / "score.json", score.as_dict())
+
+
+def for_choosing(score: Score, fold: Fold) -> Score:
+    """What a confirming fold's score says once its window is one of the older folds: of slices, the days."""
+    days = [each for each in score.slices if each["kind"] == "time"]
+    return replace(score, fold=fold.key, slices=days)
 
 
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
