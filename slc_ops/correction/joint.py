@@ -28,6 +28,7 @@ MAX_HALVINGS = 40
 LAST_STEP = 1e-5
 FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
 SPAN_ROWS = 1 << 17
+MANY_ITEMS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,9 @@ class JointModel:
     def visit(self, state: State) -> Visited:
         """One pass over the rows."""
         kernel = partial(_joint_sums, self.n_items, Scale(self.mean, self.spread), state)
-        found = self.source.add_up(kernel, threads=self.workers, n_keys=self.n_items, span_rows=SPAN_ROWS)
+        # Short spans warm the cache; where items are very many, their sums per span cost more than that.
+        span = SPAN_ROWS if self.n_items <= MANY_ITEMS else None
+        found = self.source.add_up(kernel, threads=self.workers, n_keys=self.n_items, span_rows=span)
         return Visited(state, found)
 
     def minimise(self, start: Visited, variance: float, last_gain: float = 0.0) -> Minimum:

@@ -199,12 +199,13 @@ class InteractionLog:
         """What every fit needs of the rows; read now where the items were known without them."""
         with self._reading:
             if self._store is None:
-                self._store, found = self._load_rows()
+                store, found = self._load_rows()
                 if not found.equals(self.items):
                     raise InputError(
                         f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
                         "expected: what was kept of these rows belongs to other rows"
                     )
+                self._store = store
             return self._store
 
     @cached_property
