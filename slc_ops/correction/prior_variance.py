@@ -160,25 +160,26 @@ def _by_group_and_time(
     groups: NDArray[np.int32], time: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows in order of group and time, and where in that order a new group and a new time begin."""
-    first = float(time.min())
+    first, numbers = float(time.min()), np.arange(len(time))
     row_bits, time_bits = len(time).bit_length(), int(min(time.max() - first, 2.0**62)).bit_length()
-    bits = int(groups.max()).bit_length() + time_bits + row_bits
-    if bits < 64 and np.array_equal(time, np.trunc(time)):
-        # Whole times, such as seconds or interaction numbers: group, time and row fit into one integer, and
-        # sorting integers is ten times faster than sorting rows.
-        key = groups.astype(np.int64)
-        key <<= time_bits
+    place = (1 << row_bits) - 1
+    # Group and row in one integer, and whole times (seconds, interaction numbers) too where they fit in:
+    # sorting integers is ten times faster than sorting rows.
+    if int(groups.max()).bit_length() + time_bits + row_bits < 64 and np.array_equal(time, np.trunc(time)):
+        key = groups.astype(np.int64) << time_bits
         key |= (time - first).astype(np.int64)
         key <<= row_bits
-        key |= np.arange(len(time))
+        key |= numbers
         key.sort()
-        order = key & ((1 << row_bits) - 1)
+        order = key & place
         key >>= row_bits
-        new_time = _changes(key)
-        key >>= time_bits
-        return order, _changes(key), new_time
-    order = np.lexsort((time, groups))
-    new_group = _changes(groups[order])
+        return order, _changes(key >> time_bits), _changes(key)
+    by_time = np.argsort(time, kind="stable")
+    key = groups[by_time].astype(np.int64) << row_bits
+    key |= numbers
+    key.sort()
+    order = by_time[key & place]
+    new_group = _changes(key >> row_bits)
     return order, new_group, new_group | _changes(time[order])
 
 
