@@ -2,17 +2,21 @@
 
     python benchmarks/plugin_page.py [--deployments 50] [--items 1000000]
 
-Airflow's real API application with a signed token, in this process; the ledger is SQLite.
+Airflow's real API application with a signed token, in this process; the ledger is SQLite. Ends with code 1
+when a page takes more than 300 ms of processor time; the first look, which reads tables, is shown apart.
 """
 
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 300
+"""Milliseconds."""
 
 
 def main() -> None:
@@ -27,16 +31,15 @@ def main() -> None:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
             "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
             "SLC_OPS_HOME": home,
             "SLC_OPS_LEDGER_URL": f"sqlite:///{home}/ledger.db",
         }
-        measure(asked.deployments, asked.items)
+        sys.exit(measure(asked.deployments, asked.items) > LIMIT)
 
 
-def measure(deployments: int, items: int) -> None:
-    """Time the pages."""
-    import sys
-
+def measure(deployments: int, items: int) -> float:
+    """Time the pages; the slowest one's milliseconds."""
     sys.path.insert(0, str(ROOT))
     from airflow.api_fastapi.app import create_app
     from airflow.utils.db import initdb
@@ -62,6 +65,7 @@ def measure(deployments: int, items: int) -> None:
         "items, by name": "/slc/d00?sort=item&order=up",
         "items, search": "/slc/d00?search=99999",
     }
+    slowest = 0.0
     for label, path in pages.items():
         taken, busy = [], []
         for _ in range(8):
@@ -70,7 +74,9 @@ def measure(deployments: int, items: int) -> None:
             taken.append(1000 * (time.perf_counter() - start))
             busy.append(1000 * (time.process_time() - cpu))
         again, work = statistics.median(taken[1:]), statistics.median(busy[1:])
+        slowest = max(slowest, work)
         print(f"{label:<26} first {taken[0]:6.0f} ms, then {again:5.0f} ms ({work:.0f} ms of processor time)")
+    return slowest
 
 
 if __name__ == "__main__":

@@ -2,8 +2,13 @@
 
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+PREFIX = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+"""The path under which Airflow itself is reached; its UI puts nothing before the address of a page."""
 
 
 @cache
@@ -28,5 +33,5 @@ class SlcPage(AirflowPlugin):
     name = "slc_page"
     fastapi_apps = [{"app": page, "url_prefix": "/slc", "name": "SLC"}]  # noqa: RUF012 - Airflow's interface
     external_views = [  # noqa: RUF012 - Airflow's interface
-        {"name": "SLC", "href": "/slc/", "destination": "nav", "url_route": "slc"}
+        {"name": "SLC", "href": f"{PREFIX}/slc/", "destination": "nav", "url_route": "slc"}
     ]

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,19 +35,26 @@ QUICK = {  # a test should not wait five minutes for what a scheduler looks at e
 
 
 class Platform:
-    """The processes, and a caller of the REST API."""
+    """The processes, and a caller of the REST API.
+
+    All of it is reached under a path, as behind a proxy that serves more than Airflow.
+    """
+
+    prefix = "/air"
 
     def __init__(self, home: Path, database: str) -> None:
         self.home = home
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.address = f"http://127.0.0.1:{self.port}{self.prefix}"
         self.variables = (
             environment(home)
             | QUICK
             | {
                 "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml"),
+                "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+                "AIRFLOW__API__BASE_URL": self.address,
                 "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database.replace(
                     "postgresql:", "postgresql+psycopg:", 1
                 ),
@@ -64,11 +72,15 @@ class Platform:
 
     def prepare(self) -> None:
         """Airflow's tables, and MLflow's: the first tasks should not make them at the same time."""
-        made = subprocess.run(
-            ["airflow", "db", "migrate"], env=self.variables, capture_output=True, text=True, check=False
+        making = subprocess.Popen(
+            ["airflow", "db", "migrate"],
+            env=self.variables,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
-        assert made.returncode == 0, made.stderr[-3000:]
         self.registry.client.search_experiments()
+        _, said = making.communicate()
+        assert making.returncode == 0, said.decode()[-3000:]
 
     def start(self, *names: str) -> None:
         """Start services (all of them without names), each in a group of its own, and wait for the API."""
@@ -135,14 +147,20 @@ class Platform:
         answer = self.call("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
         return str(answer["dag_run_id"])
 
-    def runs(self, dag: str, kind: str) -> dict[str, str]:
-        """Run id → state, of one type of runs."""
+    def runs(self, dag: str, kind: str) -> list[str]:
+        """The ids of one type of runs."""
         found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns?run_type={kind}&limit=100")["dag_runs"]
-        return {run["dag_run_id"]: run["state"] for run in found}
+        return [str(run["dag_run_id"]) for run in found]
 
-    def state(self, dag: str, run: str) -> str:
-        """The state of one run."""
-        return str(self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")["state"])
+    def run(self, dag: str, run: str) -> dict[str, Any]:
+        """One run, as the API tells it."""
+        found: dict[str, Any] = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
+        return found
+
+    def span(self, dag: str, run: str) -> tuple[datetime, datetime]:
+        """When a finished run began and ended."""
+        found = self.run(dag, run)
+        return datetime.fromisoformat(found["start_date"]), datetime.fromisoformat(found["end_date"])
 
     def tasks(self, dag: str, run: str) -> dict[str, str | None]:
         """Task → state, of one run; mapped ones as ``task[index]``."""
@@ -152,11 +170,11 @@ class Platform:
             for t in self.call("GET", path)["task_instances"]
         }
 
-    def finished(self, dag: str, run: str, seconds: float = 500) -> dict[str, str | None]:
+    def finished(self, dag: str, run: str, seconds: float = 900) -> dict[str, str | None]:
         """Wait for a run's end; it must be a success."""
 
         def over() -> bool:
-            state = self.state(dag, run)
+            state = self.run(dag, run)["state"]
             assert state != "failed", f"{dag} {run} failed: {self.tasks(dag, run)}"
             return bool(state == "success")
 

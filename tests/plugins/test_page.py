@@ -1,5 +1,7 @@
 """The page "SLC": what it shows, to whom, and what it refuses."""
 
+import re
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -118,6 +120,23 @@ def test_a_question_that_makes_no_sense_is_refused(
     admin: TestClient, deployments: Places, query: str
 ) -> None:
     assert admin.get(f"/slc/algebra?{query}").status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/slc/", "/slc/algebra"])
+def test_under_a_path_of_its_own_every_link_of_airflow_s_keeps_it(
+    admin: TestClient, deployments: Places, path: str
+) -> None:
+    behind = TestClient(admin.app, root_path="/air", headers=admin.headers)
+
+    page = behind.get(f"/air{path}")
+
+    links = re.findall(r'(?:href|src|action)="([^"]+)"', page.text)
+    ours = [link for link in links if not link.startswith("http://mlflow.example")]
+    assert len(ours) > 10
+    assert [
+        link for link in ours if not link.startswith(("/air/slc/", "/air/dags/slc_weekly_refresh__"))
+    ] == []
+    assert behind.get(next(link for link in ours if link.endswith("/report"))).status_code == 200
 
 
 def test_another_version_can_be_looked_at(admin: TestClient, deployments: Places) -> None:
