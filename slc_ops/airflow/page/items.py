@@ -29,6 +29,9 @@ SORTS = {
     "detectability": ("detectability", "delta_min"),
 }
 
+SHOWN = {"item_id", "offset", "offset_var", "n_obs", "shrinkage", "delta_min", "delta_obs", "detectable"}
+"""Columns that the page reads; ``n_obs`` is the parameter set's."""
+
 
 @dataclass(frozen=True)
 class ItemPage:
@@ -78,8 +81,10 @@ def _read(path: Path, changed: int) -> "pa.Table":
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
-    if path.parent.name == "parameters":
+    ours = path.parent.name == "parameters"
+    wanted = SHOWN if ours else SHOWN - {"n_obs"}
+    table = pq.read_table(path, columns=[name for name in pq.read_schema(path).names if name in wanted])
+    if ours:
         table = _last_bin(table, path.parent)
         table = table.append_column("size", pc.abs(table["offset"]))
     if not pa.types.is_string(table.schema.field("item_id").type):
