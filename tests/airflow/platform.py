@@ -206,5 +206,5 @@ class Platform:
         while time.monotonic() < deadline:
             if value := condition():
                 return value
-            time.sleep(0.5)
+            time.sleep(1)
         raise AssertionError(f"waited {seconds:.0f} s for {what}")
