@@ -1,5 +1,7 @@
 """Lines over windows."""
 
+import pytest
+
 from slc_ops.airflow.page.charts import Point, chart
 from tests.plugins.school import window
 
@@ -39,3 +41,16 @@ def test_a_week_without_a_figure_leaves_a_gap_and_no_figures_no_chart() -> None:
     assert len(drawn.platt.split()) == 3
     assert chart([point(0, None, None)], "AUC") is None
     assert chart([], "AUC") is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 0.50001), (0.76, 0.83), (0.1, 9.7), (-0.3, 0.2), (0.0, 1.0)])
+def test_the_scale_has_a_few_round_values_inside_and_the_ends_name_their_weeks(
+    low: float, high: float
+) -> None:
+    drawn = chart([point(0, high, low), point(1, high, low)], "AUC")
+
+    assert drawn is not None
+    assert 2 <= len(drawn.ticks) <= 6
+    assert len({text for _, text in drawn.ticks}) == len(drawn.ticks)
+    assert all(0 <= y <= drawn.height for y, _ in drawn.ticks)
+    assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "start"), ("12 Jan", "end")]

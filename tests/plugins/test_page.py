@@ -38,7 +38,7 @@ def test_the_overview_shows_champion_verdict_reason_and_line(admin: TestClient, 
     page = admin.get("/slc/").text
 
     assert "version 2, for" in page
-    assert "promote it &amp; its &lt;b&gt;reasons&lt;/b&gt;." in page
+    assert '<span class="badge promote">promote</span> it &amp; its &lt;b&gt;reasons&lt;/b&gt;.' in page
     assert "AUC over 3 windows; newest AUC 0.8000, Platt 0.7800" in page
     assert "+0.0210 [+0.0150, +0.0300]" in page
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page

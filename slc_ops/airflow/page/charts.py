@@ -6,6 +6,7 @@ Platt's line, the week does not tell the two apart.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Any
 
 from slc_ops.logs.window import Window
@@ -68,6 +69,8 @@ class Chart:
     ours: str
     platt: str
     ticks: list[tuple[float, str]]
+    weeks: list[tuple[float, str, str]]
+    """Where the first and the last week stand: place, date, how the text is anchored."""
     label: str
 
 
@@ -81,7 +84,7 @@ def chart(
     bottom, top = min(values), max(values)
     spread = (top - bottom) or max(abs(top) * 0.01, 1e-3)
     bottom, top = bottom - 0.06 * spread, top + 0.06 * spread
-    left, right = (44.0, 8.0) if height > 80 else (4.0, 4.0)
+    left, right, foot = (44.0, 8.0, 14.0) if height > 80 else (4.0, 4.0, 0.0)
 
     def across(k: int) -> float:
         room = width - left - right
@@ -90,7 +93,7 @@ def chart(
     def up(value: float | None) -> float | None:
         if value is None:
             return None
-        return float(round(pad + (height - 2 * pad) * (top - value) / (top - bottom), 1))
+        return float(round(pad + (height - foot - 2 * pad) * (top - value) / (top - bottom), 1))
 
     marks = []
     for k, p in enumerate(points):
@@ -103,13 +106,30 @@ def chart(
         marks=marks,
         ours=_line((m.x, m.y) for m in marks),
         platt=_line((m.x, m.platt) for m in marks),
-        ticks=[(y, f"{v:.4f}") for v in _ticks(bottom, top) if (y := up(v)) is not None],
+        ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],
+        weeks=[
+            (across(k), f"{points[k].window.start:%-d %b}", anchor)
+            for k, anchor in ({0: "start"} | {len(points) - 1: "end"}).items()
+        ],
         label=f"{metric} over {len(points)} windows; newest {_both(points[-1], metric)}",
     )
 
 
-def _ticks(bottom: float, top: float) -> list[float]:
-    return [bottom + (top - bottom) * share for share in (0.1, 0.5, 0.9)]
+def _ticks(bottom: float, top: float) -> list[tuple[float, str]]:
+    """Two to five round values between the ends, with their text.
+
+    >>> [text for _, text in _ticks(0.7622, 0.8255)]
+    ['0.78', '0.80', '0.82']
+    """
+    power = floor(log10((top - bottom) / 2))
+    step, digits = next(
+        (size * 10.0**at, max(0, -at))
+        for at in (power + 1, power, power - 1)
+        for size in (5, 2, 1)
+        if floor(top / (size * 10.0**at)) - ceil(bottom / (size * 10.0**at)) >= 1
+    )
+    first, last = ceil(bottom / step), floor(top / step)
+    return [(k * step, f"{k * step:.{digits}f}") for k in range(first, last + 1)]
 
 
 def _line(places: Any) -> str:

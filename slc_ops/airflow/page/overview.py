@@ -30,6 +30,12 @@ class Outcome:
     key: str
     version: int | None
 
+    @property
+    def why(self) -> str:
+        """The sentence without the verdict's word, which stands before it as a badge."""
+        first, _, rest = self.sentence.partition(" ")
+        return rest if first.lower() == self.word else self.sentence
+
 
 @dataclass(frozen=True)
 class Card:
