@@ -1,7 +1,7 @@
 """The page "SLC" in Airflow's navigation; everything behind it is in :mod:`slc_ops.airflow.page`."""
 
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
@@ -31,7 +31,7 @@ class SlcPage(AirflowPlugin):
     """One page; authentication and rights are Airflow's own."""
 
     name = "slc_page"
-    fastapi_apps = [{"app": page, "url_prefix": "/slc", "name": "SLC"}]  # noqa: RUF012 - Airflow's interface
-    external_views = [  # noqa: RUF012 - Airflow's interface
+    fastapi_apps: ClassVar = [{"app": page, "url_prefix": "/slc", "name": "SLC"}]
+    external_views: ClassVar = [
         {"name": "SLC", "href": f"{PREFIX}/slc/", "destination": "nav", "url_route": "slc"}
     ]

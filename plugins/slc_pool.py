@@ -4,7 +4,7 @@ Tasks whose pool does not exist wait for ever, and only the scheduler's log says
 """
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
@@ -36,4 +36,4 @@ class SlcPool(AirflowPlugin):
     """The listener as a plugin."""
 
     name = "slc_pool"
-    listeners = [PoolMaker()]  # noqa: RUF012 - Airflow's interface
+    listeners: ClassVar = [PoolMaker()]

@@ -88,11 +88,11 @@ def tell(event: Event, settings: Notify, context: Any) -> None:
     for notifier in settings.notifiers:
         try:
             build(notifier)({**context, "slc_event": asdict(event)})
-        except Exception:
+        except Exception:  # somebody else's code: it may raise anything, and the others must still hear
             log.exception("the notifier %s failed", notifier.path)
     try:
         post(event, settings.webhook)
-    except Exception as error:
+    except Exception as error:  # a secrets backend or a proxy may fail in ways of its own
         log.error("the webhook %s was not told: %s", settings.webhook or DEFAULT_WEBHOOK, error)
 
 
