@@ -15,7 +15,7 @@ from correction_logs import write_log
 def main() -> None:
     rows, items = (int(float(text)) for text in (sys.argv[1:3] or ["1e6", "50000"]))
     calibration, test = (write_log(rows, items, seed=seed) for seed in (1, 2))
-    begun = time.perf_counter()
+    begun, spent = time.perf_counter(), time.process_time()
     from slc_ops.correction.compare import compare
     from slc_ops.evidence.metrics import evaluate
     from slc_ops.logs.interactions import InteractionLog
@@ -32,7 +32,10 @@ def main() -> None:
         )
     print(f"imports {imported - begun:.2f} s, reading {read - imported:.2f} s, ladder {ended - read:.2f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"in all {ended - begun:.2f} s (bar 2.5), peak {peak:.0f} MB (bar 1024)")
+    spent = time.process_time() - spent
+    print(
+        f"in all {ended - begun:.2f} s (bar 2.5), peak {peak:.0f} MB (bar 1024), processor time {spent:.2f} s"
+    )
 
 
 if __name__ == "__main__":
