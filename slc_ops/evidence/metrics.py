@@ -6,8 +6,8 @@
     accuracy = share of rows with y = 1[p ≥ ½]
 
 All means are weighted when weights are given. The AUC needs the rows in the order of their probabilities; in
-that order a bin is a stretch of rows, so everything is summed stretch by stretch, and the order in which the
-rows came changes no bit. A metric that is undefined is ``None`` and ``reasons`` says
+that order a bin is a stretch of rows, so everything is summed stretch by stretch. Without weights, the
+order in which the rows came changes no bit. A metric that is undefined is ``None`` and ``reasons`` says
 why; it is never NaN and never a number that looks like a result.
 """
 

@@ -31,6 +31,18 @@ def test_the_whole_ladder_is_scored_on_the_later_log():
     assert found["methods"]["base"]["link"] is None
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_two_methods_side_by_side_give_what_one_after_the_other_gives(threads):
+    rows, later = log(weight=True), log(seed=1, weight=True)
+    one, many = (compare(rows, later, evaluate, options=FitOptions(threads=n)) for n in (1, threads))
+    assert list(many.methods) == list(one.methods)
+    for name, scored in many.methods.items():
+        alone = one.methods[name]
+        assert scored.metrics == alone.metrics
+        assert scored.parameters.link.as_dict() == alone.parameters.link.as_dict()
+        assert scored.parameters.items == alone.parameters.items
+
+
 def test_cold_start_is_the_share_of_test_rows_with_unknown_items():
     rows = log_of(
         item_id=["a", "b", "b", "c"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4], weight=[1.0, 1, 1, 0]

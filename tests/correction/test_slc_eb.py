@@ -200,6 +200,19 @@ def test_a_badly_scaled_backbone_costs_nothing():
 # --- the hold-out --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.5, 1e16])  # whole times, halves, and too wide to share an integer
+def test_the_position_is_the_share_of_the_users_weight_before_the_row(scale):
+    rng = np.random.default_rng(2)
+    users, time = rng.integers(0, 5, 200).astype(np.int32), rng.integers(0, 9, 200) * scale
+    weight = rng.integers(0, 3, 200).astype(float)
+    found = position(users, time, weight)
+    for row in range(200):
+        mine = users == users[row]
+        before, at = weight[mine & (time < time[row])].sum(), weight[mine & (time == time[row])].sum()
+        assert found[row] == pytest.approx((before + at / 2) / weight[mine].sum(), abs=1e-12)
+    assert np.allclose(position(users, time), position(users, time, np.ones(200)), atol=1e-15)
+
+
 def test_each_users_last_fifth_is_held_out():
     table = pa.table({"item_id": [0] * 15, "user_id": [1] * 10 + [2] * 5, "label": [0, 1, 1] * 5,
                       "event_time": [*range(10, 20), 5, 4, 3, 2, 1], "logit": [0.0] * 15})  # fmt: skip

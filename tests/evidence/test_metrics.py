@@ -55,6 +55,19 @@ def test_weight_two_is_a_duplicated_row_and_weight_zero_a_removed_one(rows):
         assert getattr(weighted, name) == pytest.approx(getattr(expanded, name), abs=1e-12)
 
 
+def test_the_order_of_the_rows_changes_no_bit(rows):
+    label, p, _ = rows
+    p = np.round(p, 2)  # with many ties
+    order = np.random.default_rng(0).permutation(len(p))
+    assert evaluate(label[order], p[order]) == evaluate(label, p)
+
+
+def test_infinite_weights_are_refused(rows):
+    label, p, weight = rows
+    with pytest.raises(InputError, match="weights must be finite"):
+        evaluate(label, p, np.where(weight > 1, np.inf, weight))
+
+
 def test_bins_are_closed_on_the_right():
     edges = np.linspace(0, 1, BINS + 1)
     found = evaluate(np.resize([0.0, 1.0], BINS + 1), edges)
