@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick check ui lock env clean install
+.PHONY: help run test long quick check bench ui lock env clean install
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -36,6 +36,11 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@$(PY) -m pytest --doctest-modules slc_ops
+
+ROWS := 1e8
+bench: install ## Measure against the scan and other libraries, write docs/performance.md (quick: ROWS=1e6)
+	@scripts/install_peers.sh
+	@$(PY) benchmarks/bench.py --rows $(ROWS)
 
 lock: ## Resolve requirements.txt anew from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh

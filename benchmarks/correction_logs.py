@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 CHUNK = 1 << 20
@@ -27,7 +28,9 @@ def write_log(rows: int, items: int, *, kind: str = "int", seed: int = 1) -> Pat
         item = rng.integers(0, items, size)
         logit = rng.normal(0, 1.2, size)
         chance = 1 / (1 + np.exp(-(0.9 * logit + 0.2 + bias[item])))
-        names = item if kind == "int" else pa.array([f"item-{code}" for code in item.tolist()])
+        names = (
+            item if kind == "int" else pc.binary_join_element_wise("item", pa.array(item).cast("str"), "-")
+        )
         table = pa.table(
             {
                 "event_time": np.arange(first, first + size),

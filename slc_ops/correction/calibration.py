@@ -11,9 +11,12 @@ from slc_ops.correction.kernels import Floats, Sums, key_sums, score_sums, scrat
 from slc_ops.correction.options import FitOptions
 from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
-from slc_ops.errors import InputError, OneClassError
+from slc_ops.errors import FitError, InputError, OneClassError
 from slc_ops.logs.interactions import Log, Rows
 from slc_ops.logs.passes import Partial, Totals
+
+CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
+MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
 
 
 class Calibration:
@@ -43,7 +46,16 @@ class Calibration:
     def cell_sums(self) -> Sums:
         """The same per (item, time bin), items first: key = item · bins + bin."""
         n_cells = self.n_items * self.n_bins
-        return self.add_up(partial(_cell_sums, n_cells, self.cells), time=True, n_keys=n_cells)
+        if n_cells > MAX_CELLS:
+            raise FitError(
+                f"{self.n_items:,} items in {self.n_bins} time bins are {n_cells:,} cells, which would need "
+                f"{n_cells * CELL_BYTES / 1e9:.0f} GB; at most {MAX_CELLS:,} are fitted (use fewer time "
+                "bins, or a method without them)"
+            )
+        # Sums of this many keys are large themselves; two threads would hold four of them at a time.
+        threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
+        kernel = partial(_cell_sums, n_cells, self.cells)
+        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells)
 
     @property
     def cells(self) -> "Cells":

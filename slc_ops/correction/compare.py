@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from slc_ops.correction import METHODS, FitOptions, fit_prepared
-from slc_ops.correction.calibration import Calibration
+from slc_ops.correction.calibration import MAX_CELLS, Calibration
 from slc_ops.correction.lookup import ItemIndex
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.errors import SettingsError
@@ -23,6 +23,7 @@ from slc_ops.logs.interactions import InteractionLog
 
 SIDE_BY_SIDE = 2
 NEED_TIME = ("platt_time", "naive", "slc_t")
+NEED_CELLS = ("naive", "slc_t")
 
 Evaluate = Callable[..., Any]
 
@@ -78,8 +79,8 @@ def compare(
     options: FitOptions | None = None,
 ) -> Comparison:
     """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
-    chosen, warnings = _chosen(methods, calibration, test)
     options = options or FitOptions()
+    chosen, warnings = _chosen(methods, calibration, test, options.time_bins)
     pairs = min(SIDE_BY_SIDE, options.workers)
     # As many passes at a time as there are methods: on two cores each pass then keeps to its own.
     threads = 1 if options.workers == pairs else options.workers
@@ -94,7 +95,8 @@ def compare(
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
         metrics = evaluate(label, parameters.apply(test, threads=threads), weight)
-        return Scored(parameters, metrics.as_dict(), seconds)
+        # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
+        return Scored(replace(parameters), metrics.as_dict(), seconds)
 
     with ThreadPoolExecutor(pairs) as pool:
         # The last of the ladder take longest, so they begin.
@@ -116,7 +118,7 @@ def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
 
 
 def _chosen(
-    methods: Sequence[str] | None, calibration: InteractionLog, test: InteractionLog
+    methods: Sequence[str] | None, calibration: InteractionLog, test: InteractionLog, time_bins: int
 ) -> tuple[list[str], tuple[str, ...]]:
     if methods is not None:
         unknown = [name for name in methods if name not in METHODS]
@@ -125,7 +127,13 @@ def _chosen(
                 f"no method {', '.join(unknown) or 'given'}; the ladder has {', '.join(METHODS)}"
             )
         return list(dict.fromkeys(methods)), ()
-    if calibration.has("event_time") and test.has("event_time"):
-        return list(METHODS), ()
-    without = [name for name in METHODS if name not in NEED_TIME]
-    return without, (f"no event_time: {', '.join(NEED_TIME)} are left out",)
+    if not (calibration.has("event_time") and test.has("event_time")):
+        return _without(NEED_TIME), (f"no event_time: {', '.join(NEED_TIME)} are left out",)
+    if (cells := len(calibration.items) * time_bins) > MAX_CELLS // SIDE_BY_SIDE:
+        reason = f"{cells:,} cells of items and time bins are more than {MAX_CELLS // SIDE_BY_SIDE:,}"
+        return _without(NEED_CELLS), (f"{reason}: {', '.join(NEED_CELLS)} are left out",)
+    return list(METHODS), ()
+
+
+def _without(names: Sequence[str]) -> list[str]:
+    return [method for method in METHODS if method not in names]
