@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from slc_ops import pipeline
 from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
+from slc_ops.airflow.controls import control_dag
 from slc_ops.cli import app
 from slc_ops.logs.window import Window
 from slc_ops.registry import Registry
@@ -183,3 +184,19 @@ def test_a_rollback_from_a_terminal_that_knows_an_airflow_is_told_too(
     assert (event["event"], event["window"]) == ("rollback", "2026-02-02/2026-02-09")
     assert event["sentence"].startswith("bob rolled back: version 1 is the champion of school")
     assert event["token"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize("data", ["../../etc", "/etc/passwd", "no-such-folder"])
+def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
+    places: Places, monkeypatch: pytest.MonkeyPatch, data: str
+) -> None:
+    dag = control_dag("flight-delay", title="Control", backbones=("bbA",), doc="A control.")
+
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        state, tasks = run(dag, data=data)
+
+    assert (state, tasks["prepare"]) == ("failed", "failed")
+    (event,) = heard
+    assert (event["event"], event["deployment"], event["task_id"]) == ("control", "flight-delay", "prepare")
+    assert "no file or folder below" in event["sentence"]
