@@ -14,7 +14,11 @@ class InputError(SlcError):
 
 
 class SourceUnavailable(SlcError):
-    """A source did not answer or went away in the middle: the one error here that trying again may cure."""
+    """A source did not answer or went away in the middle: the one kind of error that trying again may cure."""
+
+
+class ClusterUnavailable(SourceUnavailable):
+    """A cluster cannot be reached, or has lost all its workers; trying again may cure it."""
 
 
 class SettingsError(SlcError):

@@ -8,6 +8,7 @@ by one. The result is scikit-learn's
 knots, constant beyond them.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from slc_ops.correction.curves import Isotonic
 from slc_ops.correction.kernels import Floats, sigmoid, slices
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.correction.ranking import Ranked, ranked
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.correction.scorecells import ISOTONIC_CELLS, ScoreCells
+from slc_ops.correction.scorecells import SPAN_ROWS as CELL_ROWS
+from slc_ops.logs.interactions import InteractionLog, Rows
 from slc_ops.logs.passes import in_spans
 
 RESOLUTION = float(np.finfo(np.float64).resolution)
@@ -30,7 +33,10 @@ def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Is
     offsets = offsets or NoOffsets()
     log = calibration.log
     if not isinstance(log, InteractionLog):
-        raise TypeError(f"the rows of {log.describe()} cannot be sorted here")
+        kernel = partial(_score_cells, offsets)
+        return isotonic_of_cells(
+            log.add_up(kernel, time=offsets.needs_time, n_keys=ISOTONIC_CELLS, span_rows=CELL_ROWS)
+        )
     score, label = np.empty(log.n_rows), np.empty(log.n_rows, np.int8)
 
     def work(first: int, last: int) -> None:
@@ -67,6 +73,20 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     places = np.column_stack([first, last]).ravel()
     knots = np.append(True, places[1:] != places[:-1])
     return Isotonic(rows.score[places[knots]], np.repeat(level, 2)[knots])
+
+
+def isotonic_of_cells(cells: ScoreCells) -> Isotonic:
+    """The same from a fine histogram of the scores, which says how far off it can be."""
+    label, weight = cells.as_rows()
+    return isotonic_map(np.tile(cells.score, 2), label, weight)
+
+
+def _score_cells(offsets: Offsets, rows: Rows) -> ScoreCells:
+    score = np.empty(len(rows))
+    for part in slices(len(rows)):
+        few = rows.part(part)
+        score[part] = sigmoid(few.logit + offsets.of(few))
+    return ScoreCells.of(rows.label, score, rows.weight, ISOTONIC_CELLS)
 
 
 def pooled_levels(mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:

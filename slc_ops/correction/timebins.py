@@ -143,8 +143,12 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     return np.unique(np.array([low, *inner, high]))
 
 
-def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[Reached]:
+def moment_reached(add_up: AddUp, part: int, of: int) -> Reached:
     """Where the rows in order of time reach so many of that many equal parts of their weight."""
+    return _select(add_up, add_up(extent), np.array([part]), of)[0]
+
+
+def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[Reached]:
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
     mass = add_up(digit(None, np.array([span.low], np.uint64), 0, shift)).mass

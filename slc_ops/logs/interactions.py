@@ -121,7 +121,7 @@ class InteractionLog:
         self._source = source
         self._rename = dict(rename or {})
         self._budget = memory_budget() if memory is None else memory
-        _check_columns(source, self._rename)
+        check_columns(source, self._rename)
         self.n_rows: int = source.n_rows
         self._reading = threading.Lock()
         self._store: ColumnStore | None = None
@@ -257,15 +257,24 @@ class InteractionLog:
         """Seconds since 1970 (UTC) or the number given as ``event_time``; None without that column."""
         return None if self._times is None else self._times.read("time", 0, self.n_rows)
 
-    @cached_property
+    @property
     def user_codes(self) -> NDArray[np.int32] | None:
         """Users as codes in the order of appearance; None without ``user_id``."""
+        return None if self._users is None else self._users[0]
+
+    @property
+    def users(self) -> pa.Array | None:
+        """The users themselves; code ``k`` means ``users[k]``."""
+        return None if self._users is None else self._users[1]
+
+    @cached_property
+    def _users(self) -> tuple[NDArray[np.int32], pa.Array] | None:
         if not self.has("user_id"):
             return None
         encoder = IdEncoder()
         store = ColumnStore(self.n_rows, {"user": np.int32}, self.n_rows * 4)
         self._encode(encoder, store, "user_id", "user")
-        return store.read("user", 0, self.n_rows)
+        return store.read("user", 0, self.n_rows), encoder.values
 
     @cached_property
     def group(self) -> pa.Array | None:
@@ -370,7 +379,8 @@ class InteractionLog:
         return converted(self._source, self._rename, convert, column, first, name)
 
 
-def _check_columns(source: Source, rename: Mapping[str, str]) -> None:
+def check_columns(source: Source, rename: Mapping[str, str]) -> None:
+    """Refuse a source without rows or without the columns that every fit needs."""
     unknown = sorted(set(rename) - set(contract.CONTRACT_COLUMNS))
     if unknown:
         raise InputError(

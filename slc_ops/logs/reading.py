@@ -48,18 +48,24 @@ class TableSource:
 
 
 class ParquetSource:
-    """A Parquet file, decoded one batch ahead of its reader."""
+    """A Parquet file, or some of its row groups, decoded one batch ahead of its reader."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, groups: tuple[int, int] | None = None) -> None:
         import pyarrow.parquet as pq
 
         try:
             with pq.ParquetFile(path) as file:
                 self.types = {field.name: field.type for field in file.schema_arrow}
-                self.n_rows: int = file.metadata.num_rows
+                wanted = range(*(groups or (0, file.num_row_groups)))
+                self._group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} cannot be read as Parquet: {error}") from None
-        self._path = path
+        self.n_rows: int = sum(self._group_rows)
+        self._path, self._groups = path, groups
+
+    def group_rows(self) -> list[int]:
+        """The number of rows of each row group."""
+        return list(self._group_rows)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
@@ -68,12 +74,16 @@ class ParquetSource:
         text = [name for name in columns if pa.types.is_string(self.types[name])]
         try:
             with pq.ParquetFile(self._path, read_dictionary=text, page_checksum_verification=True) as file:
-                yield from _one_ahead(file.iter_batches(BATCH_ROWS, columns=list(columns)), columns)
+                groups = None if self._groups is None else list(range(*self._groups))
+                batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
+                yield from _one_ahead(batches, columns)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self._path} cannot be read to its end: {error}") from None
 
     def describe(self) -> str:
-        return str(self._path)
+        if self._groups is None:
+            return str(self._path)
+        return f"{self._path} (row groups {self._groups[0]} to {self._groups[1] - 1})"
 
 
 def _one_ahead(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,176 @@
+"""Parts of Parquet files, and their columns where they were read.
+
+A *split* is a run of row groups of one file: about two million rows, cut by the file alone, so that the same
+files give the same splits on every cluster. A Python worker that meets a split reads it as the local engine
+would (same checks, same errors) and keeps its compact columns for the next pass, in memory up to
+``SLC_OPS_MEMORY_MB`` and in a temporary file beyond. A worker that dies takes only its copy with it: whoever
+gets the split next reads it again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.errors import InputError
+from slc_ops.logs.buffers import as_numpy
+from slc_ops.logs.interactions import InteractionLog, Kernel, Rows
+from slc_ops.logs.passes import Partial, add_up, span_for
+from slc_ops.logs.reading import ParquetSource
+from slc_ops.logs.store import memory_budget
+
+SPLIT_ROWS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row groups ``groups[0]`` to ``groups[1]`` (exclusive) of a file; ``first`` numbers its first row."""
+
+    number: int
+    path: str
+    groups: tuple[int, int]
+    first: int
+    rows: int
+
+
+def parquet(path: Path) -> ParquetSource:
+    """A file that a cluster can read."""
+    if path.suffix != ".parquet":
+        raise InputError(f"{path}: a cluster reads Parquet files only; write it as Parquet first")
+    return ParquetSource(path)
+
+
+def plan_splits(files: Sequence[ParquetSource], split_rows: int = SPLIT_ROWS) -> list[Split]:
+    """Cut files into splits, in row order; row groups without rows are left out."""
+    splits: list[Split] = []
+    first = 0
+    for file in files:
+        begin, rows = 0, 0
+        sizes = file.group_rows()
+        for group, size in enumerate(sizes, 1):
+            rows += size
+            if rows >= split_rows or (group == len(sizes) and rows):
+                splits.append(Split(len(splits), file.describe(), (begin, group), first, rows))
+                first, begin, rows = first + rows, group, 0
+    return splits
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The identifiers of a whole log; code ``k`` means ``values[k]``."""
+
+    values: pa.Array
+
+    def translation(self, local: pa.Array) -> NDArray[np.int32]:
+        """The log's code of each of a split's own identifiers."""
+        import pyarrow.compute as pc
+
+        found = pc.index_in(local, value_set=self.values)
+        if found.null_count:
+            raise InputError(
+                f"the identifier {local.filter(found.is_null())[0]} is not in the dictionary of its log: a "
+                "file was changed while it was being read; refresh again"
+            )
+        return as_numpy(found).astype(np.int32)
+
+
+class SplitRows:
+    """A split's rows, with the codes of the whole log."""
+
+    def __init__(self, split: Split, rows: InteractionLog, dictionaries: "Dictionaries") -> None:
+        self.split, self.log, self._dictionaries = split, rows, dictionaries
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return self.log.n_rows
+
+    def rows(self, first: int, last: int, *, time: bool = False, user: bool = False) -> Rows:
+        """Rows ``first`` to ``last`` of the split."""
+        found = self.log.rows(first, last, time=time, user=user)
+        users = None if found.user is None else self._users[found.user]
+        return Rows(self._items[found.codes], found.label, found.logit, found.weight, found.time, users)
+
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over the split: one thread, because an executor has one core."""
+
+        def work(first: int, last: int) -> Partial:
+            return kernel(self.rows(first, last, time=time, user=user))
+
+        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
+
+    @cached_property
+    def _items(self) -> NDArray[np.int32]:
+        return self._dictionaries.items.translation(self.log.items)
+
+    @cached_property
+    def _users(self) -> NDArray[np.int32]:
+        return self._dictionaries.users.translation(self.log.users)
+
+
+class Dictionaries:
+    """A log's dictionaries, as broadcast variables: fetched by a worker when it first needs them."""
+
+    def __init__(self, key: str, items: Any, users: Any) -> None:
+        self.key, self._items, self._users = key, items, users
+
+    @property
+    def items(self) -> Dictionary:
+        """Of the items."""
+        return Dictionary(self._items.value)
+
+    @property
+    def users(self) -> Dictionary:
+        """Of the users."""
+        return Dictionary(self._users.value)
+
+
+_read: dict[tuple[Any, ...], InteractionLog] = {}
+_open: dict[tuple[Any, ...], SplitRows] = {}
+_kept: dict[str, dict[str, Any]] = {}
+
+
+def read_split(split: Split) -> InteractionLog:
+    """The split's rows; read once by each worker, and again when the file was replaced."""
+    stat = Path(split.path).stat() if Path(split.path).exists() else None
+    key = (split.path, split.groups, stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+    if key not in _read:
+        source = ParquetSource(Path(split.path), groups=split.groups)
+        if source.n_rows != split.rows:
+            raise InputError(f"{split.path} has changed while it was being read; refresh again")
+        used = sum(log.n_rows for log in _read.values()) * 16
+        _read[key] = InteractionLog(source, memory=max(0, memory_budget() - used))
+    return _read[key]
+
+
+def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
+    """The split's rows in the codes of its log."""
+    key = (dictionaries.key, split.number)
+    rows = read_split(split)
+    if key not in _open or _open[key].log is not rows:
+        _open[key] = SplitRows(split, rows, dictionaries)
+    return _open[key]
+
+
+def kept(group: str, name: str, make: Callable[[], Any]) -> Any:
+    """Something that further passes need again; only the newest group is kept."""
+    if group not in _kept:
+        _kept.clear()
+    found = _kept.setdefault(group, {})
+    if name not in found:
+        found[name] = make()
+    return found[name]
