@@ -23,7 +23,11 @@ def question_of(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: 
     if fold.test is None or fold.hold_out:
         return ""
     rows = [keys[path] for path in (*fold.calibration, fold.test)]
-    asked = {"prior_var": options.prior_var, "time_bins": options.time_bins}
+    asked = {
+        "prior_var": options.prior_var,
+        "time_bins": options.time_bins,
+        "engine": plan.settings.get("engine"),
+    }
     return digest_json([rows, fold.window.as_dict(), method, asked, asdict(grid)]) if all(rows) else ""
 
 

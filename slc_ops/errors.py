@@ -14,7 +14,7 @@ class InputError(SlcError):
 
 
 class SourceUnavailable(SlcError):
-    """A source did not answer or went away in the middle: the one kind of error that trying again may cure."""
+    """A source did not answer or went away in the middle: the kind of error that trying again may cure."""
 
 
 class ClusterUnavailable(SourceUnavailable):

@@ -24,6 +24,7 @@ from slc_ops.settings import Decision, Deployment, Places
 if TYPE_CHECKING:
     from slc_ops.correction.options import FitOptions
     from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.engines import Engine
     from slc_ops.evidence.backtest import Champion
     from slc_ops.evidence.folds import FoldPlan
     from slc_ops.registry import Registry
@@ -51,9 +52,11 @@ def extract(places: Places, name: str, window: Window) -> list[Window]:
     may have reached them; older ones are final once extracted. An empty past window is no window, an empty
     newest window is an error.
     """
+    from slc_ops.engines import engine_of
     from slc_ops.logs.extract import extract as extract_window
 
     deployment = places.deployment(name)
+    engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
     wanted = needed_windows(deployment, window)
     late = wanted[-(1 + deployment.lookback_weeks) :]
     found = []
@@ -62,6 +65,7 @@ def extract(places: Places, name: str, window: Window) -> list[Window]:
             deployment, each, places.windows(name), refresh=each in late, home=places.home
         )
         if manifest.rows:
+            engine.check(manifest)
             found.append(each)
     if window not in found:
         raise InputError(
@@ -117,7 +121,8 @@ def _judged(places: Places, name: str, deployment: Deployment, window: Window) -
         trailing.append(manifest)
         # The usable rows are a function of the window's content, the suite's settings and the code.
         key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
-        keep_sums(result.clean_path, key)
+        if deployment.engine == "local":
+            keep_sums(result.clean_path, key)
         usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
     return make_plan(
         name,
@@ -151,7 +156,15 @@ def fit(plan: Plan, method: str) -> Path:
     for fold in _folds(plan).folds:
         question = question_of(plan, fold, method, options, grid)
         if not take_over(plan, fold, method, _scores(plan), question):
-            score_fold(fold, method, _scores(plan), options=options, grid=grid, question=question)
+            score_fold(
+                fold,
+                method,
+                _scores(plan),
+                options=options,
+                grid=grid,
+                question=question,
+                engine=_engine(plan),
+            )
     return _scores(plan)
 
 
@@ -178,7 +191,8 @@ def detectability(plan: Plan) -> Path:
 
     target = plan.directory / "detectability"
     if not target.exists():
-        result = report(_folds(plan).confirming.calibration_log(), time_bins=plan.settings["time_bins"])
+        log = _folds(plan).confirming.calibration_log(_engine(plan))
+        result = report(log, time_bins=plan.settings["time_bins"])
         with replacing_directory(target) as temporary:
             write_json(temporary / "detectability.json", result.as_dict())
             if result.per_item is not None:
@@ -323,6 +337,12 @@ def _folds(plan: Plan) -> "FoldPlan":
     )
 
 
+def _engine(plan: Plan) -> "Engine":
+    from slc_ops.engines import engine_of
+
+    return engine_of(plan.settings.get("engine", "local"))
+
+
 def _options(plan: Plan) -> "FitOptions":
     from slc_ops.correction import FitOptions
 
@@ -348,7 +368,9 @@ def _score_champion(places: Places, plan: Plan, folds: "FoldPlan") -> "Champion"
         return Champion(
             "unreadable", f"version {version.number}: {error}", str(version.number), version.method
         )
-    return compare_champion(folds, parameters, _scores(plan), version=str(version.number))
+    return compare_champion(
+        folds, parameters, _scores(plan), version=str(version.number), engine=_engine(plan)
+    )
 
 
 def _champion_parameters(registry: "Registry", plan: Plan) -> "ParameterSet":
@@ -365,12 +387,11 @@ def _refit(plan: Plan, verdict: dict[str, Any]) -> Path:
     from dataclasses import replace
 
     from slc_ops.correction import fit as fit_method
-    from slc_ops.correction.window_sums import read_windows
 
     target = plan.directory / "parameters"
     if not target.exists():
         learned = plan.windows[-plan.settings["calibration_weeks"] :]
-        log = read_windows([each.log for each in learned])
+        log = _engine(plan).read([each.log for each in learned], summed=True)
         options = replace(_options(plan), **verdict.get("options", {}))
         parameters = fit_method(verdict["method"], log, options=options)
         versions = log.backbone_versions

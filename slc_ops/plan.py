@@ -21,7 +21,7 @@ NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lo
 """Settings that change when or by whom a refresh runs, not what it works out."""
 
 
-DECIDING_ROOMS = ("logs", "quality", "correction", "evidence")
+DECIDING_ROOMS = ("logs", "quality", "correction", "engines", "evidence")
 
 
 @cache

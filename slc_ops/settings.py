@@ -123,6 +123,9 @@ class Deployment(Part):
     lookback_weeks: int = Field(default=1, ge=0)
     prior_var: float = Field(default=1.0, gt=0)
     time_bins: int = Field(default=10, ge=2)
+    engine: Literal["local", "spark"] = Field(
+        default="local", description="where rows are worked on; spark needs SLC_OPS_SPARK_MASTER"
+    )
     schedule: str = "0 0 * * 1"
     gate: Literal["auto", "manual", "never"] = "manual"
     approval_hours: float = Field(default=72, gt=0, description="a manual gate holds after this long")

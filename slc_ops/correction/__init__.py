@@ -19,7 +19,7 @@ from slc_ops.errors import SettingsError
 if TYPE_CHECKING:
     from slc_ops.correction.calibration import Calibration
     from slc_ops.correction.parameters import ParameterSet
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.logs.interactions import Log
 
 # In ladder order: from no correction at all to everything the item's history can say.
 METHODS: tuple[str, ...] = (
@@ -34,9 +34,9 @@ __all__ = ["METHODS", "FitOptions", "fit", "fit_prepared"]
 
 def fit(
     method: str,
-    calibration: "InteractionLog",
+    calibration: "Log",
     *,
-    history: "InteractionLog | None" = None,
+    history: "Log | None" = None,
     options: FitOptions = _DEFAULTS,
 ) -> "ParameterSet":
     """Fit one method; ``history`` (earlier rows) only helps to place the time bins."""

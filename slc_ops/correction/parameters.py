@@ -17,7 +17,7 @@ from slc_ops.correction.options import FitOptions
 from slc_ops.correction.timebins import time_bin
 from slc_ops.errors import InputError
 from slc_ops.logs.buffers import as_arrow, as_numpy
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.interactions import InteractionLog, Rows
 from slc_ops.logs.passes import in_spans
 from slc_ops.logs.window import Window
 
@@ -76,21 +76,19 @@ class ParameterSet:
 
     def apply(self, log: InteractionLog, *, threads: int | None = None) -> Floats:
         """Corrected probabilities of a log's rows, in row order."""
-        # Ids are looked up once per distinct item; rows only need their code.
-        offsets = None if self._index is None else self._offsets[self._index.positions(log.items)]
-        result = np.empty(log.n_rows)
+        apply, result = self.on(log.items), np.empty(log.n_rows)
 
         def work(first: int, last: int) -> None:
-            rows = log.rows(first, last, time=self.needs_time)
-            for part in slices(len(rows)):
-                time = None if rows.time is None else rows.time[part]
-                offset = 0.0 if offsets is None else self._pick(offsets, rows.codes[part], time)
-                logit = rows.logit[part].astype(np.float64)
-                result[first + part.start : first + part.stop] = self.link.probability(logit, offset, time)
+            apply.of(log.rows(first, last, time=apply.needs_time), out=result[first:last])
 
         for _ in in_spans(work, log.n_rows, FitOptions(threads=threads).workers):
             pass
         return result
+
+    def on(self, items: pa.Array) -> "Apply":
+        """The same for rows whose codes are places among these items: ids are looked up once per item."""
+        offsets = None if self._index is None else self._offsets[self._index.positions(items)]
+        return Apply(self.link, offsets, self.time_edges, self.needs_time)
 
     @property
     def needs_time(self) -> bool:
@@ -139,13 +137,7 @@ class ParameterSet:
         return float(self.link.probability(np.array([value]), offset, moment)[0])
 
     def _pick(self, offsets: Floats, places: NDArray[Any], time: Floats | None) -> Floats:
-        """δ at ``places``, in the time bin of each row (the last bin without times)."""
-        if self.time_edges is None:
-            return offsets.take(places)
-        # One index into the flat table; the place −1 of an unknown item counts from its end, as it should.
-        cells = places * np.intp(self._bins)
-        cells += self._bins - 1 if time is None else time_bin(time, self.time_edges)
-        return offsets.ravel().take(cells)
+        return pick(offsets, places, time, self.time_edges)
 
     @cached_property
     def _index(self) -> ItemIndex | None:
@@ -182,3 +174,35 @@ class ParameterSet:
         from slc_ops.correction.storage import read
 
         return read(directory)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A parameter set made ready for the rows of one log: offsets by item code."""
+
+    link: Curve
+    offsets: Floats | None
+    time_edges: Floats | None
+    needs_time: bool
+
+    def of(self, rows: Rows, out: Floats | None = None) -> Floats:
+        """Corrected probabilities."""
+        result = np.empty(len(rows)) if out is None else out
+        for part in slices(len(rows)):
+            time = None if rows.time is None else rows.time[part]
+            offset: Floats | float = 0.0
+            if self.offsets is not None:
+                offset = pick(self.offsets, rows.codes[part], time, self.time_edges)
+            result[part] = self.link.probability(rows.logit[part].astype(np.float64), offset, time)
+        return result
+
+
+def pick(offsets: Floats, places: NDArray[Any], time: Floats | None, time_edges: Floats | None) -> Floats:
+    """δ at ``places``, in the time bin of each row (the last bin without times)."""
+    if time_edges is None:
+        return offsets.take(places)
+    # One index into the flat table; the place −1 of an unknown item counts from its end, as it should.
+    bins = len(time_edges) - 1
+    cells = places * np.intp(bins)
+    cells += bins - 1 if time is None else time_bin(time, time_edges)
+    return offsets.ravel().take(cells)

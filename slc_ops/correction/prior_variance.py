@@ -89,6 +89,7 @@ class Part:
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:

@@ -52,19 +52,30 @@ class ScoreCells:
         limit: int = MOST_CELLS,
     ) -> "ScoreCells":
         """The histogram of some rows; rows of weight 0 do not exist."""
-        keys = score_keys(probability)
-        if weight is None:
-            # Key and label in one integer: sorting bare numbers is five times as fast as sorting rows.
-            packed = keys.view(np.uint64) << _ONE | (label != 0)
-            packed.sort()
-            ones, keys = (packed & _ONE).astype(np.float64), (packed >> _ONE).view(np.int64)
-            mass = np.ones(len(keys))
-        else:
-            order = np.flatnonzero(weight > 0)
-            order = order[np.argsort(keys[order], kind="stable")]
-            keys, mass = keys[order], weight[order].astype(np.float64)
-            ones = mass * (label[order] != 0)
-        return cls(0, keys, ones, mass - ones, limit)._compact()
+        if weight is not None:
+            order = np.argsort(probability, kind="stable")
+            return cls.of_ranked(probability[order], label[order] != 0, weight[order], limit)
+        # Key and label in one integer: sorting bare numbers is five times as fast as sorting rows.
+        packed = score_keys(probability).view(np.uint64) << _ONE | (label != 0)
+        packed.sort()
+        ones = (packed & _ONE).astype(np.float64)
+        return cls(0, (packed >> _ONE).view(np.int64), ones, 1.0 - ones, limit)._compact()
+
+    @classmethod
+    def of_ranked(
+        cls,
+        probability: Floats,
+        positive: NDArray[np.bool_],
+        weight: NDArray[Any] | None = None,
+        limit: int = MOST_CELLS,
+    ) -> "ScoreCells":
+        """The same of rows in ascending order of their scores."""
+        ones, mass = positive.astype(np.float64), np.ones(len(positive))
+        if weight is not None:
+            kept = np.flatnonzero(weight > 0)
+            probability, mass = probability[kept], weight[kept].astype(np.float64)
+            ones = ones[kept] * mass
+        return cls(0, score_keys(probability), ones, mass - ones, limit)._compact()
 
     def add(self, other: "ScoreCells") -> None:
         """Take up the cells of further rows."""

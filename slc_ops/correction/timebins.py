@@ -148,6 +148,16 @@ def moment_reached(add_up: AddUp, part: int, of: int) -> Reached:
     return _select(add_up, add_up(extent), np.array([part]), of)[0]
 
 
+def span_of_time(add_up: AddUp) -> Extent:
+    """The range of all rows that count."""
+    return add_up(extent)
+
+
+def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
+    """The moments at these places (from 1) in the order of time, of so many rows without weights."""
+    return np.array([each.moment for each in _select(add_up, add_up(extent), ranks, n_rows)])
+
+
 def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[Reached]:
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)

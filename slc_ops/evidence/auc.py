@@ -59,7 +59,7 @@ def area(rows: Ranked) -> Auc:
     positives = int(np.count_nonzero(rows.positive))
     negatives = rows.positive.size - positives
     if positives == 0 or negatives == 0:
-        return Auc(None, reason=_one_class(rows.positive.size, positives > 0))
+        return Auc(None, reason=one_class(rows.positive.size, positives > 0))
     in_order = _positions(rows.positive) - positives * (positives - 1) // 2
     tied, pairs = _tied_pairs(rows.score, rows.positive), positives * negatives
     return Auc((in_order - tied / 2) / pairs, tied / pairs)
@@ -105,7 +105,7 @@ def _weighed_pairs(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) 
     score, positive, mass = score[kept], positive[kept], weight[kept]
     positives = int(np.count_nonzero(positive))
     if positives in (0, score.size):
-        return Auc(None, reason=_one_class(score.size, positives > 0))
+        return Auc(None, reason=one_class(score.size, positives > 0))
     starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])
     ends = np.r_[starts[1:], score.size]
     below, tied, N = _masses(np.where(positive, 0.0, mass), starts, ends)
@@ -113,7 +113,8 @@ def _weighed_pairs(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) 
     return Auc(float(won @ (below + tied / 2)) / (P * N), float(won @ tied) / (P * N))
 
 
-def _one_class(rows: int, positive: bool) -> str:
+def one_class(rows: int, positive: bool) -> str:
+    """Why there is no AUC."""
     if rows == 0:
         return "AUC needs both classes; there are no rows"
     return f"AUC needs both classes; all {rows} labels are {int(positive)}"

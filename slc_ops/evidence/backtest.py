@@ -5,7 +5,7 @@ Steps, for callers that run them as separate tasks::
     plan = plan_folds(windows, calibration_weeks=4, folds=4)
     for fold in plan.folds:
         for method in ladder(methods):
-            score_fold(fold, method, directory, options=options, grid=grid)
+            score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
     score_champion(plan.confirming, champion, directory)
     result = assemble(plan, methods, directory, rules)
 
@@ -18,12 +18,13 @@ from tempfile import TemporaryDirectory
 
 from slc_ops.correction import METHODS, FitOptions
 from slc_ops.correction.parameters import ParameterSet
+from slc_ops.engines import LOCAL, Engine
 from slc_ops.evidence import selftest
 from slc_ops.evidence.folds import FoldPlan, plan_folds
 from slc_ops.evidence.items import item_gains
+from slc_ops.evidence.judging import ALL_ROWS
 from slc_ops.evidence.results import REFERENCES, Backtest, Champion
 from slc_ops.evidence.scoring import (
-    ALL_ROWS,
     CHAMPION,
     Score,
     read_score,
@@ -70,6 +71,7 @@ def backtest(
     champion_status: Champion | None = None,
     rules: Decision | None = None,
     directory: Path | None = None,
+    engine: Engine = LOCAL,
 ) -> Backtest:
     """Plan, score and assemble; with ``directory`` the scores stay there and a rerun continues."""
     if directory is None:
@@ -77,20 +79,25 @@ def backtest(
             return backtest(
                 windows, methods=methods, calibration_weeks=calibration_weeks, folds=folds, options=options,
                 grid=grid, champion=champion, champion_status=champion_status, rules=rules,
-                directory=Path(temporary),
+                directory=Path(temporary), engine=engine,
             )  # fmt: skip
     plan = plan_folds(windows, calibration_weeks=calibration_weeks, folds=folds)
     for fold in plan.folds:
         for method in ladder(methods):
-            score_fold(fold, method, directory, options=options, grid=grid)
+            score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
     status = champion_status or Champion()
     if champion is not None:
-        status = compare_champion(plan, champion, directory)
+        status = compare_champion(plan, champion, directory, engine=engine)
     return assemble(plan, methods, directory, rules or Decision(), status)
 
 
 def compare_champion(
-    plan: FoldPlan, champion: ParameterSet, directory: Path, *, version: str | None = None
+    plan: FoldPlan,
+    champion: ParameterSet,
+    directory: Path,
+    *,
+    version: str | None = None,
+    engine: Engine = LOCAL,
 ) -> Champion:
     """Score the champion on the newest rows, unless that would be no fair comparison."""
     learned = champion.provenance.window
@@ -101,14 +108,14 @@ def compare_champion(
         )
         return Champion("saw_window", reason, version, champion.method)
     fitted = champion.provenance.backbone_version
-    found = plan.confirming.test_log().backbone_versions
+    found = plan.confirming.test_log(engine).backbone_versions
     if fitted and found and fitted not in found:
         reason = (
             f"the champion was fitted for backbone {fitted}, the newest window holds {', '.join(found)}; "
             "its corrections do not apply to these logits"
         )
         return Champion("other_backbone", reason, version, champion.method)
-    score_champion(plan.confirming, champion, directory)
+    score_champion(plan.confirming, champion, directory, engine)
     return Champion("scored", "scored on the same rows", version, champion.method)
 
 

@@ -10,13 +10,17 @@ Below that, tracking an item over time means following noise.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.correction.options import FitOptions
 from slc_ops.errors import InputError, SettingsError
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.evidence.slices import time_quantiles
+from slc_ops.logs.interactions import Log, Rows
+from slc_ops.logs.passes import Totals
 
 REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
 MIN_SHARE = 0.5  # share of items whose drift must be visible for tracking to be viable
@@ -96,13 +100,13 @@ def required_obs_per_bin(drift: float, alpha: float = 0.05) -> float:
     return 8 * z_two_sided(alpha) ** 2 / drift**2
 
 
-def detectability(log: InteractionLog, *, time_bins: int = 10, alpha: float = 0.05) -> Detectability:
+def detectability(log: Log, *, time_bins: int = 10, alpha: float = 0.05) -> Detectability:
     """The detectability report of a calibration window."""
     if time_bins < 2:
         raise SettingsError(f"drift needs at least 2 time bins, not {time_bins}")
     if not 0 < alpha < 1:
         raise SettingsError(f"alpha must lie between 0 and 1, not {alpha}")
-    if log.time is None:
+    if not log.has("event_time"):
         raise InputError("detectability needs event_time; the log has no such column")
     table = item_table(log, time_bins, alpha)
     per_item = float(np.median(table["n_obs"].to_numpy()))
@@ -151,25 +155,13 @@ def power_curve(alpha: float) -> list[dict[str, float]]:
     return [{"drift": drift, "obs_per_bin": required_obs_per_bin(drift, alpha)} for drift in drifts]
 
 
-def time_bin_of(time: np.ndarray, bins: int) -> np.ndarray:
-    """Equal-count bins of time: 0 … bins − 1; equal moments share a bin."""
-    edges = np.quantile(time, np.linspace(0, 1, bins + 1)[1:-1])
-    return np.searchsorted(edges, time, side="left")
-
-
-def item_table(log: InteractionLog, time_bins: int, alpha: float) -> pa.Table:
+def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
     """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift."""
-    assert log.time is not None  # noqa: S101 - checked by the caller
     items = len(log.items)
-    cell = log.item_codes.astype(np.int64) * time_bins + time_bin_of(log.time, time_bins)
-    weight = log.weight if log.weighted else None
-
-    def per_cell(values: np.ndarray | None) -> np.ndarray:
-        mass = values if weight is None else weight if values is None else weight * values
-        return np.bincount(cell, mass, items * time_bins).reshape(items, time_bins)
-
-    p = 1 / (1 + np.exp(-log.logit))
-    n, right, W = per_cell(None), per_cell(log.label), per_cell(p * (1 - p))
+    edges = time_quantiles(log, np.linspace(0, 1, time_bins + 1)[1:-1])
+    kernel = partial(cell_sums, items, edges)
+    sums = log.add_up(kernel, threads=FitOptions().workers, time=True, n_keys=items * time_bins).values
+    n, right, W = sums.reshape(3, items, time_bins)
     seen = n.sum(axis=1) > 0
     n, right, W = n[seen], right[seen], W[seen]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,6 +181,20 @@ def item_table(log: InteractionLog, time_bins: int, alpha: float) -> pa.Table:
             "detectable": delta_obs >= delta_min,  # NaN compares as False
         }
     )
+
+
+def cell_sums(items: int, edges: np.ndarray, rows: Rows) -> Totals:
+    """Σw, Σwy and Σwp(1−p) per item and equal-count bin of time; equal moments share a bin."""
+    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    bins = len(edges) + 1
+    cell = rows.codes.astype(np.int64) * bins + np.searchsorted(edges, rows.time, side="left")
+
+    def per_cell(values: np.ndarray | None) -> np.ndarray:
+        mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values
+        return np.bincount(cell, mass, items * bins).astype(np.float64)
+
+    p = 1 / (1 + np.exp(-rows.logit.astype(np.float64)))
+    return Totals(np.array([per_cell(None), per_cell(rows.label), per_cell(p * (1 - p))]))
 
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -15,15 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import pyarrow as pa
-
-from slc_ops.correction.window_sums import read_windows
+from slc_ops.engines import LOCAL, Engine
 from slc_ops.errors import InputError
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.interactions import Log
 from slc_ops.logs.window import Window
 
-HOLD_OUT = 0.3
 Role = Literal["choose", "confirm"]
 
 
@@ -47,30 +43,23 @@ class Fold:
         """A name for directories."""
         return f"{self.role}-{self.window.key}"
 
-    def calibration_log(self) -> InteractionLog:
+    def calibration_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to learn from."""
-        if self.test is not None:
-            return self._learned(self.calibration)
-        return InteractionLog.from_table(cut_in_time(read_table(self.calibration[0]))[0])
+        if self.test is None:
+            return engine.cut(self.calibration[0])[0]
+        return engine.read(self.calibration, summed=self.summed)
 
-    def test_log(self) -> InteractionLog:
+    def test_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to be scored on, all later."""
-        if self.test is not None:
-            return InteractionLog.read(self.test)
-        return InteractionLog.from_table(cut_in_time(read_table(self.calibration[0]))[1])
+        return engine.read(self.test) if self.test is not None else engine.cut(self.calibration[0])[1]
 
-    def tuning_logs(self) -> tuple[InteractionLog, InteractionLog]:
+    def tuning_logs(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
         """(earlier, later) rows inside the calibration weeks: what hyperparameters may see."""
         if len(self.calibration) > 1:
-            return self._learned(self.calibration[:-1]), InteractionLog.read(self.calibration[-1])
-        table = read_table(self.calibration[0])
-        if self.test is None:  # the later part of this window is the test
-            table = cut_in_time(table)[0]
-        earlier, later = cut_in_time(table)
-        return InteractionLog.from_table(earlier), InteractionLog.from_table(later)
-
-    def _learned(self, windows: tuple[Path, ...]) -> InteractionLog:
-        return read_windows(windows) if self.summed else InteractionLog.read(windows)
+            earlier, last = self.calibration[:-1], self.calibration[-1]
+            return engine.read(earlier, summed=self.summed), engine.read(last)
+        # Without a test window of its own, the later part of this window is the test.
+        return engine.cut(self.calibration[0], times=2 if self.test is None else 1)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -166,21 +155,3 @@ def _hold_out(newest: Window, confirming: Fold, files: dict[Window, Path]) -> Fo
     if len(calibration) > 1:
         return Fold("choose", last, calibration[:-1], calibration[-1], hold_out=True, summed=summed)
     return Fold("choose", last, calibration, None, hold_out=True)
-
-
-def read_table(path: Path) -> pa.Table:
-    """A window's rows with all their columns."""
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path)
-
-
-def cut_in_time(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Cut where 70 % of the rows lie before; rows of the same moment stay together."""
-    time = InteractionLog.from_table(table).time
-    if time is None:
-        raise InputError("a window without event_time cannot be cut into an earlier and a later part")
-    later = time > np.quantile(time, 1 - HOLD_OUT)
-    if not later.any():
-        raise InputError("all rows of a window share one event_time; a forward hold-out needs two moments")
-    return table.filter(pa.array(~later)), table.filter(pa.array(later))

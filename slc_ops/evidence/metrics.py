@@ -19,7 +19,7 @@ import numpy as np
 from slc_ops.correction.kernels import dot, sum_of_logs
 from slc_ops.correction.ranking import BLOCK, Ranked, ranked
 from slc_ops.errors import InputError
-from slc_ops.evidence.auc import area, check_weights
+from slc_ops.evidence.auc import Auc, area, check_weights
 
 CLIP = 1e-6
 BINS = 15
@@ -79,12 +79,17 @@ def evaluate(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | No
     label, probability = np.asarray(label), np.asarray(probability, dtype=np.float64)
     _check(label, probability, weight)
     if label.size == 0 or (weight is not None and not np.any(weight)):
-        reason = "there are no rows" if label.size == 0 else "all weights are 0"
-        return Metrics(label.size, 0.0, *(None,) * 6, reasons=dict.fromkeys(NAMES, reason))
+        return metrics_of(no_rows(label.size), Auc(None))
     rows = ranked(label, probability, weight)
-    sums = _sums(rows)
+    return metrics_of(row_sums(rows), area(rows))
+
+
+def metrics_of(sums: "RowSums", found: Auc) -> Metrics:
+    """All metrics from the sums over the rows and the area under their curve."""
     total = float(sums.weight.sum())
-    found = area(rows)
+    if total <= 0:
+        reason = "there are no rows" if sums.n.sum() == 0 else "all weights are 0"
+        return Metrics(int(sums.n.sum()), 0.0, *(None,) * 6, reasons=dict.fromkeys(NAMES, reason))
     gaps = np.abs(sums.label - sums.prediction)
     return Metrics(
         n=int(sums.n.sum()),
@@ -112,8 +117,8 @@ def log_loss(label: np.ndarray, probability: np.ndarray) -> np.ndarray:
     return loss
 
 
-@dataclass(frozen=True)
-class _Sums:
+@dataclass
+class RowSums:
     """Sums over the rows of each bin; the last three over all rows."""
 
     n: np.ndarray
@@ -124,8 +129,20 @@ class _Sums:
     squared: float
     right: float
 
+    def add(self, other: "RowSums") -> None:
+        """Take up further rows."""
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
-def _sums(rows: Ranked) -> _Sums:
+
+def no_rows(count: int = 0) -> RowSums:
+    """The sums of rows that do not count."""
+    n = np.zeros(BINS)
+    n[0] = count
+    return RowSums(n, np.zeros(BINS), np.zeros(BINS), np.zeros(BINS), 0.0, 0.0, 0.0)
+
+
+def row_sums(rows: Ranked) -> RowSums:
     """Everything but the AUC."""
     p, y, w = rows.score, rows.positive, rows.weight
     edges = np.searchsorted(p, _EDGES[1:-1], side="right")
@@ -141,7 +158,7 @@ def _sums(rows: Ranked) -> _Sums:
     def per_bin(values: np.ndarray) -> np.ndarray:
         return np.bincount(bins, values, BINS)
 
-    return _Sums(
+    return RowSums(
         n=per_bin(n),
         weight=per_bin(weight),
         prediction=per_bin(prediction),
@@ -164,7 +181,7 @@ def _errors(rows: Ranked, start: int) -> tuple[float, float]:
     return -dot(weight, np.log(of_label)), dot(weight, wrong * wrong)
 
 
-def _bins(sums: _Sums) -> tuple[ReliabilityBin, ...]:
+def _bins(sums: RowSums) -> tuple[ReliabilityBin, ...]:
     def mean(total: float, mass: float) -> float | None:
         return total / mass if mass > 0 else None
 

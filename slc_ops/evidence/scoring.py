@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 from slc_ops.correction import FitOptions, fit
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.durable import read_json, replacing, replacing_directory, write_json
+from slc_ops.engines import LOCAL, Engine
 from slc_ops.errors import FitError, InputError
-from slc_ops.evidence.auc import auc
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.metrics import Metrics, evaluate, log_loss
-from slc_ops.evidence.slices import Slice, density_slices, group_slices, time_slices
+from slc_ops.evidence.judging import judge
+from slc_ops.evidence.metrics import Metrics
+from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.tuning import Grid, tune
-from slc_ops.evidence.uncertainty import Clusters, UserSums, user_sums
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.evidence.uncertainty import UserSums
+from slc_ops.logs.interactions import Log
 
-ALL_ROWS = "all"
 CHAMPION = "champion"
 QUESTION = "question.json"
 
@@ -69,6 +69,7 @@ def score_fold(
     options: FitOptions | None = None,
     grid: Grid | None = None,
     question: str = "",
+    engine: Engine = LOCAL,
 ) -> Score:
     """Score one method on one fold under ``directory``; a finished score is only read.
 
@@ -79,7 +80,7 @@ def score_fold(
     if (place / "score.json").exists():
         return read_score(fold, method, directory)
     with replacing_directory(place) as temporary:
-        score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid)
+        score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid, engine)
         write_score(temporary, score, question)
     return score
 
@@ -105,12 +106,14 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
     return Score.from_dict(read_json(path))
 
 
-def _fit_and_score(fold: Fold, method: str, place: Path, options: FitOptions, grid: Grid | None) -> Score:
+def _fit_and_score(
+    fold: Fold, method: str, place: Path, options: FitOptions, grid: Grid | None, engine: Engine
+) -> Score:
     try:
-        calibration = fold.calibration_log()
-        test = fold.test_log()
+        calibration = fold.calibration_log(engine)
+        test = fold.test_log(engine)
         if grid is not None:
-            options = tune(method, fold, options, grid)
+            options = tune(method, fold, options, grid, engine)
         begun = time.perf_counter()
         parameters = fit(method, calibration, options=options)
     except (FitError, InputError) as error:
@@ -119,15 +122,14 @@ def _fit_and_score(fold: Fold, method: str, place: Path, options: FitOptions, gr
     return _score(fold, method, parameters, calibration, test, place, options, seconds)
 
 
-def score_champion(fold: Fold, champion: ParameterSet, directory: Path) -> Score:
+def score_champion(fold: Fold, champion: ParameterSet, directory: Path, engine: Engine = LOCAL) -> Score:
     """Score the reigning champion's parameters on the fold's test rows."""
     place = directory / fold.key / CHAMPION
     if (place / "score.json").exists():
         return read_score(fold, CHAMPION, directory)
     with replacing_directory(place) as temporary:
-        score = _score(
-            fold, CHAMPION, champion, fold.calibration_log(), fold.test_log(), temporary, FitOptions(), None
-        )
+        calibration, test = fold.calibration_log(engine), fold.test_log(engine)
+        score = _score(fold, CHAMPION, champion, calibration, test, temporary, FitOptions(), None)
         write_json(temporary / "score.json", score.as_dict())
     return score
 
@@ -136,20 +138,19 @@ def _score(
     fold: Fold,
     name: str,
     parameters: ParameterSet,
-    calibration: InteractionLog,
-    test: InteractionLog,
+    calibration: Log,
+    test: Log,
     place: Path,
     options: FitOptions,
     seconds: float | None,
 ) -> Score:
-    probability = parameters.apply(test)
-    weight = test.weight if test.weighted else None
-    metrics = evaluate(test.label, probability, weight)
-    slices = list(time_slices(test, fold.window))
+    judged = judge(parameters, test)
+    metrics = judged.metrics()
+    slicings = [by_time(test, fold.window)]
     if fold.role == "confirm":
-        slices = [*density_slices(calibration, test), *group_slices(test), *slices]
-        _write_users(place / "users.parquet", test, probability, weight, slices)
-        _write_items(place / "items.parquet", test, probability)
+        slicings = [by_density(calibration, test), by_group(test), *slicings]
+        _write_users(place / "users.parquet", judged.users([each for each in slicings if not each.time]))
+        _write_items(place / "items.parquet", test.items, judged.items())
     return Score(
         method=name,
         fold=fold.key,
@@ -157,11 +158,14 @@ def _score(
         n_calibration=calibration.n_rows,
         options={"prior_var": options.prior_var, "time_bins": options.time_bins},
         slope=slope_of(parameters),
-        tied_logits=auc(test.label, test.logit, weight).tied if name == "base" else None,
+        tied_logits=judged.tied_logits() if name == "base" else None,
         seconds_fit=seconds,
         warnings=tuple(parameters.warnings),
         reliability=[asdict(each) for each in metrics.reliability],
-        slices=[_slice_metrics(each, test, probability, weight) for each in slices],
+        slices=[
+            {"kind": part.kind, "name": part.name, "label": part.label, **part.metrics.as_dict()}
+            for part in judged.parts(slicings)
+        ],
     )
 
 
@@ -171,27 +175,9 @@ def slope_of(parameters: ParameterSet) -> float | None:
     return None if link is None else link["a"]
 
 
-def _slice_metrics(
-    part: Slice, test: InteractionLog, probability: np.ndarray, weight: np.ndarray | None
-) -> dict[str, Any]:
-    rows = part.rows
-    metrics = evaluate(test.label[rows], probability[rows], None if weight is None else weight[rows])
-    return {"kind": part.kind, "name": part.name, "label": part.label, **metrics.as_dict()}
-
-
-def _write_users(
-    path: Path, test: InteractionLog, probability: np.ndarray, weight: np.ndarray | None, slices: list[Slice]
-) -> None:
+def _write_users(path: Path, sums: dict[str, UserSums]) -> None:
     """The users' sums of all rows and of the slices that get intervals."""
-    clusters = Clusters.of(test.user_codes, test.n_rows)
-    everything = user_sums(test.label, probability, clusters, weight)
-    tables = [_users_table(ALL_ROWS, everything)]
-    for part in slices:
-        if part.kind != "time" and part.rows.any():
-            rows = np.flatnonzero(part.rows)
-            mass = None if weight is None else weight[rows]
-            sums = user_sums(test.label[rows], probability[rows], clusters.take(rows), mass)
-            tables.append(_users_table(f"{part.kind}:{part.name}", sums))
+    tables = [_users_table(name, each) for name, each in sums.items()]
     with replacing(path) as temporary:
         pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
@@ -215,14 +201,9 @@ def read_users(path: Path) -> dict[str, UserSums]:
     return found
 
 
-def _write_items(path: Path, test: InteractionLog, probability: np.ndarray) -> None:
+def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:
     """Per item: rows, labels, predictions and loss on the test rows."""
-    size = len(test.items)
-    columns = {
-        "n": np.bincount(test.item_codes, minlength=size),
-        "label": np.bincount(test.item_codes, test.label, size),
-        "prediction": np.bincount(test.item_codes, probability, size),
-        "loss": np.bincount(test.item_codes, log_loss(test.label, probability), size),
-    }
+    n, label, prediction, loss = sums
+    columns = {"n": n.astype(np.int64), "label": label, "prediction": prediction, "loss": loss}
     with replacing(path) as temporary:
-        pq.write_table(pa.table({"item_id": test.items, **columns}), temporary, compression="zstd")
+        pq.write_table(pa.table({"item_id": items, **columns}), temporary, compression="zstd")

@@ -6,15 +6,19 @@
 * ``group``: the values of ``group_id``, the largest fifty.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.correction.timebins import moment_of, order_statistics, span_of_time
+from slc_ops.logs.interactions import InteractionLog, Log, Rows
+from slc_ops.logs.passes import Partial, Totals
 from slc_ops.logs.window import Window
 
 TIME_SLICES = 7
@@ -32,8 +36,32 @@ class Slice:
     rows: np.ndarray
 
 
-def calibration_counts(calibration: InteractionLog, test: InteractionLog) -> np.ndarray:
+@dataclass(frozen=True)
+class Slicing:
+    """A way to cut rows: ``number_of`` gives each row the number of its part, −1 for none of them."""
+
+    parts: tuple[tuple[Kind, str, str], ...]
+    number_of: Callable[[Rows], NDArray[Any]]
+    time: bool = False
+    group: bool = False
+
+    def of(self, log: InteractionLog) -> Iterator[Slice]:
+        """The slices of a log in this process."""
+        if not self.parts:
+            return
+        number = self.number_of(log.rows(0, log.n_rows, time=self.time, group=self.group))
+        for k, (kind, name, label) in enumerate(self.parts):
+            yield Slice(kind, name, label, number == k)
+
+
+def calibration_counts(calibration: Log, test: InteractionLog) -> np.ndarray:
     """Per row of ``test``: how many calibration rows its item has."""
+    per_row: np.ndarray = _counts_of_items(calibration, test)[test.item_codes]
+    return per_row
+
+
+def _counts_of_items(calibration: Log, test: Log) -> np.ndarray:
+    """Per item of ``test``: how many calibration rows it has."""
     counts = calibration.item_counts
     ours, theirs = test.items, calibration.items
     if ours.type != theirs.type:  # 7 in one log, "7" in the other
@@ -42,51 +70,109 @@ def calibration_counts(calibration: InteractionLog, test: InteractionLog) -> np.
     known = np.asarray(place.is_valid())
     per_item = np.zeros(len(test.items), np.int64)
     per_item[known] = counts[np.asarray(place.drop_null())]
-    per_row: np.ndarray = per_item[test.item_codes]
-    return per_row
+    return per_item
 
 
-def density_slices(calibration: InteractionLog, test: InteractionLog) -> Iterator[Slice]:
+def by_density(calibration: Log, test: Log) -> Slicing:
     """Sparse, medium, dense by terciles over the items of the calibration rows; and cold start."""
     per_item = calibration.item_counts
     per_item = per_item[per_item > 0]
     first, second = (int(edge) for edge in np.quantile(per_item, [1 / 3, 2 / 3], method="lower"))
-    counts = calibration_counts(calibration, test)
     bands = [("sparse", 1, first), ("medium", first + 1, second), ("dense", second + 1, int(per_item.max()))]
+    counts = _counts_of_items(calibration, test)
+    parts: list[tuple[Kind, str, str]] = []
+    number = np.full(len(counts), -1, np.int8)
     for name, low, high in bands:
         if low <= high:
+            number[(counts >= low) & (counts <= high)] = len(parts)
             label = f"{name} ({low:,}–{high:,} obs)" if low < high else f"{name} ({low:,} obs)"
-            yield Slice("density", name, label, (counts >= low) & (counts <= high))
-    yield Slice("cold_start", "cold_start", "cold start (0 obs)", counts == 0)
+            parts.append(("density", name, label))
+    number[counts == 0] = len(parts)
+    parts.append(("cold_start", "cold_start", "cold start (0 obs)"))
+    return Slicing(tuple(parts), partial(_by_item, number))
+
+
+def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    return np.asarray(number[rows.codes])
+
+
+def density_slices(calibration: Log, test: InteractionLog) -> Iterator[Slice]:
+    """The slices of :func:`by_density`."""
+    return by_density(calibration, test).of(test)
+
+
+def by_time(test: Log, window: Window | None) -> Slicing:
+    """Seven equal spans of the window, or seven equal parts of the rows for other time axes."""
+    if not test.has("event_time"):
+        return Slicing((), partial(_by_moment, np.empty(0)))
+    low, high = time_range(test)
+    if window is not None and window.start.timestamp() <= low and high < window.end.timestamp():
+        edges = np.linspace(window.start.timestamp(), window.end.timestamp(), TIME_SLICES + 1)
+    else:
+        edges = np.unique(time_quantiles(test, np.linspace(0, 1, TIME_SLICES + 1)))
+        edges[-1] = np.nextafter(edges[-1], np.inf)
+    parts = tuple(("time", f"{edge:.17g}", f"{edge:.17g}") for edge in edges[:-1])
+    return Slicing(parts, partial(_by_moment, edges), time=True)  # type: ignore[arg-type]
+
+
+def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    return np.asarray(np.searchsorted(edges, rows.time, side="right") - 1)
 
 
 def time_slices(test: InteractionLog, window: Window | None) -> Iterator[Slice]:
-    """Seven equal spans of the window, or seven equal parts of the rows for other time axes."""
-    time = test.time
-    if time is None:
-        return
-    if window is not None and window.start.timestamp() <= time.min() and time.max() < window.end.timestamp():
-        edges = np.linspace(window.start.timestamp(), window.end.timestamp(), TIME_SLICES + 1)
-    else:
-        edges = np.unique(np.quantile(time, np.linspace(0, 1, TIME_SLICES + 1)))
-        edges[-1] = np.nextafter(edges[-1], np.inf)
-    part = np.searchsorted(edges, time, side="right") - 1
-    for k in range(len(edges) - 1):
-        yield Slice("time", f"{edges[k]:.17g}", f"{edges[k]:.17g}", part == k)
+    """The slices of :func:`by_time`."""
+    return by_time(test, window).of(test)
+
+
+def time_range(log: Log) -> tuple[float, float]:
+    """The first and the last moment of all rows."""
+    span = span_of_time(partial(_over_all, log))
+    return moment_of(span.low), moment_of(span.high)
+
+
+def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``np.quantile`` of the event times of all rows."""
+    if isinstance(log, InteractionLog) and log.time is not None:
+        return np.asarray(np.quantile(log.time, shares))
+    # Linear between the two order statistics around each position.
+    position = shares * (log.n_rows - 1)
+    ranks = np.unique(np.concatenate([np.floor(position), np.ceil(position)])).astype(np.int64)
+    values = order_statistics(partial(_over_all, log), ranks + 1, log.n_rows)
+    return np.interp(position, ranks, values)
+
+
+def _over_all(log: Log, kernel: Callable[[Rows], Partial]) -> Partial:
+    return log.add_up(partial(_unweighted, kernel), time=True)
+
+
+def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
+    return kernel(replace(rows, weight=None))
+
+
+def by_group(test: Log) -> Slicing:
+    """The values of ``group_id``, largest first; rows without a group belong to none."""
+    if test.groups is None:
+        return Slicing((), partial(_by_code, np.full(1, -1, np.int16)))
+    names = test.groups.to_pylist()
+    sizes = test.add_up(partial(_rows_per_group, len(names)), group=True, n_keys=len(names)).values
+    largest = np.argsort(-sizes, kind="stable")[:MAX_GROUPS]
+    number = np.full(len(names) + 1, -1, np.int16)
+    number[largest] = np.arange(len(largest))
+    parts = tuple(("group", names[code], names[code]) for code in largest)
+    return Slicing(parts, partial(_by_code, number), group=True)  # type: ignore[arg-type]
+
+
+def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    return np.asarray(number[rows.group])  # a row without a group has code −1, the last entry
+
+
+def _rows_per_group(size: int, rows: Rows) -> Totals:
+    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    return Totals(np.bincount(rows.group[rows.group >= 0], minlength=size).astype(np.float64))
 
 
 def group_slices(test: InteractionLog) -> Iterator[Slice]:
-    """The values of ``group_id``, largest first; rows without a group belong to none."""
-    if test.group is None:
-        return
-    encoded = test.group.cast(pa.string()).dictionary_encode()
-    codes = np.asarray(encoded.indices.fill_null(-1))
-    names = encoded.dictionary.to_pylist()
-    sizes = np.bincount(codes[codes >= 0], minlength=len(names))
-    for code in np.argsort(-sizes, kind="stable")[:MAX_GROUPS]:
-        yield Slice("group", names[code], names[code], codes == code)
-
-
-def group_count(test: InteractionLog) -> int:
-    """How many groups there are, shown or not."""
-    return 0 if test.group is None else int(pc.count_distinct(test.group).as_py())
+    """The slices of :func:`by_group`."""
+    return by_group(test).of(test)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slc_ops.correction import FitOptions, fit
+from slc_ops.engines import LOCAL, Engine
 from slc_ops.errors import FitError, InputError
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.judging import judge
 from slc_ops.settings import Decision
 
 # slc_eb estimates its variance itself; the others have nothing to tune.
@@ -49,20 +50,19 @@ def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOpti
                 yield replace(options, prior_var=prior_var, time_bins=time_bins)
 
 
-def tune(method: str, fold: Fold, options: FitOptions, grid: Grid) -> FitOptions:
+def tune(method: str, fold: Fold, options: FitOptions, grid: Grid, engine: Engine = LOCAL) -> FitOptions:
     """The options with the lowest hold-out NLL; the given ones when there is nothing to compare."""
     tried = list(candidates(method, options, grid))
     if len(tried) == 1:
         return options
     try:
-        earlier, later = fold.tuning_logs()
+        earlier, later = fold.tuning_logs(engine)
     except InputError:
         return options  # one moment only: nothing to look forward to
-    weight = later.weight if later.weighted else None
     losses = []
     for each in tried:
         try:
-            loss = evaluate(later.label, fit(method, earlier, options=each).apply(later), weight).nll
+            loss = judge(fit(method, earlier, options=each), later).metrics().nll
         except FitError:
             loss = None
         losses.append(float("inf") if loss is None else loss)

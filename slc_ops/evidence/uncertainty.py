@@ -65,7 +65,7 @@ class PairedDifference:
         return cls(**{**value, "auc": Interval(**value["auc"]), "nll": Interval(**value["nll"])})
 
 
-@dataclass(frozen=True)
+@dataclass
 class UserSums:
     """What a bootstrap needs of one method on one set of rows: four numbers per cluster of users."""
 
@@ -74,6 +74,11 @@ class UserSums:
     placement: np.ndarray
     loss: np.ndarray
     rows: int
+
+    def add(self, other: "UserSums") -> None:
+        """Take up further rows of the same clusters."""
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def auc(self) -> float | None:
@@ -119,8 +124,19 @@ def user_sums(
 ) -> UserSums:
     """Reduce one method's rows to sums per cluster of users: one sort, a few bincounts."""
     label, probability = np.asarray(label, dtype=np.float64), np.asarray(probability, dtype=np.float64)
-    mass = np.ones(label.size) if weight is None else np.asarray(weight, dtype=np.float64)
     value, _, _ = placements(label, probability, weight)
+    return cluster_sums(label, probability, value, clusters, weight)
+
+
+def cluster_sums(
+    label: np.ndarray,
+    probability: np.ndarray,
+    value: np.ndarray,
+    clusters: Clusters,
+    weight: np.ndarray | None = None,
+) -> UserSums:
+    """The sums of some rows whose placement values are known."""
+    mass = np.ones(label.size) if weight is None else np.asarray(weight, dtype=np.float64)
 
     def per_cluster(values: np.ndarray) -> np.ndarray:
         return np.bincount(clusters.of_row, values, clusters.count)

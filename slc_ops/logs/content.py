@@ -42,6 +42,12 @@ class ContentDigest:
             total = int(np.add.reduce(hashes, dtype=np.uint64)) if len(hashes) else 0
             self._sums[k] = (self._sums[k] + total) % 2**64
 
+    def take_up(self, other: "ContentDigest") -> None:
+        """Count the rows of another part in."""
+        self._schema = self._schema or other._schema
+        self.rows += other.rows
+        self._sums = [(a + b) % 2**64 for a, b in zip(self._sums, other._sums, strict=True)]
+
     def hexdigest(self) -> str:
         """SHA-256 over the schema, the number of rows and the two sums."""
         return digest_json([self._schema if self.rows else [], self.rows, *map(str, self._sums)])

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from slc_ops.errors import InputError
 from slc_ops.logs import columns as contract
-from slc_ops.logs.buffers import as_arrow
+from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.encoding import IdEncoder
 from slc_ops.logs.passes import Partial, add_up, span_for
 from slc_ops.logs.reading import Source, TableSource, converted, open_source
@@ -31,14 +31,15 @@ _DIGEST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, and weights, times and user codes where asked for."""
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for."""
 
     codes: NDArray[np.int32]
     label: NDArray[np.int8]
     logit: NDArray[np.floating]
     weight: NDArray[np.floating] | None = None
     time: Floats | None = None
-    user: NDArray[np.int32] | None = None
+    user: NDArray[np.integer] | None = None
+    group: NDArray[np.integer] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -52,7 +53,8 @@ class Rows:
         weight = None if self.weight is None else self.weight[rows]
         time = None if self.time is None else self.time[rows]
         user = None if self.user is None else self.user[rows]
-        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user)
+        group = None if self.group is None else self.group[rows]
+        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
 
 
 Kernel = Callable[[Rows], Partial]
@@ -71,13 +73,14 @@ class RowSource(Protocol):
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
         """The kernel's sums over all rows, which it is shown span by span.
 
-        ``time`` and ``user`` say which columns it needs beside the usual ones, ``n_keys`` how long its sums
-        are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        ``time``, ``user`` and ``group`` say what it needs beside the usual columns, ``n_keys`` how long its
+        sums are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
         """
         ...
 
@@ -86,6 +89,15 @@ class Log(RowSource, Protocol):
     """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
 
     items: pa.Array
+
+    @property
+    def item_counts(self) -> NDArray[np.int64]: ...
+
+    @property
+    def users(self) -> pa.Array | None: ...
+
+    @property
+    def groups(self) -> pa.Array | None: ...
 
     @property
     def weighted(self) -> bool: ...
@@ -166,13 +178,14 @@ class InteractionLog:
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
         """The kernel's sums over all rows (see :class:`RowSource`)."""
 
         def work(first: int, last: int) -> Partial:
-            return kernel(self.rows(first, last, time=time, user=user))
+            return kernel(self.rows(first, last, time=time, user=user, group=group))
 
         return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
@@ -180,8 +193,10 @@ class InteractionLog:
         """``length`` rows from each of the given places on."""
         return [self.rows(first, first + length, time=time) for first in firsts]
 
-    def rows(self, first: int, last: int, *, time: bool = False, user: bool = False) -> Rows:
-        """Rows ``first`` to ``last`` (exclusive)."""
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """Rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 where there is no group."""
         read = self._rows.read
         if time and self._times is None:
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
@@ -192,6 +207,7 @@ class InteractionLog:
             read("weight", first, last) if self.weighted else None,
             self._times.read("time", first, last) if time and self._times is not None else None,
             self.user_codes[first:last] if user and self.user_codes is not None else None,
+            self._groups[0][first:last] if group and self._groups is not None else None,
         )
 
     @property
@@ -284,6 +300,18 @@ class InteractionLog:
         pieces = [column for _, column in self._pieces("group_id")]
         plain = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in pieces]
         return pa.concat_arrays(plain)
+
+    @property
+    def groups(self) -> pa.Array | None:
+        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        return None if self._groups is None else self._groups[1]
+
+    @cached_property
+    def _groups(self) -> tuple[NDArray[np.int32], pa.Array] | None:
+        if self.group is None:
+            return None
+        encoded = self.group.cast(pa.string()).dictionary_encode()
+        return as_numpy(encoded.indices.fill_null(-1)), encoded.dictionary
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:

@@ -67,11 +67,11 @@ class ParquetSource:
         """The number of rows of each row group."""
         return list(self._group_rows)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], *, as_written: bool = False) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         # Text stays in the dictionary form that it has in the file: no string is touched per row.
-        text = [name for name in columns if pa.types.is_string(self.types[name])]
+        text = [name for name in columns if pa.types.is_string(self.types[name]) and not as_written]
         try:
             with pq.ParquetFile(self._path, read_dictionary=text, page_checksum_verification=True) as file:
                 groups = None if self._groups is None else list(range(*self._groups))

@@ -178,7 +178,7 @@ def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("slc_ops.evidence.scoring.evaluate", crash)
+        patch.setattr("slc_ops.evidence.scoring.judge", crash)
         with pytest.raises(RuntimeError):
             score_fold(plan.confirming, "slc", tmp_path)
     assert not list((tmp_path / plan.confirming.key).iterdir())

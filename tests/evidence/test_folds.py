@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slc_ops.engines import cut_in_time
 from slc_ops.errors import InputError
-from slc_ops.evidence.folds import Fold, FoldPlan, cut_in_time, plan_folds
+from slc_ops.evidence.folds import Fold, FoldPlan, plan_folds
 from tests.evidence.worlds import week, write_weeks
 
 

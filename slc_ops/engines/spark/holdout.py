@@ -71,6 +71,7 @@ class _Part:
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
@@ -176,7 +177,7 @@ def _held_of_bucket(sent: pa.Table) -> pa.Table:
     places = [np.frombuffer(part["row"], np.int32) for part in parts]
     user = _together(parts, "user", np.int32)
     time = _together(parts, "time", np.float64)
-    weight = np.ones(len(user)) if parts[0]["weight"] is None else _together(parts, "weight", np.float64)
+    weight = None if parts[0]["weight"] is None else _together(parts, "weight", np.float64)
     held = position(user, time, weight) >= 1.0 - HELD_OUT if len(user) else np.zeros(0, np.bool_)
     found, first = [], 0
     for part, place in zip(parts, places, strict=True):

@@ -5,7 +5,7 @@ sees the rows, only sums over them (and, for a link's starting point, the same s
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,21 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from slc_ops.correction.prior_variance import HoldOut
+from slc_ops.engines import HOLD_OUT, NO_TIME, ONE_MOMENT
 from slc_ops.engines.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
 from slc_ops.engines.spark.session import master_url, open_session
-from slc_ops.engines.spark.splits import Dictionaries, SplitRows, parquet, plan_splits, read_split
+from slc_ops.engines.spark.splits import Dictionaries, Split, SplitRows, parquet, plan_splits, read_split
 from slc_ops.errors import InputError, SlcError
+from slc_ops.evidence.slices import time_quantiles
 from slc_ops.logs.buffers import as_arrow, as_numpy
+from slc_ops.logs.content import ContentDigest
 from slc_ops.logs.interactions import InteractionLog, Kernel, Rows, check_columns
-from slc_ops.logs.passes import Partial
-from slc_ops.logs.reading import files_of, open_source
+from slc_ops.logs.manifest import WindowManifest
+from slc_ops.logs.passes import Partial, Totals
+from slc_ops.logs.reading import ParquetSource, files_of, open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,14 +38,37 @@ _PLACE = 32  # bits of an identifier's place within its split
 class SparkEngine:
     """Logs on one cluster; the application ends with this process, or with :meth:`close`."""
 
-    def __init__(self, master: str | None = None) -> None:
-        self.master = master_url(master)
-        self.session = open_session(self.master)
+    def __init__(self) -> None:
+        self._master = master_url()
 
-    def read(self, paths: Path | Sequence[Path]) -> "SparkLog":
-        """The windows' rows, which every executor must see at these paths."""
+    @property
+    def session(self) -> "SparkSession":
+        """This process's session, opened (again) where it is needed."""
+        return open_session(self._master)
+
+    def read(self, paths: Path | Sequence[Path], *, summed: bool = False) -> "SparkLog":
+        """The windows' rows, which every executor must see at these paths; sums are always made anew."""
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         return SparkLog(self.session, [file for path in given for file in files_of(Path(path))])
+
+    def cut(self, path: Path, times: int = 1) -> tuple["SparkLog", "SparkLog"]:
+        """Cut a window in time."""
+        earlier = self.read(path)
+        for _ in range(times):
+            earlier, later = earlier.cut()
+        return earlier, later
+
+    def check(self, manifest: WindowManifest) -> None:
+        """Read an extracted window on the cluster and compare its content with its manifest."""
+        session, splits = self.session, plan_splits([parquet(manifest.path.absolute())])
+        task = Task(session.sparkContext.broadcast(splits), None, _content)
+        found = add_up(session, frame_of(session, splits), task, len(splits), 1)
+        if (found.digest.rows, found.digest.hexdigest()) != (manifest.rows, manifest.digest):
+            raise InputError(
+                f"the cluster finds {found.digest.rows} rows in {manifest.path}, and their content is not "
+                f"what the manifest says ({manifest.rows} rows); see that all workers share this path, or "
+                f"remove {manifest.directory} and extract again"
+            )
 
     def close(self) -> None:
         """End the application."""
@@ -50,16 +78,17 @@ class SparkEngine:
 class SparkLog:
     """Validated rows of the log's contract on a cluster; a :class:`~slc_ops.logs.interactions.Log`."""
 
-    def __init__(self, session: "SparkSession", files: Sequence[Path]) -> None:
-        self._session, self._source = session, open_source(files, {})
+    def __init__(
+        self, session: "SparkSession", files: Sequence[Path], splits: Sequence[Split] | None = None
+    ) -> None:
+        self._session, self._files, self._source = session, files, open_source(files, {})
         check_columns(self._source, {})
         self._sources = [parquet(file.absolute()) for file in files]
-        self.n_rows: int = self._source.n_rows
-        self.splits = plan_splits(self._sources)
+        self.splits = list(splits) if splits is not None else plan_splits(self._sources)
+        self.n_rows = sum(split.rows for split in self.splits)
         self._key = uuid4().hex
         self._shared = session.sparkContext.broadcast(self.splits)
-        count = len(self.splits)
-        self.frame: DataFrame = session.range(0, count, 1, count).withColumnRenamed("id", "place").persist()
+        self.frame = frame_of(session, self.splits).persist()
         self.items: pa.Array = self._distinct("item_id", _own_items)
 
     def has(self, column: str) -> bool:
@@ -76,9 +105,21 @@ class SparkLog:
         return self.has("weight")
 
     @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Rows per item; a row of weight 0 does not exist."""
+        size = len(self.items)
+        found = self.add_up(partial(_rows_per_item, size), n_keys=size)
+        return found.values.astype(np.int64)
+
+    @cached_property
     def users(self) -> pa.Array | None:
         """The distinct users in the order of appearance; None without ``user_id``."""
         return self._distinct("user_id", _own_users) if self.has("user_id") else None
+
+    @cached_property
+    def groups(self) -> pa.Array | None:
+        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        return self._distinct("group_id", _own_groups, pa.string()) if self.has("group_id") else None
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
@@ -95,13 +136,14 @@ class SparkLog:
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
         """The kernel's sums over all rows (see :class:`~slc_ops.logs.interactions.RowSource`)."""
         self._require(time)
-        work = partial(_sums, kernel, time, user, n_keys, span_rows)
-        result: Partial = self.over_splits(work, n_keys=n_keys, users=user)
+        work = partial(_sums, kernel, time, user, group, n_keys, span_rows)
+        result: Partial = self.over_splits(work, n_keys=n_keys, users=user, groups=group)
         return result
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
@@ -117,29 +159,52 @@ class SparkLog:
 
         return hold_out(self)
 
+    def cut(self) -> tuple["SparkLog", "SparkLog"]:
+        """Cut where 70 % of the rows lie before; rows of the same moment stay together."""
+        if not self.has("event_time"):
+            raise InputError(NO_TIME)
+        moment = float(time_quantiles(self, np.array([1 - HOLD_OUT]))[0])
+        later: Counted = self.over_splits(partial(_rows_after, moment))
+        if not any(later.rows.values()):
+            raise InputError(ONE_MOMENT)
+        sides = [[(each, each.rows - later.rows[each.number]) for each in self.splits]]
+        sides += [[(each, later.rows[each.number]) for each in self.splits]]
+        before, after = (_renumbered(side) for side in sides)
+        return (
+            SparkLog(self._session, self._files, [replace(split, until=moment) for split in before]),
+            SparkLog(self._session, self._files, [replace(split, after=moment) for split in after]),
+        )
+
     def over_splits(
         self,
         work: Any,
         *,
         n_keys: int = 1,
         users: bool = False,
+        groups: bool = False,
         frame: "DataFrame | None" = None,
     ) -> Any:
         """The sum of a function's answers over all splits; ``frame`` brings one more argument for each."""
-        task = Task(self._shared, self.dictionaries(users), work)
+        task = Task(self._shared, self._dictionaries(users, groups), work)
         return add_up(self._session, self.frame if frame is None else frame, task, len(self.splits), n_keys)
 
     def task(self, work: Any, *, users: bool = False) -> Task:
         """A task whose answers go elsewhere than to the driver."""
-        return Task(self._shared, self.dictionaries(users), work)
+        return Task(self._shared, self._dictionaries(users, False), work)
 
     def collected(self, frame: "DataFrame") -> pa.Table:
         """Run a job."""
         return collected(self._session, frame)
 
-    def dictionaries(self, users: bool) -> Dictionaries:
-        """What workers translate their codes with; the users only where they are asked for."""
-        return Dictionaries(self._key, self._item_values, self._user_values if users else None)
+    def _dictionaries(self, users: bool, groups: bool) -> Dictionaries:
+        """What workers translate their codes with; users and groups only where they are asked for."""
+        users, groups = users and self.has("user_id"), groups and self.has("group_id")
+        return Dictionaries(
+            self._key,
+            self._item_values,
+            self._user_values if users else None,
+            self._group_values if groups else None,
+        )
 
     @cached_property
     def _item_values(self) -> Any:
@@ -149,13 +214,19 @@ class SparkLog:
     def _user_values(self) -> Any:
         return self._session.sparkContext.broadcast(self.users)
 
+    @cached_property
+    def _group_values(self) -> Any:
+        return self._session.sparkContext.broadcast(self.groups)
+
     def _require(self, time: bool) -> None:
         if time and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
 
-    def _distinct(self, column: str, own: "Callable[[InteractionLog], pa.Array]") -> pa.Array:
+    def _distinct(
+        self, column: str, own: "Callable[[InteractionLog], pa.Array]", kind: pa.DataType | None = None
+    ) -> pa.Array:
         """Distinct identifiers in the order of appearance: each split's own, then Spark's aggregation."""
-        kinds = {_id_type(source.types[column]) for source in self._sources}
+        kinds = {kind or _id_type(source.types[column]) for source in self._sources}
         if len(kinds) > 1:
             raise InputError(
                 "identifiers are integers in one part of the input and text in another; write them in one way"
@@ -189,6 +260,56 @@ class Identifiers:
                 place = (number << _PLACE) + np.arange(len(values), dtype=np.int64)
                 columns = [values, as_arrow(place), pa.array([error] * len(values), pa.string())]
                 yield pa.record_batch(columns, names=["id", "place", "error"])
+
+
+def frame_of(session: "SparkSession", splits: Sequence[Split]) -> "DataFrame":
+    """One row per split, each a partition of its own."""
+    return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "place")
+
+
+@dataclass
+class Counted:
+    """Numbers of rows by split."""
+
+    rows: dict[int, int]
+
+    def add(self, other: "Counted") -> None:
+        """Take up further splits."""
+        self.rows |= other.rows
+
+
+def _rows_after(moment: float, rows: SplitRows) -> Counted:
+    assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
+    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > moment))})
+
+
+def _renumbered(side: list[tuple[Split, int]]) -> list[Split]:
+    splits: list[Split] = []
+    first = 0
+    for split, rows in side:
+        if rows:
+            splits.append(replace(split, number=len(splits), first=first, rows=rows))
+            first += rows
+    return splits
+
+
+@dataclass
+class Digest:
+    """The digest of some rows' content."""
+
+    digest: ContentDigest
+
+    def add(self, other: "Digest") -> None:
+        """Take up further rows."""
+        self.digest.take_up(other.digest)
+
+
+def _content(split: Split) -> Digest:
+    found = ContentDigest()
+    source = ParquetSource(Path(split.path), groups=split.groups)
+    for batch in source.batches(list(source.types), as_written=True):
+        found.add(batch)
+    return Digest(found)
 
 
 @dataclass
@@ -227,15 +348,26 @@ def _joined(parts: list[Rows]) -> Rows:
 
 
 def _sums(
-    kernel: Kernel[Partial], time: bool, user: bool, n_keys: int, span_rows: int | None, rows: SplitRows
+    kernel: Kernel[Partial],
+    time: bool,
+    user: bool,
+    group: bool,
+    n_keys: int,
+    span_rows: int | None,
+    rows: SplitRows,
 ) -> Partial:
-    return rows.add_up(kernel, time=time, user=user, n_keys=n_keys, span_rows=span_rows)
+    return rows.add_up(kernel, time=time, user=user, group=group, n_keys=n_keys, span_rows=span_rows)
 
 
 def _picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Picked:
     begin, end = rows.split.first, rows.split.first + rows.n_rows
     inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
     return Picked([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
+
+
+def _rows_per_item(size: int, rows: Rows) -> Totals:
+    codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
+    return Totals(np.bincount(codes, minlength=size).astype(np.float64))
 
 
 def _versions(rows: SplitRows) -> Distinct:
@@ -248,6 +380,10 @@ def _own_items(log: InteractionLog) -> pa.Array:
 
 def _own_users(log: InteractionLog) -> pa.Array:
     return log.users
+
+
+def _own_groups(log: InteractionLog) -> pa.Array:
+    return log.groups
 
 
 def _id_type(kind: pa.DataType) -> pa.DataType:

@@ -32,13 +32,12 @@ SETTINGS = {
 }
 
 
-def master_url(setting: str | None) -> str:
-    """The deployment's ``spark_master``, or ``SLC_OPS_SPARK_MASTER``."""
-    found = setting or os.environ.get("SLC_OPS_SPARK_MASTER")
+def master_url() -> str:
+    """``SLC_OPS_SPARK_MASTER``: where a cluster is, belongs to the installation and not to a deployment."""
+    found = os.environ.get("SLC_OPS_SPARK_MASTER")
     if not found:
         raise SettingsError(
-            "engine: spark needs a cluster: set spark_master in the deployments file or "
-            "SLC_OPS_SPARK_MASTER, for example spark://host:7077"
+            "engine: spark needs a cluster: set SLC_OPS_SPARK_MASTER, for example to spark://host:7077"
         )
     return found
 
@@ -92,8 +91,8 @@ def check_port(master: str) -> None:
         else:
             return
     raise ClusterUnavailable(
-        f"the Spark master {master} cannot be reached ({'; '.join(problems)}); start it or correct "
-        "spark_master"
+        f"the Spark master {master} cannot be reached ({'; '.join(problems)}); start it or "
+        "correct SLC_OPS_SPARK_MASTER"
     )
 
 
@@ -127,8 +126,9 @@ def executors(session: "SparkSession") -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the stack traces that py4j appends."""
-    text = str(error).strip() or type(error).__name__
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("at ", "An error occurred"))]
+    """What an error says, without the stack traces around it."""
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if any(line.startswith("Traceback") for line in lines):  # from Python on a worker: the last line says it
+        lines = [line for line in lines if line[0].isalpha() and ": " in line][-1:] or lines
+    told = [line.strip() for line in lines if not line.strip().startswith(("at ", "An error occurred"))]
     return (told or lines)[0].removeprefix(": ")

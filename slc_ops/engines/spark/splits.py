@@ -7,6 +7,7 @@ would (same checks, same errors) and keeps its compact columns for the next pass
 gets the split next reads it again.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from slc_ops.errors import InputError
 from slc_ops.logs.buffers import as_numpy
 from slc_ops.logs.interactions import InteractionLog, Kernel, Rows
 from slc_ops.logs.passes import Partial, add_up, span_for
-from slc_ops.logs.reading import ParquetSource
+from slc_ops.logs.reading import ParquetSource, Source, TableSource
 from slc_ops.logs.store import memory_budget
 
 SPLIT_ROWS = 1 << 21
@@ -36,6 +37,13 @@ class Split:
     groups: tuple[int, int]
     first: int
     rows: int
+    after: float = -math.inf
+    until: float = math.inf
+
+    @property
+    def cut(self) -> bool:
+        """Whether only rows with ``after`` < event time ≤ ``until`` belong to it."""
+        return self.after > -math.inf or self.until < math.inf
 
 
 def parquet(path: Path) -> ParquetSource:
@@ -83,18 +91,32 @@ class SplitRows:
     """A split's rows, with the codes of the whole log."""
 
     def __init__(self, split: Split, rows: InteractionLog, dictionaries: "Dictionaries") -> None:
-        self.split, self.log, self._dictionaries = split, rows, dictionaries
+        self.split, self.log, self.dictionaries = split, rows, dictionaries
 
     @property
     def n_rows(self) -> int:
         """How many rows."""
         return self.log.n_rows
 
-    def rows(self, first: int, last: int, *, time: bool = False, user: bool = False) -> Rows:
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
         """Rows ``first`` to ``last`` of the split."""
-        found = self.log.rows(first, last, time=time, user=user)
-        users = None if found.user is None else self._users[found.user]
-        return Rows(self._items[found.codes], found.label, found.logit, found.weight, found.time, users)
+        found = self.log.rows(first, last, time=time, user=user, group=group)
+        users: NDArray[np.integer] | None = None
+        if found.user is not None:
+            users = self._users[found.user]
+        elif user:  # without users each row is its own
+            users = self.split.first + np.arange(first, last)
+        return Rows(
+            self._items[found.codes],
+            found.label,
+            found.logit,
+            found.weight,
+            found.time,
+            users,
+            None if found.group is None else self._groups[found.group],
+        )
 
     def add_up(
         self,
@@ -103,30 +125,36 @@ class SplitRows:
         threads: int = 1,
         time: bool = False,
         user: bool = False,
+        group: bool = False,
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
         """The kernel's sums over the split: one thread, because an executor has one core."""
 
         def work(first: int, last: int) -> Partial:
-            return kernel(self.rows(first, last, time=time, user=user))
+            return kernel(self.rows(first, last, time=time, user=user, group=group))
 
         return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
     @cached_property
     def _items(self) -> NDArray[np.int32]:
-        return self._dictionaries.items.translation(self.log.items)
+        return self.dictionaries.items.translation(self.log.items)
 
     @cached_property
     def _users(self) -> NDArray[np.int32]:
-        return self._dictionaries.users.translation(self.log.users)
+        return self.dictionaries.users.translation(self.log.users)
+
+    @cached_property
+    def _groups(self) -> NDArray[np.int32]:
+        # The last one is found at −1: a row without a group stays one.
+        return np.append(self.dictionaries.groups.translation(self.log.groups), np.int32(-1))
 
 
 class Dictionaries:
     """A log's dictionaries, as broadcast variables: fetched by a worker when it first needs them."""
 
-    def __init__(self, key: str, items: Any, users: Any) -> None:
-        self.key, self._items, self._users = key, items, users
+    def __init__(self, key: str, items: Any, users: Any, groups: Any) -> None:
+        self.key, self._items, self._users, self._groups = key, items, users, groups
 
     @property
     def items(self) -> Dictionary:
@@ -138,6 +166,11 @@ class Dictionaries:
         """Of the users."""
         return Dictionary(self._users.value)
 
+    @property
+    def groups(self) -> Dictionary:
+        """Of the groups."""
+        return Dictionary(self._groups.value)
+
 
 _read: dict[tuple[Any, ...], InteractionLog] = {}
 _open: dict[tuple[Any, ...], SplitRows] = {}
@@ -147,14 +180,31 @@ _kept: dict[str, dict[str, Any]] = {}
 def read_split(split: Split) -> InteractionLog:
     """The split's rows; read once by each worker, and again when the file was replaced."""
     stat = Path(split.path).stat() if Path(split.path).exists() else None
-    key = (split.path, split.groups, stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+    changed = stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    key = (split.path, split.groups, split.after, split.until, changed)
     if key not in _read:
-        source = ParquetSource(Path(split.path), groups=split.groups)
+        source: Source = ParquetSource(Path(split.path), groups=split.groups)
+        if split.cut:
+            source = _rows_between(source, split.after, split.until)
         if source.n_rows != split.rows:
             raise InputError(f"{split.path} has changed while it was being read; refresh again")
         used = sum(log.n_rows for log in _read.values()) * 16
         _read[key] = InteractionLog(source, memory=max(0, memory_budget() - used))
     return _read[key]
+
+
+def _rows_between(source: Source, after: float, until: float) -> TableSource:
+    """The rows with ``after`` < event time ≤ ``until``."""
+    table = pa.Table.from_batches(source.batches(list(source.types)))
+    time = InteractionLog.from_table(table).time
+    assert time is not None  # noqa: S101 - a log without times is not cut
+    return TableSource(table.filter(as_mask((time > after) & (time <= until))), source.describe())
+
+
+def as_mask(rows: NDArray[np.bool_]) -> pa.Array:
+    """A mask for Arrow."""
+    bits = pa.py_buffer(np.packbits(rows, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(rows), [None, bits])
 
 
 def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
@@ -163,6 +213,7 @@ def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
     rows = read_split(split)
     if key not in _open or _open[key].log is not rows:
         _open[key] = SplitRows(split, rows, dictionaries)
+    _open[key].dictionaries = dictionaries  # a pass brings the dictionaries that it needs
     return _open[key]
 
 
