@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick check bench ui lock env clean install
+.PHONY: help run test long quick check bench ui lock env clean install spark
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -30,6 +30,10 @@ long: install ## Run the long tests: whole installations on real servers, contro
 
 quick: install ## Run the tests that need no services
 	@$(PY) -m pytest -m "not slow"
+
+spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
+	@scripts/install.sh spark
+	@$(PY) -m pytest tests/engines
 
 check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctests
 	@.venv/bin/ruff check .

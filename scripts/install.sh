@@ -2,6 +2,7 @@
 # Makes .venv from the lock. Costs nothing when it is already right; repairs it when it is not.
 #   UV=path/to/uv     use this uv (default: the one on PATH; without one, pip)
 #   PYTHON=python3.12 use this interpreter
+#   install.sh spark  adds the extra `spark` (PySpark, 450 MB) to a .venv that is ready
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PYTHONPATH
@@ -19,11 +20,37 @@ find_python() {
   fail "no Python 3.11, 3.12 or 3.13 with venv found${PYTHON:+ at PYTHON=$PYTHON}; install one (Debian: apt-get install python3 python3-venv) or name it: make run PYTHON=/path/to/python3.12"
 }
 
+# PySpark is a source package: what builds it comes from the same lock, and is installed before it.
+add_spark() {
+  local have=.venv/.spark-installed-from want_spark uv
+  want_spark=$(cksum < requirements-spark.txt)
+  if [ -f "$have" ] && [ "$(cat "$have")" = "$want_spark" ]; then return; fi
+  rm -f "$have"
+  uv=${UV:-$(command -v uv || true)}
+  echo "slc-ops: installing PySpark into .venv (450 MB; a few minutes where it has to be fetched)"
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  awk '/^[^ ]/ { keep = /^setuptools==/ } keep' requirements-spark.txt > "$scratch/builder.txt"
+  for lock in "$scratch/builder.txt" requirements-spark.txt; do
+    if [ -n "$uv" ]; then
+      "$uv" pip install --python .venv/bin/python --no-build-isolation --no-deps --require-hashes -r "$lock"
+    else
+      .venv/bin/python -m pip install --no-build-isolation --no-deps --require-hashes -r "$lock"
+    fi || fail "PySpark could not be installed (see above): check that a package index can be reached, then run the same command again"
+  done
+  printf '%s' "$want_spark" > "$have"
+  echo "slc-ops: the extra spark is ready"
+}
+
 stamp=.venv/.installed-from
 want=$({ cat requirements.txt scripts/install.sh; sed '/^\[tool\./,$d' pyproject.toml; } | cksum)  # settings of tools do not matter
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want@$PWD" ] && [ -x .venv/bin/slc-ops ] && .venv/bin/python -c '' 2>/dev/null; then
+  [ "${1:-}" = spark ] || exit 0
+  add_spark
   exit 0
 fi
+
+[ "${1:-}" != spark ] || fail ".venv is not ready for the extra spark; run scripts/install.sh first"
 
 python=$(find_python)
 if [ -e .venv ] && { [ ! -f "$stamp" ] || ! .venv/bin/python -c '' 2>/dev/null || ! grep -q "@$PWD\$" "$stamp"; }; then

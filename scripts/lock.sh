@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Writes requirements.txt: one universal lock with hashes, from pyproject.toml; and requirements-bench.txt, the same
-# for the peers of `make bench`, which live in an environment of their own.
+# Writes requirements.txt: one universal lock with hashes, from pyproject.toml; requirements-spark.txt, what the extra
+# `spark` needs beside it, in versions that agree; and requirements-bench.txt, the same for the peers of `make bench`,
+# which live in an environment of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_PYTHON_DOWNLOADS=never
@@ -12,9 +13,15 @@ if [ -z "$uv" ]; then
   "$scratch/bin/pip" install --quiet uv
   uv=$scratch/bin/uv
 fi
-"$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-  --extra production --extra dev pyproject.toml --output-file requirements.txt "$@"
+compile() {
+  "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate "$@"
+}
+compile --extra production --extra dev pyproject.toml --output-file requirements.txt "$@"
+# The second lock: resolved together with the first, then without what the first already has.
+compile --extra production --extra dev --extra spark pyproject.toml --constraint requirements.txt \
+  | awk 'NR == FNR { if (/^[^ ]/) known[$1] = 1; next } /^[^ ]/ { keep = !($1 in known) } keep' requirements.txt - \
+  > requirements-spark.txt
+echo "slc-ops: requirements-spark.txt holds $(grep -c '==' requirements-spark.txt) more for the extra spark"
 echo "slc-ops: requirements.txt holds $(grep -c '==' requirements.txt) pinned packages"
-"$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-  --override benchmarks/peers-left-out.txt benchmarks/peers.in --output-file requirements-bench.txt "$@"
+compile --override benchmarks/peers-left-out.txt benchmarks/peers.in --output-file requirements-bench.txt "$@"
 echo "slc-ops: requirements-bench.txt holds $(grep -c '==' requirements-bench.txt) pinned packages"

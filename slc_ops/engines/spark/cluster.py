@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 ANSWER = "place long, payload binary, error string"
 MOST_PARTS = 64
-DRIVER_BYTES = 128 << 20
-KEY_BYTES = 16  # of the sums, per key
+DRIVER_BYTES = 256 << 20
+KEY_BYTES = 12  # of the sums, per key
 _ARROW = pa.schema([("place", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
 
 OfSplit = Callable[[SplitRows], Any]

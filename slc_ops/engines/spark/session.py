@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.python.worker.reuse": "true",
     "spark.sql.adaptive.enabled": "false",  # its plan of shuffles would change from pass to pass
+    "spark.sql.codegen.wholeStage": "false",  # every pass is a new, tiny plan: compiling it costs more
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -53,7 +53,7 @@ def parquet(path: Path) -> ParquetSource:
     return ParquetSource(path)
 
 
-def plan_splits(files: Sequence[ParquetSource], split_rows: int = SPLIT_ROWS) -> list[Split]:
+def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
     """Cut files into splits, in row order; row groups without rows are left out."""
     splits: list[Split] = []
     first = 0
@@ -62,7 +62,7 @@ def plan_splits(files: Sequence[ParquetSource], split_rows: int = SPLIT_ROWS) ->
         sizes = file.group_rows()
         for group, size in enumerate(sizes, 1):
             rows += size
-            if rows >= split_rows or (group == len(sizes) and rows):
+            if rows >= SPLIT_ROWS or (group == len(sizes) and rows):
                 splits.append(Split(len(splits), file.describe(), (begin, group), first, rows))
                 first, begin, rows = first + rows, group, 0
     return splits
