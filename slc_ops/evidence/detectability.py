@@ -23,6 +23,7 @@ from slc_ops.logs.interactions import Log, Rows
 from slc_ops.logs.passes import Totals
 
 REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
+BLOCK_CELLS = 1 << 24  # (item, time bin) cells that are worked on at a time
 MIN_SHARE = 0.5  # share of items whose drift must be visible for tracking to be viable
 
 
@@ -156,10 +157,20 @@ def power_curve(alpha: float) -> list[dict[str, float]]:
 
 
 def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
-    """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift."""
-    items = len(log.items)
+    """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift.
+
+    Very many items are worked off in blocks, a pass over the rows each: cells cost memory, rows only time.
+    """
     edges = time_quantiles(log, np.linspace(0, 1, time_bins + 1)[1:-1])
-    kernel = partial(cell_sums, items, edges)
+    block = max(1, BLOCK_CELLS // time_bins)
+    items = len(log.items)
+    blocks = [(first, min(first + block, items)) for first in range(0, items, block)]
+    return pa.concat_tables([_block_table(log, edges, *each, alpha) for each in blocks])
+
+
+def _block_table(log: Log, edges: np.ndarray, first: int, last: int, alpha: float) -> pa.Table:
+    items, time_bins = last - first, len(edges) + 1
+    kernel = partial(cell_sums, first, last, edges)
     sums = log.add_up(kernel, threads=FitOptions().workers, time=True, n_keys=items * time_bins).values
     n, right, W = sums.reshape(3, items, time_bins)
     seen = n.sum(axis=1) > 0
@@ -172,7 +183,7 @@ def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
     delta_obs = _row_median(np.abs(np.diff(rate, axis=1)), pairs)
     return pa.table(
         {
-            "item_id": log.items.filter(pa.array(seen)),
+            "item_id": log.items.slice(first, items).filter(pa.array(seen)),
             "n_obs": n.sum(axis=1),
             "bins_observed": (n > 0).sum(axis=1),
             "fisher_weight": W.sum(axis=1),
@@ -183,18 +194,25 @@ def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
     )
 
 
-def cell_sums(items: int, edges: np.ndarray, rows: Rows) -> Totals:
-    """Σw, Σwy and Σwp(1−p) per item and equal-count bin of time; equal moments share a bin."""
+def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
+    """Σw, Σwy and Σwp(1−p) per equal-count bin of time, of the items from ``first`` to before ``last``.
+
+    Equal moments share a bin.
+    """
     assert rows.time is not None  # noqa: S101 - the pass asked for times
     bins = len(edges) + 1
-    cell = rows.codes.astype(np.int64) * bins + np.searchsorted(edges, rows.time, side="left")
+    chosen = np.flatnonzero((rows.codes >= first) & (rows.codes < last))
+    own: np.ndarray | slice = slice(None) if len(chosen) == len(rows) else chosen
+    code, moment = rows.codes[own].astype(np.int64) - first, rows.time[own]
+    cell = code * bins + np.searchsorted(edges, moment, side="left")
+    weight = None if rows.weight is None else rows.weight[own]
 
     def per_cell(values: np.ndarray | None) -> np.ndarray:
-        mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values
-        return np.bincount(cell, mass, items * bins).astype(np.float64)
+        mass = values if weight is None else weight if values is None else weight * values
+        return np.bincount(cell, mass, (last - first) * bins).astype(np.float64)
 
-    p = 1 / (1 + np.exp(-rows.logit.astype(np.float64)))
-    return Totals(np.array([per_cell(None), per_cell(rows.label), per_cell(p * (1 - p))]))
+    p = 1 / (1 + np.exp(-rows.logit[own].astype(np.float64)))
+    return Totals(np.array([per_cell(None), per_cell(rows.label[own]), per_cell(p * (1 - p))]))
 
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:

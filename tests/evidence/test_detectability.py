@@ -144,3 +144,12 @@ def test_a_log_without_time_is_refused():
 def test_options_that_make_no_sense_are_refused(option, value):
     with pytest.raises(SettingsError):
         detectability(world(2, 20), **{option: value})
+
+
+def test_very_many_items_in_blocks_give_the_same_table(monkeypatch):
+    log = world(items=23, per_item=200, drift=0.3)
+    whole = detectability(log)
+    monkeypatch.setattr("slc_ops.evidence.detectability.BLOCK_CELLS", 70)  # seven items at a time
+    blocks = detectability(log)
+    assert blocks.per_item.combine_chunks().equals(whole.per_item.combine_chunks())
+    assert blocks.as_dict() == whole.as_dict()
