@@ -54,3 +54,11 @@ def test_the_scale_has_a_few_round_values_inside_and_the_ends_name_their_weeks(
     assert len({text for _, text in drawn.ticks}) == len(drawn.ticks)
     assert all(0 <= y <= drawn.height for y, _ in drawn.ticks)
     assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "start"), ("12 Jan", "end")]
+
+
+def test_a_lone_week_shows_platt_as_a_dash_and_its_date_in_the_middle() -> None:
+    drawn = chart([point(0, 0.7, 0.6)], "AUC")
+
+    assert drawn is not None
+    assert len(drawn.platt.split()) == 2
+    assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "middle")]

@@ -100,6 +100,7 @@ def chart(
         low, high = p.span or (None, None)
         title = f"{p.window}: version {p.version}, {p.verdict}; {_both(p, metric)}"
         marks.append(Mark(across(k), up(p.ours), up(p.platt), up(low), up(high), p.verdict, title))
+    ends = {0: "middle"} if len(points) == 1 else {0: "start", len(points) - 1: "end"}
     return Chart(
         width=width,
         height=height,
@@ -107,10 +108,7 @@ def chart(
         ours=_line((m.x, m.y) for m in marks),
         platt=_line((m.x, m.platt) for m in marks),
         ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],
-        weeks=[
-            (across(k), f"{points[k].window.start:%-d %b}", anchor)
-            for k, anchor in ({0: "start"} | {len(points) - 1: "end"}).items()
-        ],
+        weeks=[(across(k), f"{points[k].window.start:%-d %b}", anchor) for k, anchor in ends.items()],
         label=f"{metric} over {len(points)} windows; newest {_both(points[-1], metric)}",
     )
 
@@ -133,8 +131,12 @@ def _ticks(bottom: float, top: float) -> list[tuple[float, str]]:
 
 
 def _line(places: Any) -> str:
-    """The points of a polyline; a gap in the figures is bridged."""
-    return " ".join(f"{x},{y}" for x, y in places if y is not None)
+    """The points of a polyline; a gap in the figures is bridged, a lone figure is a dash."""
+    known = [(x, y) for x, y in places if y is not None]
+    if len(known) == 1:
+        ((x, y),) = known
+        known = [(x - 14, y), (x + 14, y)]
+    return " ".join(f"{x},{y}" for x, y in known)
 
 
 def _both(point: Point, metric: str) -> str:
