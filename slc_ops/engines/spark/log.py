@@ -49,7 +49,10 @@ class SparkEngine:
     def read(self, paths: Path | Sequence[Path], *, summed: bool = False) -> "SparkLog":
         """The windows' rows, which every executor must see at these paths; sums are always made anew."""
         given = [paths] if isinstance(paths, str | Path) else list(paths)
-        return SparkLog(self.session, [file for path in given for file in files_of(Path(path))])
+        files = [file.absolute() for path in given for file in files_of(Path(path))]
+        session = self.session
+        look = [(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
+        return _opened((session.sparkContext.applicationId, *look), lambda: SparkLog(session, files))
 
     def cut(self, path: Path, times: int = 1) -> tuple["SparkLog", "SparkLog"]:
         """Cut a window in time."""
@@ -75,6 +78,19 @@ class SparkEngine:
         self.session.stop()
 
 
+_logs: dict[tuple[Any, ...], "SparkLog"] = {}
+MOST_LOGS = 16
+
+
+def _opened(key: tuple[Any, ...], make: "Callable[[], SparkLog]") -> "SparkLog":
+    """The log of these files: the methods of a refresh ask for the same ones, whose items are known then."""
+    if key not in _logs:
+        while len(_logs) >= MOST_LOGS:
+            _logs.pop(next(iter(_logs))).release()
+        _logs[key] = make()
+    return _logs[key]
+
+
 class SparkLog:
     """Validated rows of the log's contract on a cluster; a :class:`~slc_ops.logs.interactions.Log`."""
 
@@ -90,6 +106,13 @@ class SparkLog:
         self._shared = session.sparkContext.broadcast(self.splits)
         self.frame = frame_of(session, self.splits).persist()
         self.items: pa.Array = self._distinct("item_id", _own_items)
+
+    def release(self) -> None:
+        """Let the executors forget what they keep for this log; it can still be used."""
+        self.frame.unpersist()
+        for kept in ("_item_values", "_user_values", "_group_values"):
+            if kept in vars(self):
+                vars(self)[kept].unpersist()
 
     def has(self, column: str) -> bool:
         """Whether the files have this column of the contract."""

@@ -26,6 +26,7 @@ from slc_ops.logs.reading import ParquetSource, Source, TableSource
 from slc_ops.logs.store import memory_budget
 
 SPLIT_ROWS = 1 << 21
+MOST_OPEN = 4096  # translations of codes that a worker keeps
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
     key = (dictionaries.key, split.number)
     rows = read_split(split)
     if key not in _open or _open[key].log is not rows:
+        if len(_open) >= MOST_OPEN:
+            _open.clear()
         _open[key] = SplitRows(split, rows, dictionaries)
     _open[key].dictionaries = dictionaries  # a pass brings the dictionaries that it needs
     return _open[key]
