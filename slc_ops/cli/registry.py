@@ -2,6 +2,8 @@
 
 import getpass
 import os
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -118,7 +120,9 @@ def rollback(
     why, who = reason or "rolled back from the command line", _actor(actor)
     champion = _registry(deployment).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
-    if "AIRFLOW_HOME" in os.environ:  # without an Airflow there are no connections, so nobody to tell
+    if "AIRFLOW_HOME" not in os.environ:  # without an Airflow there are no connections, so nobody to tell
+        return
+    with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
         from slc_ops.airflow.notify import announce_rollback
 
         announce_rollback(deployment, champion, who, why, {})
