@@ -1,7 +1,6 @@
 """A real Airflow, looked at and disturbed from outside: REST, a browser, a backfill, a killed scheduler."""
 
 import logging
-import os
 import shutil
 import subprocess
 import tempfile
@@ -24,9 +23,6 @@ from tests.airflow.platform import Platform
 from tests.plugins.browser import Browser, found, log_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
-
-DEMO_SECONDS = 60
-"""What the demo's refresh may take where two cores have nothing else to do."""
 
 NOW = Window.week_of(datetime.now(UTC) - WEEK)
 """The newest complete week: the one that a schedule refreshes when its DAG is unpaused."""
@@ -108,8 +104,10 @@ def approved(airflow: Platform) -> Approved:
 
 
 def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
-    airflow: Platform, approved: Approved
+    airflow: Platform, approved: Approved, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    with capsys.disabled():  # a figure to look at: what else the machine does is no matter of this test
+        print(f"\nthe demo's refresh by the scheduler took {approved.seconds:.0f} s")
     assert "| platt | +0." in approved.question["body"]
     assert approved.question["defaults"] is None
     assert approved.reigning is None
@@ -117,16 +115,6 @@ def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
     (move,) = airflow.registry.history("demo")
     assert move.actor == "admin (Airflow approval)"
     assert move.window == DEMO_WINDOW
-
-
-def test_the_demo_s_refresh_by_the_scheduler_takes_less_than_a_minute(
-    approved: Approved, capsys: pytest.CaptureFixture[str]
-) -> None:
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    with capsys.disabled():
-        print(f"\nthe demo's refresh by the scheduler: {approved.seconds:.0f} s at {busy:.1f} runners a core")
-
-    assert approved.seconds < DEMO_SECONDS * busy
 
 
 @pytest.fixture(scope="module")
