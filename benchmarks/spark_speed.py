@@ -7,6 +7,7 @@ Every method is fitted on the first file and scored on the second. Bars: within 
 """
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -19,8 +20,8 @@ ROOT = Path(__file__).parent.parent
 
 def peak_mb(pid: int) -> float:
     """The most memory that a process has used."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(text.split("VmHWM:")[1].split()[0]) / 1024
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0  # a process that has ended and was not waited for
 
 
 def main() -> None:

@@ -10,6 +10,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+LIGHT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for minutes on two cores, not for days on many
+SMALL = (
+    f"--driver-memory 512m --driver-java-options '{LIGHT}' --conf spark.executor.memory=512m "
+    f"--conf 'spark.executor.extraJavaOptions={LIGHT}' pyspark-shell"
+)
+
 
 def why_not() -> str | None:
     """Why no cluster can be started on this machine, or None."""
@@ -79,7 +85,7 @@ class Cluster:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": LIGHT,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }

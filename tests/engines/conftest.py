@@ -8,12 +8,6 @@ from slc_ops.engines import engine_of
 from slc_ops.engines.spark.log import SparkEngine
 from tests.engines.cluster import Cluster, why_not
 
-LIGHT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for minutes on two cores, not for days on many
-SMALL = (
-    f"--driver-memory 512m --driver-java-options '{LIGHT}' --conf spark.executor.memory=512m "
-    f"--conf 'spark.executor.extraJavaOptions={LIGHT}' pyspark-shell"
-)
-
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

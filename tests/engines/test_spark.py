@@ -1,6 +1,9 @@
 """The Spark engine against the local one, on a real standalone cluster on loopback."""
 
 import math
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -29,7 +32,7 @@ from slc_ops.logs.simulate import simulate
 from slc_ops.logs.window import Window
 from slc_ops.registry import Registry
 from slc_ops.settings import Places
-from tests.engines.cluster import Cluster, free_port, why_not
+from tests.engines.cluster import SMALL, Cluster, free_port, why_not
 from tests.evidence.worlds import rows, week, write_weeks
 
 pytestmark = [
@@ -185,6 +188,55 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     assert after.link == before.link
     assert after.items is not None
     assert after.items.equals(before.items)
+
+
+def test_a_cluster_that_loses_all_workers_is_given_up(
+    tmp_path: Path, weeks: list[tuple[Window, Path]]
+) -> None:
+    """In a process of its own: a process works on one cluster."""
+    script = """
+import os, sys
+from pathlib import Path
+from slc_ops.correction import fit
+from slc_ops.engines.spark.log import SparkEngine
+from slc_ops.errors import ClusterUnavailable
+engine = SparkEngine()
+log = engine.read(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+os.environ["SLC_OPS_SPARK_WAIT"] = "5"
+for step in (lambda: fit("slc", log), lambda: engine.read(Path(sys.argv[1]))):
+    try:
+        step()
+    except ClusterUnavailable as error:
+        print(error, flush=True)
+"""
+    alone = Cluster(tmp_path / "cluster").start(workers=1)
+    environment = {
+        **os.environ,
+        "SLC_OPS_SPARK_MASTER": alone.master,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_SUBMIT_ARGS": SMALL,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    command = [sys.executable, "-c", script, str(weeks[0][1])]
+    try:
+        with subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as driver:
+            assert driver.stdin is not None
+            assert driver.stdout is not None
+            assert driver.stdout.readline().strip() == "ready"
+            alone.kill("worker-0")
+            begun = time.monotonic()
+            driver.stdin.write("go on\n")
+            driver.stdin.close()
+            told = driver.stdout.read()
+        assert "lost all executors and gave no new one within 5 s" in told
+        assert "gave no executor within 5 s" in told
+        assert time.monotonic() - begun < 60
+    finally:
+        alone.stop()
 
 
 def test_a_corrupt_part_file_is_named(
