@@ -251,8 +251,8 @@ def rows_text(figures: list[Figures]) -> str:
         per_row = (last["peak"] - before["peak"]) / (last["rows"] - before["rows"])
         there = (last["peak"] + per_row * (1e8 - last["rows"])) / 1024
         lines.append(
-            f"* `slc_eb` keeps rows for its hold-out: {per_row * 2**20:.0f} bytes a row more. Not measured at "
-            f"1e8 rows; by its growth it would take about {there:.0f} GB there ({_bar(there, 2)})."
+            f"* `slc_eb` keeps rows for its hold-out, {per_row * 2**20:.0f} bytes a row more. Not measured "
+            f"at 1e8 rows; by its growth it would take about {there:.0f} GB there ({_bar(there, 2)})."
         )
     return "## Growth in rows\n\n50,000 items.\n\n" + _growth(figures, "rows") + "\n\n" + "\n".join(lines)
 
