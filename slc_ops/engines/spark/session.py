@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 DEFAULT_WAIT = 60.0
 CONNECT_SECONDS = 5.0
+SETTLED_SECONDS = 2.0
 # One core an executor: a split's columns are kept by the one Python worker that has read them.
 SETTINGS = {
     "spark.app.name": "slc-ops",
     "spark.executor.cores": "1",
     "spark.python.worker.reuse": "true",
+    "spark.locality.wait": "300ms",  # an idle executor reads a waiting split itself rather than stay idle
     "spark.sql.adaptive.enabled": "false",  # its plan of shuffles would change from pass to pass
     "spark.sql.codegen.wholeStage": "false",  # every pass is a new, tiny plan: compiling it costs more
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -70,7 +72,8 @@ def open_session(master: str) -> "SparkSession":
         raise ClusterUnavailable(f"{master} did not accept the application: {first_line(error)}") from None
     if "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable
-    wait_for_executor(session, master, wait)
+    if running is None or not executors(session):
+        wait_for_executor(session, master, wait)
     return session
 
 
@@ -108,10 +111,16 @@ def wait_seconds() -> float:
 
 
 def wait_for_executor(session: "SparkSession", master: str, seconds: float) -> None:
-    """Until one executor is there; without workers Spark would wait for ever."""
+    """Until executors are there and no more come; without workers Spark would wait for ever.
+
+    The first pass decides which executor keeps which split: one that came late would have nothing to do.
+    """
     end = time.monotonic() + seconds
-    while not executors(session):
-        if time.monotonic() > end:
+    found, since = 0, time.monotonic()
+    while not found or time.monotonic() - since < SETTLED_SECONDS:
+        if (now := executors(session)) != found:
+            found, since = now, time.monotonic()
+        if not found and time.monotonic() > end:
             session.stop()
             raise ClusterUnavailable(
                 f"{master} gave no executor within {seconds:g} s; look whether it has workers with free "
