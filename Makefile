@@ -20,7 +20,7 @@ ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's r
 # Whole installations on real servers and controls on real data: minutes each, so they have a target of their own.
 LONG := tests/airflow/test_end_to_end.py tests/airflow/test_operations_dags.py tests/airflow/test_refresh_dag.py \
         tests/production/test_services.py tests/controls/test_real_controls.py tests/registry/test_servers.py \
-        tests/registry/test_stress.py
+        tests/registry/test_stress.py tests/test_embedded.py
 
 test: install ## Set up and run the tests
 	@$(PY) -m pytest $(LONG:%=--ignore=%)

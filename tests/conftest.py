@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 _HOME = Path(tempfile.mkdtemp(prefix="slc-ops-tests-"))
 
@@ -28,6 +29,11 @@ os.environ.update(
     GX_ANALYTICS_ENABLED="false",
     MPLBACKEND="Agg",
 )
+
+
+# The same examples every time: what passed passes again. HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("same", derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,6 +26,7 @@ from slc_ops.logs.passes import Totals
 MAX_STEPS = 100
 MAX_HALVINGS = 40
 LAST_STEP = 1e-5
+STEEP = 1e6  # a slope on standardised logits that is a step from 0 to 1
 FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
 SPAN_ROWS = 1 << 17
 MANY_ITEMS = 1 << 18
@@ -149,6 +150,8 @@ class JointModel:
             if before - here.objective(variance) <= FLAT * self.source.n_rows:
                 # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
                 return Minimum(here.state, here, separated=float(np.max(np.abs(step.link))) > 1e-2)
+        if float(np.max(np.abs(here.state.link))) > STEEP:
+            return Minimum(here.state, here, separated=True)
         raise NotConvergedError(
             f"link and offsets did not converge within {MAX_STEPS} damped Newton steps (last step "
             f"{length:.2g}); look for extreme logits or weights"

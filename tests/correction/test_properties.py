@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from slc_ops.correction import METHODS, FitOptions, fit
@@ -30,6 +30,13 @@ def read(rows: list[tuple[str, int, float, int]]) -> InteractionLog:
     )
 
 
+NEARLY_SEPARATED = [
+    ("c", 0, -225.98592474477738, 19, 1e6), ("a", 0, -700.0, 12, 2.0), ("漢", 1, 1e-9, 1, 1.0), ("d", 0, 1e-9, 15, 0.0),
+    ("a", 0, 1e-9, 34, 1e-6), ("é", 1, 3.0, 30, 1e-6), ("b", 0, 0.0, 26, 1.0), ("é", 0, -6.103515625e-05, 4, 1e6),
+]  # fmt: skip
+
+
+@example(NEARLY_SEPARATED, "slc_eb")
 @settings(max_examples=100, deadline=None, phases=PHASES)
 @given(
     st.lists(
