@@ -19,7 +19,7 @@ from slc_ops.errors import SettingsError
 if TYPE_CHECKING:
     from slc_ops.correction.calibration import Calibration
     from slc_ops.correction.parameters import ParameterSet
-    from slc_ops.logs.interactions import Log
+    from slc_ops.logs.rows import Log
 
 # In ladder order: from no correction at all to everything the item's history can say.
 METHODS: tuple[str, ...] = (

@@ -12,8 +12,8 @@ from slc_ops.correction.options import FitOptions
 from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
 from slc_ops.errors import FitError, InputError, OneClassError
-from slc_ops.logs.interactions import Log, Rows
 from slc_ops.logs.passes import Partial, Totals
+from slc_ops.logs.rows import Log, Rows
 
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB

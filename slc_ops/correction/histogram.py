@@ -9,7 +9,7 @@ from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.curves import Histogram, bin_of
 from slc_ops.correction.kernels import Sums, key_sums, sigmoid
 from slc_ops.correction.parameters import ParameterSet
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.rows import Rows
 
 BINS = 15
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from slc_ops.correction.kernels import Floats, decay, dot, probability, scratch, slices, sum_of_logs, total
 from slc_ops.errors import NotConvergedError
-from slc_ops.logs.interactions import Rows, RowSource
 from slc_ops.logs.passes import Totals
+from slc_ops.logs.rows import Rows, RowSource
 
 MAX_STEPS = 100
 MAX_HALVINGS = 40

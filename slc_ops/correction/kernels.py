@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.rows import Rows
 
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 14

@@ -24,8 +24,8 @@ from slc_ops.correction.kernels import SLICE_ROWS, Floats, LinkSums, link_sums, 
 from slc_ops.correction.newton import Minimum, minimise
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.errors import FitError
-from slc_ops.logs.interactions import Rows
 from slc_ops.logs.passes import add_up
+from slc_ops.logs.rows import Rows
 
 _SAMPLE_SHARE = 8  # one slice in eight gives the starting point, but never more than
 _SAMPLE_SLICES = 128  # these, which are two million rows; a log of few slices needs no sample

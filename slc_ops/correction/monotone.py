@@ -21,8 +21,9 @@ from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.correction.ranking import Ranked, ranked
 from slc_ops.correction.scorecells import ISOTONIC_CELLS, ScoreCells
 from slc_ops.correction.scorecells import SPAN_ROWS as CELL_ROWS
-from slc_ops.logs.interactions import InteractionLog, Rows
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.passes import in_spans
+from slc_ops.logs.rows import Rows
 
 RESOLUTION = float(np.finfo(np.float64).resolution)
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from slc_ops.correction.calibration import Cells
 from slc_ops.correction.kernels import Floats, scratch
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.rows import Rows
 
 
 class Offsets(Protocol):

@@ -17,8 +17,9 @@ from slc_ops.correction.options import FitOptions
 from slc_ops.correction.timebins import time_bin
 from slc_ops.errors import InputError
 from slc_ops.logs.buffers import as_arrow, as_numpy
-from slc_ops.logs.interactions import InteractionLog, Rows
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.passes import in_spans
+from slc_ops.logs.rows import Rows
 from slc_ops.logs.window import Window
 
 

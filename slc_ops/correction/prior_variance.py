@@ -33,8 +33,9 @@ from numpy.typing import NDArray
 
 from slc_ops.correction.joint import JointModel, State, Visited
 from slc_ops.correction.kernels import Floats
-from slc_ops.logs.interactions import InteractionLog, Kernel, Log, Rows, RowSource
-from slc_ops.logs.passes import Partial, Totals, add_up, span_for
+from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.passes import Totals
+from slc_ops.logs.rows import InSpans, Log, Rows, RowSource
 
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
@@ -72,7 +73,7 @@ class CutsItself(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(InSpans):
     """Some rows of a log, copied out."""
 
     selected: Rows
@@ -82,23 +83,11 @@ class Part:
         """How many rows."""
         return len(self.selected)
 
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
-        """The kernel's sums over these rows."""
-
-        def work(first: int, last: int) -> Partial:
-            return kernel(self.selected.part(slice(first, last)))
-
-        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """A span of them, with whatever was copied out."""
+        return self.selected.part(slice(first, last))
 
 
 def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, State]:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.kernels import Floats
-from slc_ops.logs.interactions import Rows
 from slc_ops.logs.passes import Partial
+from slc_ops.logs.rows import Rows
 
 _DIGIT = 16  # bits that one pass settles
 _CELLS = 1 << _DIGIT

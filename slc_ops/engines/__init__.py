@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.errors import InputError
-from slc_ops.logs.interactions import InteractionLog, Log
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.manifest import WindowManifest
+from slc_ops.logs.rows import Log
 
 HOLD_OUT = 0.3
 NO_TIME = "a window without event_time cannot be cut into an earlier and a later part"

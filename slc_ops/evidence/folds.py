@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from slc_ops.engines import LOCAL, Engine
 from slc_ops.errors import InputError
-from slc_ops.logs.interactions import Log
+from slc_ops.logs.rows import Log
 from slc_ops.logs.window import Window
 
 Role = Literal["choose", "confirm"]

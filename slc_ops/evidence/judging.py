@@ -20,8 +20,9 @@ from slc_ops.evidence.auc import Auc, auc, one_class, placements
 from slc_ops.evidence.metrics import Metrics, RowSums, evaluate, log_loss, metrics_of, no_rows, row_sums
 from slc_ops.evidence.slices import Kind, Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums, user_sums
-from slc_ops.logs.interactions import InteractionLog, Log, Rows
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.passes import Totals
+from slc_ops.logs.rows import Log, Rows
 
 ALL_ROWS = "all"
 SLICE_CELLS = 1 << 14  # of a slice's histogram: exact up to so many different scores, then within 1e-4

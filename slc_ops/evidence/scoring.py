@@ -26,7 +26,7 @@ from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums
-from slc_ops.logs.interactions import Log
+from slc_ops.logs.rows import Log
 
 CHAMPION = "champion"
 QUESTION = "question.json"

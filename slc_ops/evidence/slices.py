@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.correction.timebins import moment_of, order_statistics, span_of_time
-from slc_ops.logs.interactions import InteractionLog, Log, Rows
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.passes import Partial, Totals
+from slc_ops.logs.rows import Log, Rows
 from slc_ops.logs.window import Window
 
 TIME_SLICES = 7

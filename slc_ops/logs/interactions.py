@@ -8,10 +8,9 @@ first asked for. A log whose items are known beforehand reads its rows only when
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,98 +20,15 @@ from slc_ops.errors import InputError
 from slc_ops.logs import columns as contract
 from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.encoding import IdEncoder
-from slc_ops.logs.passes import Partial, add_up, span_for
 from slc_ops.logs.reading import Source, TableSource, converted, open_source
+from slc_ops.logs.rows import InSpans, Rows
 from slc_ops.logs.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
 _DIGEST_ROWS = 1 << 20
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for."""
-
-    codes: NDArray[np.int32]
-    label: NDArray[np.int8]
-    logit: NDArray[np.floating]
-    weight: NDArray[np.floating] | None = None
-    time: Floats | None = None
-    user: NDArray[np.integer] | None = None
-    group: NDArray[np.integer] | None = None
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def part(self, part: slice) -> "Rows":
-        """Some of the rows, without a copy."""
-        return self.chosen(part)
-
-    def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
-        """Some of the rows, by a slice, a mask or their places."""
-        weight = None if self.weight is None else self.weight[rows]
-        time = None if self.time is None else self.time[rows]
-        user = None if self.user is None else self.user[rows]
-        group = None if self.group is None else self.group[rows]
-        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
-
-
-Kernel = Callable[[Rows], Partial]
-
-
-class RowSource(Protocol):
-    """Rows that sums can be taken over, wherever they lie."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
-        """The kernel's sums over all rows, which it is shown span by span.
-
-        ``time``, ``user`` and ``group`` say what it needs beside the usual columns, ``n_keys`` how long its
-        sums are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
-        """
-        ...
-
-
-class Log(RowSource, Protocol):
-    """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
-
-    items: pa.Array
-
-    @property
-    def item_counts(self) -> NDArray[np.int64]: ...
-
-    @property
-    def users(self) -> pa.Array | None: ...
-
-    @property
-    def groups(self) -> pa.Array | None: ...
-
-    @property
-    def weighted(self) -> bool: ...
-
-    @property
-    def backbone_versions(self) -> tuple[str, ...]: ...
-
-    def has(self, column: str) -> bool: ...
-
-    def describe(self) -> str: ...
-
-    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
-
-
-class InteractionLog:
+class InteractionLog(InSpans):
     """Validated rows of the log's contract.
 
     >>> log = InteractionLog.from_table(
@@ -134,7 +50,7 @@ class InteractionLog:
         self._rename = dict(rename or {})
         self._budget = memory_budget() if memory is None else memory
         check_columns(source, self._rename)
-        self.n_rows: int = source.n_rows
+        self._n_rows: int = source.n_rows
         self._reading = threading.Lock()
         self._store: ColumnStore | None = None
         if items is None:
@@ -161,6 +77,11 @@ class InteractionLog:
         """Take the rows of an Arrow table."""
         return cls(TableSource(table))
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return self._n_rows
+
     def has(self, column: str) -> bool:
         """Whether the source has this column of the contract."""
         return self._rename.get(column, column) in self._source.types
@@ -170,24 +91,6 @@ class InteractionLog:
         return self._source.describe()
 
     # --- spans of rows, for passes --------------------------------------------------------------------
-
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
-        """The kernel's sums over all rows (see :class:`RowSource`)."""
-
-        def work(first: int, last: int) -> Partial:
-            return kernel(self.rows(first, last, time=time, user=user, group=group))
-
-        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
         """``length`` rows from each of the given places on."""

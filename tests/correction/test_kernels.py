@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from slc_ops.correction.kernels import SLICE_ROWS, key_sums, link_sums, score_sums, sigmoid
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.rows import Rows
 
 
 def rows(n: int, *, weight: bool = False, kind: type = np.float64, seed: int = 0) -> Rows:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from slc_ops.correction.timebins import quantile_edges, time_bin
-from slc_ops.logs.interactions import Rows
+from slc_ops.logs.rows import Rows
 
 
 def edges_of(time: np.ndarray, bins: int, weight: np.ndarray | None = None, pieces: int = 1) -> np.ndarray:

@@ -19,8 +19,8 @@ from slc_ops.correction.prior_variance import HELD_OUT, LEAST_HELD_OUT, HoldOut,
 from slc_ops.correction.timebins import moment_reached
 from slc_ops.engines.spark.cluster import Task, mapped, quiet
 from slc_ops.engines.spark.splits import Dictionaries, SplitRows, kept, open_split
-from slc_ops.logs.interactions import Kernel, Rows
 from slc_ops.logs.passes import Partial, Totals
+from slc_ops.logs.rows import Kernel, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -24,10 +24,11 @@ from slc_ops.errors import InputError, SlcError
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.content import ContentDigest
-from slc_ops.logs.interactions import InteractionLog, Kernel, Rows, check_columns
+from slc_ops.logs.interactions import InteractionLog, check_columns
 from slc_ops.logs.manifest import WindowManifest
 from slc_ops.logs.passes import Partial, Totals
 from slc_ops.logs.reading import ParquetSource, files_of, open_source
+from slc_ops.logs.rows import Kernel, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,7 +164,7 @@ class SparkLog:
         n_keys: int = 1,
         span_rows: int | None = None,
     ) -> Partial:
-        """The kernel's sums over all rows (see :class:`~slc_ops.logs.interactions.RowSource`)."""
+        """The kernel's sums over all rows (see :class:`~slc_ops.logs.rows.RowSource`)."""
         self._require(time)
         work = partial(_sums, kernel, time, user, group, n_keys, span_rows)
         result: Partial = self.over_splits(work, n_keys=n_keys, users=user, groups=group)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from slc_ops.errors import InputError
 from slc_ops.logs.buffers import as_numpy
-from slc_ops.logs.interactions import InteractionLog, Kernel, Rows
-from slc_ops.logs.passes import Partial, add_up, span_for
+from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.reading import ParquetSource, Source, TableSource
+from slc_ops.logs.rows import InSpans, Rows
 from slc_ops.logs.store import memory_budget
 
 SPLIT_ROWS = 1 << 21
@@ -88,7 +88,7 @@ class Dictionary:
         return as_numpy(found).astype(np.int32)
 
 
-class SplitRows:
+class SplitRows(InSpans):
     """A split's rows, with the codes of the whole log."""
 
     def __init__(self, split: Split, rows: InteractionLog, dictionaries: "Dictionaries") -> None:
@@ -118,24 +118,6 @@ class SplitRows:
             users,
             None if found.group is None else self._groups[found.group],
         )
-
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
-        """The kernel's sums over the split: one thread, because an executor has one core."""
-
-        def work(first: int, last: int) -> Partial:
-            return kernel(self.rows(first, last, time=time, user=user, group=group))
-
-        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
     @cached_property
     def _items(self) -> NDArray[np.int32]:

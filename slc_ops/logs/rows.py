@@ -1,0 +1,130 @@
+"""Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.logs.passes import Partial, add_up, span_for
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for."""
+
+    codes: NDArray[np.int32]
+    label: NDArray[np.int8]
+    logit: NDArray[np.floating]
+    weight: NDArray[np.floating] | None = None
+    time: Floats | None = None
+    user: NDArray[np.integer] | None = None
+    group: NDArray[np.integer] | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def part(self, part: slice) -> "Rows":
+        """Some of the rows, without a copy."""
+        return self.chosen(part)
+
+    def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
+        """Some of the rows, by a slice, a mask or their places."""
+        weight = None if self.weight is None else self.weight[rows]
+        time = None if self.time is None else self.time[rows]
+        user = None if self.user is None else self.user[rows]
+        group = None if self.group is None else self.group[rows]
+        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
+
+
+Kernel = Callable[[Rows], Partial]
+
+
+class RowSource(Protocol):
+    """Rows that sums can be taken over, wherever they lie."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        group: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over all rows, which it is shown span by span.
+
+        ``time``, ``user`` and ``group`` say what it needs beside the usual columns, ``n_keys`` how long its
+        sums are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        """
+        ...
+
+
+class InSpans(ABC):
+    """The one way to sum over rows that can be read here: span by span, by threads, in a fixed order."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows."""
+
+    @abstractmethod
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """Rows ``first`` to ``last`` (exclusive), with the columns that are asked for."""
+
+    def add_up(
+        self,
+        kernel: Kernel[Partial],
+        *,
+        threads: int = 1,
+        time: bool = False,
+        user: bool = False,
+        group: bool = False,
+        n_keys: int = 1,
+        span_rows: int | None = None,
+    ) -> Partial:
+        """The kernel's sums over all rows (see :class:`RowSource`)."""
+
+        def work(first: int, last: int) -> Partial:
+            return kernel(self.rows(first, last, time=time, user=user, group=group))
+
+        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
+
+
+class Log(RowSource, Protocol):
+    """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
+
+    items: pa.Array
+
+    @property
+    def item_counts(self) -> NDArray[np.int64]: ...
+
+    @property
+    def users(self) -> pa.Array | None: ...
+
+    @property
+    def groups(self) -> pa.Array | None: ...
+
+    @property
+    def weighted(self) -> bool: ...
+
+    @property
+    def backbone_versions(self) -> tuple[str, ...]: ...
+
+    def has(self, column: str) -> bool: ...
+
+    def describe(self) -> str: ...
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
