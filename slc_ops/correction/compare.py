@@ -2,8 +2,8 @@
 
 Sums that several methods need are computed once (:class:`~slc_ops.correction.calibration.Calibration`). Two
 methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
-tables). What a score is, the caller says: ``evaluate`` is a function of labels, probabilities and weights
-that returns an object with ``as_dict``.
+tables). What a parameter set is worth, the caller says: ``judge`` is a function of the set, the test log and
+a number of threads that returns an object with ``as_dict``.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ SIDE_BY_SIDE = 2
 NEED_TIME = ("platt_time", "naive", "slc_t")
 NEED_CELLS = ("naive", "slc_t")
 
-Evaluate = Callable[..., Any]
+Judge = Callable[[ParameterSet, InteractionLog, int | None], Any]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Comparison:
 def compare(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
+    judge: Judge,
     *,
     methods: Sequence[str] | None = None,
     history: InteractionLog | None = None,
@@ -88,13 +88,12 @@ def compare(
     share = cold_start_share(prepared, test)
     if share == 1.0:
         warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
-    label, weight = test.label, test.weight if test.weighted else None
 
     def fitted_and_scored(method: str) -> Scored:
         begun = perf_counter()
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
-        metrics = evaluate(label, parameters.apply(test, threads=threads), weight)
+        metrics = judge(parameters, test, threads)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
         return Scored(replace(parameters), metrics.as_dict(), seconds)
 

@@ -25,6 +25,10 @@ class Curve(Protocol):
 
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats: ...
 
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        """A number that orders rows as their probabilities do, and does not crowd where those are near 1."""
+        ...
+
     def as_dict(self) -> dict[str, Any]: ...
 
 
@@ -41,7 +45,10 @@ class Affine:
     kind: ClassVar[str] = "affine"
 
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        return sigmoid(self.a * logit + self.b0 + offset)
+        return sigmoid(self.score(logit, offset, time))
+
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        return self.a * logit + self.b0 + offset
 
     def probability_of_one(self, logit: float, offset: float) -> float:
         """The same for one row, without NumPy's price per call."""
@@ -65,10 +72,13 @@ class AffineInTime:
     kind: ClassVar[str] = "affine_in_time"
 
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        return sigmoid(self.score(logit, offset, time))
+
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
         if time is None:
             raise InputError("this parameter set needs event_time for every row; none was given")
         standard = (time - self.time_mean) / self.time_sd
-        return sigmoid(self.a * logit + self.c * standard + self.b0 + offset)
+        return self.a * logit + self.c * standard + self.b0 + offset
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -89,6 +99,8 @@ class Isotonic:
         score = np.clip(sigmoid(logit + offset), self.x[0], self.x[-1])
         knot = self._knot_below(score)
         return np.asarray(self.y[knot] + self._slope[knot] * (score - self.x[knot]))
+
+    score = probability
 
     def _knot_below(self, score: Floats) -> NDArray[np.intp]:
         """The last knot at or below each score, by a table of equal cells instead of a search per row."""
@@ -131,6 +143,8 @@ class Histogram:
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
         values: Floats = self.values[bin_of(sigmoid(logit + offset), len(self.values))]
         return values
+
+    score = probability
 
     def as_dict(self) -> dict[str, Any]:
         edges = np.linspace(0.0, 1.0, len(self.values) + 1)

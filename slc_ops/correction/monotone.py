@@ -8,6 +8,7 @@ by one. The result is scikit-learn's
 knots, constant beyond them.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,37 +20,31 @@ from slc_ops.correction.curves import Isotonic
 from slc_ops.correction.kernels import Floats, sigmoid, slices
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.correction.ranking import Ranked, ranked
-from slc_ops.correction.scorecells import ISOTONIC_CELLS, ScoreCells
-from slc_ops.correction.scorecells import SPAN_ROWS as CELL_ROWS
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.passes import in_spans
+from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid, grid_sample
 from slc_ops.logs.rows import Rows
 
+EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
+CELLS = 1 << 21
 RESOLUTION = float(np.finfo(np.float64).resolution)
 
 
 def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Isotonic:
     """The isotonic map of σ(η₀ + δ) to the label."""
     calibration.require_two_classes()
-    offsets = offsets or NoOffsets()
-    log = calibration.log
-    if not isinstance(log, InteractionLog):
-        kernel = partial(_score_cells, offsets)
-        return isotonic_of_cells(
-            log.add_up(kernel, time=offsets.needs_time, n_keys=ISOTONIC_CELLS, span_rows=CELL_ROWS)
-        )
-    score, label = np.empty(log.n_rows), np.empty(log.n_rows, np.int8)
-
-    def work(first: int, last: int) -> None:
-        rows = log.rows(first, last, time=offsets.needs_time)
-        label[first:last] = rows.label
-        for part in slices(len(rows)):
-            few = rows.part(part)
-            score[first + part.start : first + part.stop] = sigmoid(few.logit + offsets.of(few))
-
-    for _ in in_spans(work, log.n_rows, calibration.options.workers):
-        pass
-    return isotonic_map(score, label, log.weight if log.weighted else None)
+    offsets, log = offsets or NoOffsets(), calibration.log
+    if log.n_rows <= EXACT_ROWS:
+        every = calibration.add_up(partial(_gather, offsets), time=offsets.needs_time)
+        return isotonic_map(*every.together())
+    sample = log.sample(*grid_sample(log), time=offsets.needs_time)
+    grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
+    counts = log.add_up(
+        partial(_count, offsets, grid),
+        threads=calibration.options.workers,
+        time=offsets.needs_time,
+        n_keys=3 * grid.cells,
+        span_rows=SPAN_ROWS,
+    )
+    return isotonic_of_counts(counts)
 
 
 def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None = None) -> Isotonic:
@@ -76,18 +71,52 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     return Isotonic(rows.score[places[knots]], np.repeat(level, 2)[knots])
 
 
-def isotonic_of_cells(cells: ScoreCells) -> Isotonic:
-    """The same from a fine histogram of the scores, which says how far off it can be."""
-    label, weight = cells.as_rows()
-    return isotonic_map(np.tile(cells.score, 2), label, weight)
+def isotonic_of_counts(counts: GridCounts) -> Isotonic:
+    """The same from counts on a grid of logits, which say how far off it can be."""
+    assert counts.score is not None  # noqa: S101 - counted with it
+    mass, ones = counts.positive + counts.negative, counts.positive
+    seen = np.flatnonzero(mass)
+    mass, ones, score = mass[seen], ones[seen], sigmoid(counts.score[seen] / mass[seen])
+    starts, level = pooled_levels(mass, ones)
+    last = np.append(starts[1:], len(mass)) - 1
+    x, y = np.column_stack([score[starts], score[last]]).ravel(), np.repeat(level, 2)
+    # The knots of a pool of one cell coincide; so do scores that are all but 0 or 1.
+    knots = np.append(True, np.diff(x) >= RESOLUTION)
+    return Isotonic(x[knots], y[knots])
 
 
-def _score_cells(offsets: Offsets, rows: Rows) -> ScoreCells:
+@dataclass
+class Gathered:
+    """Scores, labels and weights of rows, collected; only of logs that are small enough."""
+
+    pieces: list[tuple[Floats, NDArray[Any], NDArray[Any] | None]]
+
+    def add(self, other: "Gathered") -> None:
+        """Take up further rows."""
+        self.pieces += other.pieces
+
+    def together(self) -> tuple[Floats, NDArray[Any], NDArray[Any] | None]:
+        """All rows, in their order."""
+        score, label, weight = zip(*self.pieces, strict=True)
+        weights = None if weight[0] is None else np.concatenate(weight).astype(np.float64)
+        return np.concatenate(score), np.concatenate(label), weights
+
+
+def _gather(offsets: Offsets, rows: Rows) -> Gathered:
+    return Gathered([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
+
+
+def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:
+    score = _logits(offsets, rows)
+    return GridCounts.of(grid, grid.place(score), rows.label, rows.weight, score)
+
+
+def _logits(offsets: Offsets, rows: Rows) -> Floats:
     score = np.empty(len(rows))
     for part in slices(len(rows)):
         few = rows.part(part)
-        score[part] = sigmoid(few.logit + offsets.of(few))
-    return ScoreCells.of(rows.label, score, rows.weight, ISOTONIC_CELLS)
+        np.add(few.logit, offsets.of(few), out=score[part])
+    return score
 
 
 def pooled_levels(mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:

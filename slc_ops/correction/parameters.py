@@ -1,5 +1,6 @@
 """The parameter set: everything a fit learned, and how it turns logits into probabilities."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
@@ -188,13 +189,20 @@ class Apply:
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
         """Corrected probabilities."""
+        return self._each(self.link.probability, rows, out)
+
+    def score(self, rows: Rows) -> Floats:
+        """Numbers that order the rows as their corrected probabilities do."""
+        return self._each(self.link.score, rows, None)
+
+    def _each(self, formula: Callable[..., Floats], rows: Rows, out: Floats | None) -> Floats:
         result = np.empty(len(rows)) if out is None else out
         for part in slices(len(rows)):
             time = None if rows.time is None else rows.time[part]
             offset: Floats | float = 0.0
             if self.offsets is not None:
                 offset = pick(self.offsets, rows.codes[part], time, self.time_edges)
-            result[part] = self.link.probability(rows.logit[part].astype(np.float64), offset, time)
+            result[part] = formula(rows.logit[part].astype(np.float64), offset, time)
         return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from slc_ops.correction import FitOptions, fit_prepared
 from slc_ops.correction.calibration import Calibration
-from slc_ops.correction.compare import Evaluate
+from slc_ops.correction.compare import Judge
 from slc_ops.errors import OneClassError, SettingsError
 from slc_ops.logs.buffers import as_arrow
 from slc_ops.logs.interactions import InteractionLog
@@ -20,7 +20,7 @@ FRACTIONS = (0.1, 0.2, 0.5, 1.0)
 def prior_variance_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
+    judge: Judge,
     *,
     values: Sequence[float] = PRIOR_VARIANCES,
     method: str = "slc",
@@ -28,18 +28,18 @@ def prior_variance_sweep(
 ) -> list[dict[str, Any]]:
     """Fit ``method`` with each prior variance σ_b² and score it on ``test``."""
     options = options or FitOptions()
-    base = _score("base", Calibration(calibration, None, options), test, evaluate)
+    base = _score("base", Calibration(calibration, None, options), test, judge)
     rows = []
     for value in values:
         ready = Calibration(calibration, None, replace(options, prior_var=value))
-        rows.append({"value": value, **_against(_score(method, ready, test, evaluate), base, "base")})
+        rows.append({"value": value, **_against(_score(method, ready, test, judge), base, "base")})
     return rows
 
 
 def calibration_fraction_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
+    judge: Judge,
     *,
     values: Sequence[float] = FRACTIONS,
     method: str = "slc",
@@ -54,8 +54,8 @@ def calibration_fraction_sweep(
     for value in values:
         kept = newest(calibration, value)
         ready = Calibration(kept, None, options)
-        platt = _score("platt", ready, test, evaluate)
-        row = _against(_score(method, ready, test, evaluate), platt, "platt")
+        platt = _score("platt", ready, test, judge)
+        row = _against(_score(method, ready, test, judge), platt, "platt")
         rows.append({"value": value, "n_calibration": kept.n_rows, **row})
     return rows
 
@@ -87,10 +87,9 @@ def mean_label_logit(log: InteractionLog) -> float:
     return float(np.log(rate) - np.log1p(-rate))
 
 
-def _score(method: str, ready: Calibration, test: InteractionLog, evaluate: Evaluate) -> dict[str, Any]:
+def _score(method: str, ready: Calibration, test: InteractionLog, judge: Judge) -> dict[str, Any]:
     parameters = fit_prepared(method, ready)
-    weight = test.weight if test.weighted else None
-    metrics: dict[str, Any] = evaluate(test.label, parameters.apply(test), weight).as_dict()
+    metrics: dict[str, Any] = judge(parameters, test, ready.options.threads).as_dict()
     return {**metrics, "link": parameters.affine(), "warnings": list(parameters.warnings)}
 
 

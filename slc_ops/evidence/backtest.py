@@ -22,7 +22,7 @@ from slc_ops.engines import LOCAL, Engine
 from slc_ops.evidence import selftest
 from slc_ops.evidence.folds import FoldPlan, plan_folds
 from slc_ops.evidence.items import item_gains
-from slc_ops.evidence.judging import ALL_ROWS
+from slc_ops.evidence.judged import ALL_ROWS
 from slc_ops.evidence.results import REFERENCES, Backtest, Champion
 from slc_ops.evidence.scoring import (
     CHAMPION,

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slc_ops.correction.curves import bin_of
 from slc_ops.correction.kernels import dot, sum_of_logs
 from slc_ops.correction.ranking import BLOCK, Ranked, ranked
 from slc_ops.errors import InputError
@@ -169,15 +170,48 @@ def row_sums(rows: Ranked) -> RowSums:
     )
 
 
+def unordered_sums(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None) -> RowSums:
+    """The same of rows in any order, block by block."""
+    total = no_rows()
+    for start in range(0, label.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        total.add(_block_sums(Ranked(probability[block], label[block], _part(weight, block))))
+    return total
+
+
+def _block_sums(rows: Ranked) -> RowSums:
+    bins = bin_of(rows.score, BINS)
+
+    def per_bin(values: np.ndarray | None) -> np.ndarray:
+        mass = values if rows.weight is None else rows.weight if values is None else values * rows.weight
+        return np.bincount(bins, mass, BINS).astype(np.float64)
+
+    loss, squared = _errors(rows, 0)
+    right = (rows.score >= 0.5) == (rows.positive != 0)
+    return RowSums(
+        n=np.bincount(bins, minlength=BINS).astype(np.float64),
+        weight=per_bin(None),
+        prediction=per_bin(rows.score),
+        label=per_bin(rows.positive.astype(np.float64)),
+        loss=loss,
+        squared=squared,
+        right=float(np.count_nonzero(right) if rows.weight is None else rows.weight[right].sum()),
+    )
+
+
+def _part(values: np.ndarray | None, part: slice) -> np.ndarray | None:
+    return None if values is None else values[part]
+
+
 def _errors(rows: Ranked, start: int) -> tuple[float, float]:
     """Σ −log-likelihood and Σ squared error of a block."""
     span = slice(start, start + BLOCK)
     of_label = np.abs((1.0 - rows.positive[span]) - rows.score[span])
     wrong = 1.0 - of_label
     np.clip(of_label, CLIP, 1.0 - CLIP, out=of_label)
-    if rows.weight is None:
+    weight = _part(rows.weight, span)
+    if weight is None:
         return -sum_of_logs(of_label, _FACTORS), dot(wrong, wrong)
-    weight = rows.weight[span]
     return -dot(weight, np.log(of_label)), dot(weight, wrong * wrong)
 
 
