@@ -31,6 +31,8 @@ from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.passes import SPAN_ROWS, Totals
 from slc_ops.logs.rows import Log, ReadableRows, Rows, joined
 
+Places = slice | NDArray[np.intp]
+
 PRIOR_ROWS = 1 << 22
 MOST_A_ROW = 4  # what a row counts at most, on average
 FAR_OFF = 2  # times as much as was asked for, or as little
@@ -46,20 +48,19 @@ class Choice:
     highest: int | None
     by_user: bool = True
 
-    def mask(self, rows: Rows, items: Words | None) -> slice | NDArray[np.bool_]:
-        """Which of some rows are chosen; ``items`` are the hashes of all items, where they are needed."""
+    def pieces(self, source: ReadableRows, *, time: bool, user: bool) -> Iterator[tuple[Rows, Places]]:
+        """All rows of a source, piece by piece, and which of them are chosen; users are hashes."""
+        by_item = self.highest is not None and not self.by_user
+        items = hashes_of(source.items) if by_item else None
+        for rows in _pieces(source, time=time or by_item, user=user):
+            yield rows, self._chosen(rows, items)
+
+    def _chosen(self, rows: Rows, items: Words | None) -> Places:
         if self.highest is None:
             return slice(None)
         hashes = _hashes_of_users(rows) if items is None else _hashes_of_moments(items, rows)
-        mask: NDArray[np.bool_] = hashes <= np.uint64(self.highest)
-        return mask if rows.weight is None else mask & (rows.weight > 0)
-
-    def pieces(self, source: ReadableRows, *, time: bool, user: bool) -> Iterator[Rows]:
-        """What is chosen of a source, piece by piece; ``user`` holds the hash of each row's user."""
-        by_moment = self.highest is not None and not self.by_user
-        items = hashes_of(source.items) if by_moment else None
-        for rows in _pieces(source, time=time or by_moment, user=user):
-            yield rows.chosen(self.mask(rows, items))
+        chosen = hashes <= np.uint64(self.highest)
+        return np.flatnonzero(chosen if rows.weight is None else chosen & (rows.weight > 0))
 
 
 @dataclass
@@ -101,21 +102,22 @@ def _gathered(log: Log, choice: Choice) -> Rows:
 
 
 def _gather(choice: Choice, time: bool, user: bool, source: ReadableRows) -> Gathered:
-    return Gathered([joined(list(choice.pieces(source, time=time, user=user)))])
+    pieces = choice.pieces(source, time=time, user=user)
+    return Gathered([joined([rows.chosen(places) for rows, places in pieces])])
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:
     total = Totals(np.zeros(2))
-    for rows in choice.pieces(source, time=False, user=choice.by_user):
-        total.add(_weigh(rows))
+    for rows, places in choice.pieces(source, time=False, user=choice.by_user):
+        total.add(_weigh(rows, places))
     return total
 
 
-def _weigh(rows: Rows) -> Totals:
-    """The rows that count, and Σw."""
+def _weigh(rows: Rows, places: Places = slice(None)) -> Totals:
+    """How many rows count, and Σw."""
     if rows.weight is None:
-        return Totals(np.array([len(rows), len(rows)], dtype=np.float64))
-    weight = rows.weight.astype(np.float64, copy=False)
+        return Totals(np.full(2, float(len(rows.codes[places]))))
+    weight = rows.weight[places].astype(np.float64)
     return Totals(np.array([np.count_nonzero(weight), np.sum(weight)], dtype=np.float64))
 
 
