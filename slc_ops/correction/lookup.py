@@ -165,12 +165,26 @@ def _fold(word_at: Words, first: NDArray[Any], length: NDArray[Any]) -> tuple[Wo
     for position in range(0, int(length.max()), 8):
         active: Any = slice(None) if shortest > position else np.flatnonzero(length > position)
         words = word_at[first[active] + position] & _MASKS[np.minimum(length[active] - position, 8)]
-        low[active] = _stir(low[active] ^ words, _MIX[0])
-        high[active] = _stir(high[active] ^ words, _MIX[1])
+        low[active] = stir(low[active] ^ words)
+        high[active] = stir(high[active] ^ words, _MIX[1])
     return low, (high >> np.uint64(8)) | np.uint64((_SHORT + 1) << 56)
 
 
-def _stir(words: Words, factor: int) -> Words:
+def hashes_of(ids: pa.Array) -> Words:
+    """One number per id that looks like chance and depends on the id alone; no two integers share one.
+
+    >>> alike = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
+    >>> (alike[0][[1, 0, 1]] == alike[1]).tolist()
+    [True, True, True]
+    """
+    if pa.types.is_dictionary(ids.type):
+        return hashes_of(ids.dictionary).take(as_numpy(ids.indices))
+    words = keys_of(ids)
+    return stir(words[0] if len(words) == 1 else words[0] ^ stir(words[1], _MIX[1]))
+
+
+def stir(words: Words, factor: int = _MIX[0]) -> Words:
+    """Other words that look like chance; no two words become one."""
     words = words * np.uint64(factor)
     words ^= words >> np.uint64(31)
     words *= np.uint64(_ODD)

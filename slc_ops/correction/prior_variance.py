@@ -22,20 +22,21 @@ giving it weight 2 changes anything.
 
 **Without a forward hold-out** (no event time, one time only, one class left on a side) the marginal
 likelihood decides alone, and s is 1.
+
+Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.correction.prior_sample`).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.joint import JointModel, State, Visited
 from slc_ops.correction.kernels import Floats
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.passes import Totals
-from slc_ops.logs.rows import InSpans, Log, Rows, RowSource
+from slc_ops.correction.prior_sample import prior_rows
+from slc_ops.logs.rows import InSpans, Log, Rows
 
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
@@ -54,22 +55,6 @@ class Prior:
     variance: float
     lasting: float
     source: str
-
-
-@dataclass(frozen=True)
-class HoldOut:
-    """The rows of a log in two parts, and the number of users (without users, of items) to tell apart."""
-
-    rest: RowSource
-    future: RowSource
-    n_users: int
-
-
-@runtime_checkable
-class CutsItself(Protocol):
-    """A log whose rows lie elsewhere: it cuts them there, by the same rule."""
-
-    def hold_out(self) -> HoldOut | None: ...
 
 
 @dataclass(frozen=True)
@@ -92,40 +77,35 @@ class Part(InSpans):
 
 def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, State]:
     """The prior of a log, and a state near the minimum that it leads to."""
-    parts = hold_out(log)
-    if parts is not None and all(_two_classes(part, model.workers) for part in (parts.rest, parts.future)):
-        rest, future = (replace(model, source=part) for part in (parts.rest, parts.future))
-        return _by_hold_out(rest, future, start, parts.n_users)
-    return _by_evidence(model, start)
+    rows = prior_rows(log, model.workers)
+    if rows is None or not _two_classes(rows):
+        return _by_evidence(model, start)
+    held = held_out(rows)
+    if held is not None:
+        users = rows.codes if rows.user is None else rows.user
+        past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
+        if _two_classes(past) and _two_classes(ahead):
+            rest, future = (replace(model, source=Part(part)) for part in (past, ahead))
+            return _by_hold_out(rest, future, start, int(users.max()) + 1)
+    return _by_evidence(replace(model, source=Part(rows)), start)
 
 
-def hold_out(log: Log) -> HoldOut | None:
-    """The rows that play the past and the future, or None when time tells none apart."""
-    if isinstance(log, CutsItself):
-        return log.hold_out()
-    if not isinstance(log, InteractionLog) or (held := held_out(log)) is None:
-        return None
-    users = log.item_codes if log.user_codes is None else log.user_codes
-    rest, future = (_part(log, users, rows) for rows in (~held, held))
-    return HoldOut(rest, future, int(users.max()) + 1)
-
-
-def held_out(log: InteractionLog) -> NDArray[np.bool_] | None:
+def held_out(rows: Rows) -> NDArray[np.bool_] | None:
     """The rows that play the future, or None when time tells none apart."""
-    if log.time is None:
+    if rows.time is None:
         return None
-    weight, users = log.weight if log.weighted else None, log.user_codes
-    everything = float(log.n_rows if weight is None else weight.sum())
-    for groups in (users, np.zeros(log.n_rows, dtype=np.int32)):
+    weight = None if rows.weight is None else rows.weight.astype(np.float64, copy=False)
+    everything = float(len(rows) if weight is None else weight.sum())
+    for groups in (rows.user, np.zeros(len(rows), dtype=np.int32)):
         if groups is not None:
-            held = position(groups, log.time, weight) >= 1.0 - HELD_OUT
+            held = position(groups, rows.time, weight) >= 1.0 - HELD_OUT
             future = np.count_nonzero(held) if weight is None else weight[held].sum()
             if float(future) >= LEAST_HELD_OUT * everything:
                 return held
     return None
 
 
-def position(groups: NDArray[np.int32], time: Floats, weight: Floats | None = None) -> Floats:
+def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = None) -> Floats:
     """Where each row stands in its group's time, from 0 to 1: weight before it plus half of its time's own.
 
     >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0])).round(2).tolist()
@@ -147,7 +127,7 @@ def position(groups: NDArray[np.int32], time: Floats, weight: Floats | None = No
 
 
 def _by_group_and_time(
-    groups: NDArray[np.int32], time: Floats
+    groups: NDArray[np.integer], time: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows in order of group and time, and where in that order a new group and a new time begin."""
     first, numbers = float(time.min()), np.arange(len(time))
@@ -178,18 +158,10 @@ def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.append(True, values[1:] != values[:-1])
 
 
-def _part(log: InteractionLog, users: NDArray[np.int32], chosen: NDArray[np.bool_]) -> Part:
-    return Part(replace(log.rows(0, log.n_rows), user=users).chosen(chosen))
-
-
-def _two_classes(part: RowSource, threads: int) -> bool:
-    return part.n_rows > 0 and bool((part.add_up(_labels, threads=threads).values > 0).all())
-
-
-def _labels(rows: Rows) -> Totals:
-    """How many rows of either class count."""
+def _two_classes(rows: Rows) -> bool:
+    """Whether rows of both classes count."""
     label = rows.label if rows.weight is None else rows.label[rows.weight > 0]
-    return Totals(np.bincount(label, minlength=2).astype(np.float64))
+    return len(label) > 0 and label.min() != label.max()
 
 
 def _path(model: JointModel, start: State) -> Iterator[tuple[float, State, Visited]]:

@@ -20,8 +20,9 @@ from slc_ops.errors import InputError
 from slc_ops.logs import columns as contract
 from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.encoding import IdEncoder
+from slc_ops.logs.passes import Partial
 from slc_ops.logs.reading import Source, TableSource, converted, open_source
-from slc_ops.logs.rows import InSpans, Rows
+from slc_ops.logs.rows import InSpans, ReadableRows, Rows
 from slc_ops.logs.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
@@ -112,6 +113,15 @@ class InteractionLog(InSpans):
             self.user_codes[first:last] if user and self.user_codes is not None else None,
             self._groups[0][first:last] if group and self._groups is not None else None,
         )
+
+    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
+        """What ``work`` makes of the rows: those of this process are one split."""
+        return work(self)
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row; nothing is kept."""
+        for first, piece in self._pieces("user_id"):
+            yield first, self._checked(contract.as_ids, piece, first, "user_id")
 
     @property
     def _rows(self) -> ColumnStore:

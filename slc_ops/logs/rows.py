@@ -1,8 +1,8 @@
 """Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +40,15 @@ class Rows:
         user = None if self.user is None else self.user[rows]
         group = None if self.group is None else self.group[rows]
         return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other, as one."""
+    columns: dict[str, Any] = {}
+    for field in fields(Rows):
+        values = [getattr(part, field.name) for part in parts]
+        columns[field.name] = None if values[0] is None else np.concatenate(values)
+    return Rows(**columns)
 
 
 Kernel = Callable[[Rows], Partial]
@@ -103,6 +112,24 @@ class InSpans(ABC):
         return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
 
 
+class ReadableRows(Protocol):
+    """Rows that can be read here: a log of this process, or one split of a log on a cluster."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def items(self) -> pa.Array:
+        """The items of the whole log; code ``k`` means ``items[k]``."""
+        ...
+
+    def rows(self, first: int, last: int, *, time: bool = False) -> Rows: ...
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row."""
+        ...
+
+
 class Log(RowSource, Protocol):
     """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
 
@@ -128,3 +155,7 @@ class Log(RowSource, Protocol):
     def describe(self) -> str: ...
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
+
+    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
+        """The sum of what ``work`` makes of all rows, wherever they can be read, in their order."""
+        ...

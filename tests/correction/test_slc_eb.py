@@ -11,6 +11,7 @@ import pytest
 from slc_ops.correction import FitOptions, fit
 from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.joint import JointModel, State
+from slc_ops.correction.prior_sample import prior_rows
 from slc_ops.correction.prior_variance import Prior, choose_prior, held_out, position
 from slc_ops.correction.slc_eb import lasting_offsets
 from slc_ops.errors import OneClassError
@@ -216,7 +217,7 @@ def test_the_position_is_the_share_of_the_users_weight_before_the_row(scale):
 def test_each_users_last_fifth_is_held_out():
     table = pa.table({"item_id": [0] * 15, "user_id": [1] * 10 + [2] * 5, "label": [0, 1, 1] * 5,
                       "event_time": [*range(10, 20), 5, 4, 3, 2, 1], "logit": [0.0] * 15})  # fmt: skip
-    assert np.flatnonzero(held_out(log_of(table))).tolist() == [8, 9, 10]
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == [8, 9, 10]
 
 
 def test_rows_of_one_moment_share_their_fate():
@@ -234,7 +235,7 @@ def test_whole_and_fractional_times_are_ordered_alike():
 def test_users_who_come_once_are_split_by_time():
     table = world(rows=1000)[0]
     table = table.set_column(1, "user_id", pa.array(np.arange(1000)))
-    assert np.flatnonzero(held_out(log_of(table))).tolist() == list(range(800, 1000))
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == list(range(800, 1000))
 
 
 @pytest.mark.parametrize("drop", [["event_time"], ["event_time", "user_id"]])
@@ -256,7 +257,7 @@ def test_one_moment_or_one_class_in_the_future_falls_back():
     frozen = table.set_column(2, "event_time", pa.array(np.zeros(500)))
     assert prior_of(frozen).source == "marginal likelihood"
     label = table["label"].to_numpy().copy()
-    label[held_out(log_of(table))] = 1
+    label[held_out(prior_rows(log_of(table)))] = 1
     assert prior_of(table.set_column(3, "label", pa.array(label))).source == "marginal likelihood"
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from slc_ops import errors
 from slc_ops.engines.spark.session import executors, first_line, wait_seconds
-from slc_ops.engines.spark.splits import Dictionaries, Split, SplitRows, open_split
+from slc_ops.engines.spark.splits import Dictionaries, Split, open_split
 from slc_ops.errors import ClusterUnavailable, SlcError
 from slc_ops.logs.passes import Addable
 
@@ -34,8 +34,6 @@ DRIVER_BYTES = 256 << 20
 KEY_BYTES = 12  # of the sums, per key
 _ARROW = pa.schema([("place", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
 
-OfSplit = Callable[[SplitRows], Any]
-
 
 @dataclass(frozen=True)
 class Task:
@@ -43,27 +41,23 @@ class Task:
 
     splits: Any
     dictionaries: Dictionaries | None
-    work: Callable[..., Any]
+    work: Callable[[Any], Any]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer for each row of the frame."""
         for batch in batches:
-            for row in batch.to_pylist():
-                yield _answer(row["place"], partial(self._one, row))
+            for place in batch.column(0).to_pylist():
+                yield _answer(place, partial(self._one, place))
 
-    def _one(self, row: dict[str, Any]) -> Any:
-        split: Split = self.splits.value[row["place"]]
-        if self.dictionaries is None:
-            return self.work(split)
-        rows = open_split(split, self.dictionaries)
-        return self.work(rows, row["held"]) if "held" in row else self.work(rows)
+    def _one(self, place: int) -> Any:
+        split: Split = self.splits.value[place]
+        return self.work(split if self.dictionaries is None else open_split(split, self.dictionaries))
 
 
 def _answer(place: int, work: Callable[[], Any]) -> pa.RecordBatch:
     """An error that is meant for people travels as an answer: trying again would not cure it."""
     try:
-        found = work()
-        payload, error = None if found is None else pickle.dumps(found, protocol=5), None
+        payload, error = pickle.dumps(work(), protocol=5), None
     except SlcError as problem:
         payload, error = None, as_text(problem)
     return pa.record_batch([[place], [payload], [error]], schema=_ARROW)
@@ -89,12 +83,11 @@ def added(answers: pa.Table) -> Any:
     # Payloads are taken out one at a time: together they may be many.
     total: Addable | None = None
     for answer in answers["payload"]:
-        if answer.is_valid:  # a split without such rows has nothing to say
-            part = pickle.loads(answer.as_buffer())  # noqa: S301
-            if total is None:
-                total = part
-            else:
-                total.add(part)
+        part = pickle.loads(answer.as_buffer())  # noqa: S301
+        if total is None:
+            total = part
+        else:
+            total.add(part)
     return total
 
 

@@ -1,11 +1,12 @@
 """A log whose rows lie on a cluster.
 
 The driver knows the files' schema, their row groups, the distinct items and the distinct users; it never
-sees the rows, only sums over them (and, for a link's starting point, the same small sample as locally).
+sees the rows, only sums over them (and the same bounded samples as locally: one for a link's starting point,
+one for the prior of ``slc_eb``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.correction.prior_variance import HoldOut
 from slc_ops.engines import HOLD_OUT, NO_TIME, ONE_MOMENT
 from slc_ops.engines.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
 from slc_ops.engines.spark.session import master_url, open_session
@@ -28,7 +28,7 @@ from slc_ops.logs.interactions import InteractionLog, check_columns
 from slc_ops.logs.manifest import WindowManifest
 from slc_ops.logs.passes import Partial, Totals
 from slc_ops.logs.reading import ParquetSource, files_of, open_source
-from slc_ops.logs.rows import Kernel, Rows
+from slc_ops.logs.rows import Kernel, Rows, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,12 +177,6 @@ class SparkLog:
         picked: Picked = self.over_splits(partial(_picked, wanted, time))
         return [picked.rows(first, last) for first, last in wanted]
 
-    def hold_out(self) -> HoldOut | None:
-        """The rows that play the past and the future of ``slc_eb``."""
-        from slc_ops.engines.spark.holdout import hold_out
-
-        return hold_out(self)
-
     def cut(self) -> tuple["SparkLog", "SparkLog"]:
         """Cut where 70 % of the rows lie before; rows of the same moment stay together."""
         if not self.has("event_time"):
@@ -199,22 +193,10 @@ class SparkLog:
             SparkLog(self._session, self._files, [replace(split, after=moment) for split in after]),
         )
 
-    def over_splits(
-        self,
-        work: Any,
-        *,
-        n_keys: int = 1,
-        users: bool = False,
-        groups: bool = False,
-        frame: "DataFrame | None" = None,
-    ) -> Any:
-        """The sum of a function's answers over all splits; ``frame`` brings one more argument for each."""
+    def over_splits(self, work: Any, *, n_keys: int = 1, users: bool = False, groups: bool = False) -> Any:
+        """The sum of a function's answers over all splits."""
         task = Task(self._shared, self._dictionaries(users, groups), work)
-        return add_up(self._session, self.frame if frame is None else frame, task, len(self.splits), n_keys)
-
-    def task(self, work: Any, *, users: bool = False) -> Task:
-        """A task whose answers go elsewhere than to the driver."""
-        return Task(self._shared, self._dictionaries(users, False), work)
+        return add_up(self._session, self.frame, task, len(self.splits), n_keys)
 
     def collected(self, frame: "DataFrame") -> pa.Table:
         """Run a job."""
@@ -360,15 +342,7 @@ class Picked:
     def rows(self, first: int, last: int) -> Rows:
         """Consecutive rows, which may come from two splits."""
         found = [rows for begin, rows in self.pieces if first <= begin < last]
-        return found[0] if len(found) == 1 else _joined(found)
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    columns: dict[str, Any] = {}
-    for field in fields(Rows):
-        values = [getattr(part, field.name) for part in parts]
-        columns[field.name] = None if values[0] is None else np.concatenate(values)
-    return Rows(**columns)
+        return found[0] if len(found) == 1 else joined(found)
 
 
 def _sums(

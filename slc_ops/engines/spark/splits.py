@@ -8,7 +8,7 @@ gets the split next reads it again.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +99,15 @@ class SplitRows(InSpans):
         """How many rows."""
         return self.log.n_rows
 
+    @property
+    def items(self) -> pa.Array:
+        """The items of the whole log."""
+        return self.dictionaries.items.values
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row in the split."""
+        return self.log.user_ids()
+
     def rows(
         self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
     ) -> Rows:
@@ -157,7 +166,6 @@ class Dictionaries:
 
 _read: dict[tuple[Any, ...], InteractionLog] = {}
 _open: dict[tuple[Any, ...], SplitRows] = {}
-_kept: dict[str, dict[str, Any]] = {}
 
 
 def read_split(split: Split) -> InteractionLog:
@@ -200,13 +208,3 @@ def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
         _open[key] = SplitRows(split, rows, dictionaries)
     _open[key].dictionaries = dictionaries  # a pass brings the dictionaries that it needs
     return _open[key]
-
-
-def kept(group: str, name: str, make: Callable[[], Any]) -> Any:
-    """Something that further passes need again; only the newest group is kept."""
-    if group not in _kept:
-        _kept.clear()
-    found = _kept.setdefault(group, {})
-    if name not in found:
-        found[name] = make()
-    return found[name]
