@@ -1,8 +1,9 @@
 """One method's probabilities on a test log: metrics, slices, users' and items' sums, wherever the rows lie.
 
-Up to 33 million rows in this process, their probabilities are one array, and the AUC is exact. Beyond, and on
-a cluster, they are worked out span by span in kernels (:mod:`slc_ops.evidence.judging_in_passes`), and the
-AUC comes from a fine histogram of the scores; everything else is the same sums.
+While all rows are at hand, their probabilities are one array, and the AUC is exact. Beyond 33 million rows
+(half a million that lie on a cluster) they are worked out span by span in kernels
+(:mod:`slc_ops.evidence.judging_in_passes`), and the AUC comes from a fine histogram of the scores; everything
+else is the same sums.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,6 @@ from slc_ops.evidence.uncertainty import Clusters, UserSums, user_sums
 from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.rows import Log
 
-EXACT_ROWS = 1 << 25
-
 
 def metrics_on(parameters: ParameterSet, test: Log, threads: int | None = None) -> Metrics:
     """What a parameter set is worth on a log."""
@@ -33,8 +32,9 @@ def metrics_on(parameters: ParameterSet, test: Log, threads: int | None = None) 
 
 def judge(parameters: ParameterSet, test: Log, threads: int | None = None) -> Judged:
     """The method's probabilities on the log, judged where its rows lie."""
-    if isinstance(test, InteractionLog) and test.n_rows <= EXACT_ROWS:
-        return JudgedHere(test, parameters.apply(test, threads=threads))
+    here = test.at_hand()
+    if here is not None:
+        return JudgedHere(here, parameters.apply(here, threads=threads))
     return JudgedInPasses(test, parameters.on(test.items), FitOptions(threads=threads).workers)
 
 

@@ -26,6 +26,7 @@ from slc_ops.logs.rows import InSpans, ReadableRows, Rows
 from slc_ops.logs.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
+AT_HAND_ROWS = 1 << 25
 _DIGEST_ROWS = 1 << 20
 
 
@@ -92,6 +93,10 @@ class InteractionLog(InSpans):
         return self._source.describe()
 
     # --- spans of rows, for passes --------------------------------------------------------------------
+
+    def at_hand(self) -> "InteractionLog | None":
+        """This log; None where work on all rows at once would take too much memory."""
+        return self if self.n_rows <= AT_HAND_ROWS else None
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
         """``length`` rows from each of the given places on."""

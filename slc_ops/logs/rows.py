@@ -3,13 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.logs.passes import Partial, add_up, span_for
+
+if TYPE_CHECKING:
+    from slc_ops.logs.interactions import InteractionLog
 
 Floats = NDArray[np.float64]
 
@@ -153,6 +156,10 @@ class Log(RowSource, Protocol):
     def has(self, column: str) -> bool: ...
 
     def describe(self) -> str: ...
+
+    def at_hand(self) -> "InteractionLog | None":
+        """All rows as a log in this process, where they are few enough to be held at once."""
+        ...
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
 

@@ -16,17 +16,19 @@ import pytest
 import yaml
 
 from slc_ops import pipeline
-from slc_ops.correction import METHODS, fit_prepared
+from slc_ops.correction import METHODS, fit_prepared, monotone
 from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.engines import LOCAL
 from slc_ops.engines.spark import cluster as running
+from slc_ops.engines.spark import log as spark_log
 from slc_ops.engines.spark import splits
 from slc_ops.engines.spark.log import SparkEngine, SparkLog
 from slc_ops.errors import ClusterUnavailable, InputError
 from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
+from slc_ops.logs import interactions
 from slc_ops.logs.manifest import WindowManifest
 from slc_ops.logs.simulate import simulate
 from slc_ops.logs.window import Window
@@ -140,6 +142,18 @@ def test_backtest_intervals_and_slices_agree(engine: SparkEngine, weeks: list[tu
     shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
     there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert here.differences["slc_iso"]["platt"].auc.low is not None
+    assert_close(there.as_dict(), here.as_dict(), 1e-9)
+
+
+@pytest.mark.usefixtures("many_splits")
+def test_large_logs_are_counted_on_the_same_grid(
+    engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monotone, "EXACT_ROWS", 1000)
+    monkeypatch.setattr(spark_log, "AT_HAND_ROWS", 0)
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
+    there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
 
 

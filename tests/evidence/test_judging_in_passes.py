@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.correction import METHODS, fit
-from slc_ops.evidence import judging
 from slc_ops.evidence.judging import judge
 from slc_ops.evidence.metrics import NAMES, ReliabilityBin
 from slc_ops.evidence.slices import by_density, by_group, by_time
+from slc_ops.logs import interactions
 from slc_ops.logs.interactions import InteractionLog
 
 
@@ -43,7 +43,7 @@ def test_every_method_is_worth_the_same(
 ) -> None:
     parameters = fit(method, logs[0])
     exact = judge(parameters, logs[1]).metrics()
-    monkeypatch.setattr(judging, "EXACT_ROWS", 0)
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
     one, two = (judge(parameters, logs[1], threads).metrics() for threads in (1, 2))
     assert one == two
     assert (one.n, one.weight) == (exact.n, exact.weight)
@@ -64,7 +64,7 @@ def test_slices_users_and_items_agree(
     parameters, test = fit("slc", logs[0]), logs[1]
     slicings = [by_density(*logs), by_group(test), by_time(test, None)]
     here = judge(parameters, test)
-    monkeypatch.setattr(judging, "EXACT_ROWS", 0)
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
     there = judge(parameters, test)
     assert type(here) is not type(there)
     for found, expected in zip(there.parts(slicings), here.parts(slicings), strict=True):

@@ -33,6 +33,7 @@ from slc_ops.logs.rows import Kernel, Rows, joined
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+AT_HAND_ROWS = 1 << 19
 _PLACE = 32  # bits of an identifier's place within its split
 
 
@@ -111,6 +112,7 @@ class SparkLog:
     def release(self) -> None:
         """Let the executors forget what they keep for this log; it can still be used."""
         self.frame.unpersist()
+        vars(self).pop("_brought", None)
         for kept in ("_item_values", "_user_values", "_group_values"):
             if kept in vars(self):
                 vars(self)[kept].unpersist()
@@ -169,6 +171,15 @@ class SparkLog:
         work = partial(_sums, kernel, time, user, group, n_keys, span_rows)
         result: Partial = self.over_splits(work, n_keys=n_keys, users=user, groups=group)
         return result
+
+    def at_hand(self) -> InteractionLog | None:
+        """The rows themselves, which the workers have read and checked; of small logs only."""
+        return self._brought if self.n_rows <= AT_HAND_ROWS else None
+
+    @cached_property
+    def _brought(self) -> InteractionLog:
+        found: Tables = self.over_splits(_table)
+        return InteractionLog.from_table(pa.concat_tables(found.tables))
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
         """``length`` rows from each of the given places on."""
@@ -327,6 +338,26 @@ class Distinct:
     def add(self, other: "Distinct") -> None:
         """Take up further ones."""
         self.values |= other.values
+
+
+@dataclass
+class Tables:
+    """Rows as Arrow tables."""
+
+    tables: list[pa.Table]
+
+    def add(self, other: "Tables") -> None:
+        """Take up further ones."""
+        self.tables += other.tables
+
+
+def _table(rows: SplitRows) -> Tables:
+    log = rows.log
+    table = log.as_table()
+    if log.user_codes is not None:
+        users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
+        table = table.append_column("user_id", users)
+    return Tables([table if log.group is None else table.append_column("group_id", log.group)])
 
 
 @dataclass
