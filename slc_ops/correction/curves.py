@@ -45,10 +45,13 @@ class Affine:
     kind: ClassVar[str] = "affine"
 
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        return sigmoid(self.score(logit, offset, time))
+        return sigmoid(self.a * logit + self.b0 + offset)
 
     def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        return self.a * logit + self.b0 + offset
+        # η/a − b₀/a: without offsets the logit itself, so that no link of this kind can change an order.
+        if self.a == 0:
+            return np.zeros_like(logit) + offset
+        return logit + offset / self.a if self.a > 0 else -logit - offset / self.a
 
     def probability_of_one(self, logit: float, offset: float) -> float:
         """The same for one row, without NumPy's price per call."""

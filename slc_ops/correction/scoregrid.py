@@ -6,7 +6,7 @@ half evenly. So a million cells follow the scores wherever they crowd, and findi
 look-ups. Counts of one grid add up, whoever counted.
 
 A score is whatever orders the rows. Logits are the better choice where there are any: they do not crowd at
-the ends as probabilities do. Beyond ±40, where no probability changes any more, all rows share a cell.
+the ends as probabilities do. A few scores that lie far beyond all others share the first or the last cell.
 
 **Error bounds.** Rows of one cell count as tied.
 
@@ -35,8 +35,8 @@ CELLS = 1 << 20
 SPAN_ROWS = 1 << 20  # rows counted together: enough that clearing a million counters costs little
 SAMPLE_SLICES = 64
 _STRIPS = 1 << 16
-_LARGEST = 40.0
 _MARGIN = 1 / 16  # of the sample's range: room for scores beyond it
+_FAR = 8.0  # times the range of 98 % of the rows
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ class ScoreGrid:
         >>> bool((np.diff(placed) > 0).all()), bool(placed[-1] < grid.cells)
         (True, True)
         """
-        low, high = (float(np.clip(end, -_LARGEST, _LARGEST)) for end in (sample.min(), sample.max()))
-        margin = (high - low) * _MARGIN or 1.0
-        low, high = low - margin, high + margin
+        low, high = _range_of(sample)
         grid = cls(low, _STRIPS / (high - low), np.zeros(_STRIPS), np.zeros(_STRIPS))
         rows = np.zeros(_STRIPS)
         for part in slices(len(sample)):
@@ -94,6 +92,16 @@ class ScoreGrid:
         np.clip(inside, 0.0, np.nextafter(_STRIPS, 0.0), out=inside)
         strip[:] = inside
         return strip
+
+
+def _range_of(sample: Floats) -> tuple[float, float]:
+    low, high = float(sample.min()), float(sample.max())
+    first, last = (float(value) for value in np.quantile(sample, [0.01, 0.99], method="nearest"))
+    if last > first:
+        low = max(low, first - _FAR * (last - first))
+        high = min(high, last + _FAR * (last - first))
+    margin = (high - low) * _MARGIN or 1.0
+    return low - margin, high + margin
 
 
 def grid_sample(log: Log) -> tuple[list[int], int]:

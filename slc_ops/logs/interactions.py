@@ -164,10 +164,10 @@ class InteractionLog(InSpans):
         codes = self.item_codes[self.weight > 0] if self.weighted else self.item_codes
         return np.bincount(codes, minlength=len(self.items))
 
-    @cached_property
-    def label(self) -> Floats:
-        """Labels, 0.0 or 1.0."""
-        return self._rows.read("label", 0, self.n_rows).astype(np.float64)
+    @property
+    def label(self) -> NDArray[np.int8]:
+        """Labels, 0 or 1."""
+        return self._rows.read("label", 0, self.n_rows)
 
     @cached_property
     def logit(self) -> Floats:

@@ -80,13 +80,20 @@ def test_few_scores_lose_nothing(weighted: bool) -> None:
     np.testing.assert_allclose(other.y, curve.y, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.2), (-5.0, 0.05), (0.0, 3.0), (2.0, 8.0)])
+@pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.2), (-5.0, 0.05), (0.0, 3.0), (2.0, 30.0)])
 def test_many_scores_stay_within_the_bound_of_the_auc(centre: float, spread: float) -> None:
     label, score = world(3_000_000, centre, spread)
     counts = counted(ScoreGrid.of(score[::8]), label, score)
     error = abs(counts.auc - auc(label, score).value)
     assert error <= counts.tied / 2 < 1e-5
     assert error < 1e-7
+
+
+def test_a_few_scores_far_away_cost_no_precision() -> None:
+    label, score = world(2_000_000)
+    score[::1000] *= 1e9
+    counts = counted(ScoreGrid.of(score[::8]), label, score)
+    assert abs(counts.auc - auc(label, score).value) <= counts.tied / 2 < 1e-5
 
 
 def test_many_scores_stay_within_the_bound_of_the_isotonic_map() -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.correction import METHODS, fit
+from slc_ops.correction.curves import Affine
 from slc_ops.evidence.judging import judge
 from slc_ops.evidence.metrics import NAMES, ReliabilityBin
 from slc_ops.evidence.slices import by_density, by_group, by_time
@@ -51,6 +52,25 @@ def test_every_method_is_worth_the_same(
         assert getattr(one, name) == pytest.approx(getattr(exact, name), abs=1e-7), name
     for found, expected in zip(one.reliability, exact.reliability, strict=True):
         assert _filled(found) == pytest.approx(_filled(expected), rel=1e-12)
+
+
+def test_an_increasing_link_cannot_change_the_area(
+    logs: tuple[InteractionLog, InteractionLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    areas = {
+        judge(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
+    }
+    assert len(areas) == 1
+
+
+@pytest.mark.parametrize("a", [2.0, 0.0, -0.5])
+def test_scores_order_rows_as_probabilities_do(a: float) -> None:
+    rng = np.random.default_rng(0)
+    logit, offset = rng.normal(0, 1, 500), rng.normal(0, 1, 500).round(1)
+    link = Affine(a, 0.7)
+    by_score = np.argsort(link.score(logit, offset, None), kind="stable")
+    assert (np.diff(link.probability(logit, offset, None)[by_score]) >= -1e-15).all()
 
 
 def _filled(each: ReliabilityBin) -> tuple[float, ...]:
