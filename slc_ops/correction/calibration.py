@@ -54,8 +54,8 @@ class Calibration:
             )
         # Sums of this many keys are large themselves; two threads would hold four of them at a time.
         threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
-        kernel = partial(_cell_sums, n_cells, self.cells)
-        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells)
+        kernel = partial(_bin_sums, self.n_items, self.time_edges)
+        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells).by_cell(self.n_bins)
 
     @property
     def cells(self) -> "Cells":
@@ -144,6 +144,35 @@ class Cells:
 
 
 @dataclass
+class BinSums:
+    """Sums per item of each time bin; a bin without rows may be absent.
+
+    One bin's sums stay in the processor's cache where those of all bins would not, and a span of a log that
+    is written in the order of time brings one or two bins.
+    """
+
+    bins: dict[int, Sums]
+
+    def add(self, other: "BinSums") -> None:
+        """Take up the sums of further rows."""
+        for number, sums in other.bins.items():
+            if number in self.bins:
+                self.bins[number].add(sums)
+            else:
+                self.bins[number] = sums
+
+    def by_cell(self, n_bins: int) -> Sums:
+        """Items first, then bins."""
+        columns = []
+        for name in ("n", "y", "p", "fisher"):
+            cells = np.zeros((len(next(iter(self.bins.values())).n), n_bins))
+            for number, sums in self.bins.items():
+                cells[:, number] = getattr(sums, name)
+            columns.append(cells.ravel())
+        return Sums(*columns)
+
+
+@dataclass
 class Largest:
     """The largest of some numbers."""
 
@@ -162,8 +191,16 @@ def _offset_sums(offset: Floats, rows: Rows) -> Totals:
     return Totals(np.array(score_sums(rows.codes, len(offset), rows, offset)))
 
 
-def _cell_sums(n_cells: int, cells: Cells, rows: Rows) -> Sums:
-    return key_sums(cells.of(rows), n_cells, rows)
+def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
+    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    bins = time_bin(rows.time, time_edges)
+    least, most = int(bins.min()), int(bins.max())
+    keys = scratch("cells", len(rows), np.intp)
+    np.multiply(np.subtract(bins, least, out=keys), n_items, out=keys)
+    keys += rows.codes
+    sums = key_sums(keys, (most - least + 1) * n_items, rows)
+    columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
+    return BinSums({least + k: Sums(*parts) for k, parts in enumerate(zip(*columns, strict=True))})
 
 
 def _largest_logit(rows: Rows) -> Largest:
