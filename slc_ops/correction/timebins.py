@@ -43,6 +43,8 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     for part in slices(len(time)):
         moment = time[part]
         least, most = np.searchsorted(inner, [moment.min(), moment.max()], side="left")
+        if np.isnan(moment.max()):  # a caller's row without a time must not decide about its neighbours
+            least = 0
         bins[part] = least
         if most - least > 32:
             bins[part] = np.searchsorted(inner, moment, side="left")
