@@ -1,13 +1,13 @@
 """The rows that a method is fitted on, with the sums that several methods share computed once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats, Sums, key_sums, score_sums, scratch
+from slc_ops.correction.kernels import Floats, Sums, key_sums, offset_sums, scratch
 from slc_ops.correction.options import FitOptions
 from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
@@ -37,10 +37,10 @@ class Calibration:
             return self.log.item_sums
         return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
 
-    def offset_sums(self, offset: Floats) -> Sums:
-        """The same at η₀ + offset[item]."""
-        p, fisher = self.add_up(partial(_offset_sums, offset), n_keys=self.n_items).values
-        return replace(self.item_sums, p=p, fisher=fisher)
+    def offset_sums(self, offset: Floats, wanted: NDArray[np.bool_]) -> Floats:
+        """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item at η₀ + offset[item], of the wanted items."""
+        kernel = partial(_offset_sums, offset, None if wanted.all() else wanted)
+        return self.add_up(kernel, n_keys=self.n_items).values
 
     @cached_property
     def cell_sums(self) -> Sums:
@@ -187,8 +187,10 @@ def _item_sums(n_items: int, rows: Rows) -> Sums:
     return key_sums(rows.codes, n_items, rows)
 
 
-def _offset_sums(offset: Floats, rows: Rows) -> Totals:
-    return Totals(np.array(score_sums(rows.codes, len(offset), rows, offset)))
+def _offset_sums(offset: Floats, wanted: NDArray[np.bool_] | None, rows: Rows) -> Totals:
+    if wanted is not None:
+        rows = rows.chosen(np.flatnonzero(wanted.take(rows.codes)))
+    return Totals(offset_sums(offset, rows))
 
 
 def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:

@@ -23,6 +23,8 @@ from slc_ops.logs.rows import Rows
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 14
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
+_BESIDE = float(1 << 26)  # a count in these units leaves room for another below it
+LARGEST_EXPONENT = 700.0  # e to this is finite; further out, a probability is as good as 0
 _kept = threading.local()
 
 
@@ -94,40 +96,60 @@ def probability(eta: NDArray[Any], e: Floats, p: Floats, high: Floats) -> None:
     np.maximum(p, e, out=p)
 
 
+def both_sides(eta: NDArray[Any], p: Floats, q: Floats) -> None:
+    """``p`` = σ(η) and ``q`` = σ(−η), each exact where it is small."""
+    np.negative(eta, out=q)
+    np.minimum(q, LARGEST_EXPONENT, out=q)
+    np.exp(q, out=q)
+    np.add(q, 1.0, out=p)
+    np.divide(1.0, p, out=p)
+    np.multiply(q, p, out=q)
+
+
 def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
     """n, Σy, Σp and Fisher weight per key, at η₀."""
-    places = _places(keys)
-    if rows.weight is None:
-        # One integer count of (key, label) instead of two weighted ones.
-        pair = scratch("pair", len(rows), np.intp)
-        np.add(np.multiply(places, 2, out=pair), rows.label, out=pair)
-        both = np.bincount(pair, minlength=2 * n_keys).reshape(n_keys, 2).astype(np.float64)
-        n, y = both.sum(axis=1), np.ascontiguousarray(both[:, 1])
-    else:
-        weight = rows.weight.astype(np.float64, copy=False)
-        n, y = total(places, weight, n_keys), total(places, weight * rows.label, n_keys)
-    return Sums(n, y, *score_sums(places, n_keys, rows))
-
-
-def score_sums(
-    keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Σp and Fisher weight per key, at η₀ or at η₀ + offset[key]."""
-    places = _places(keys)
-    p, fisher = scratch("p", len(rows)), scratch("fisher", len(rows))
+    n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
     for part in slices(len(rows)):
-        size = part.stop - part.start
-        eta, e = scratch("eta", size), scratch("e", size)
-        eta[:] = rows.logit[part]
-        if offset is not None:
-            eta += offset.take(places[part], out=e, mode="clip")
-        high = fisher[part]
-        probability(eta, decay(eta, e), p[part], high)
-        np.multiply(e, high, out=high)
-    if rows.weight is not None:
-        p *= rows.weight
-        fisher *= rows.weight
-    return total(places, p, n_keys), total(places, fisher, n_keys)
+        mine, places = rows.part(part), _places(keys[part])
+        p, q, label = (scratch(name, len(mine)) for name in ("p", "q", "y"))
+        label[:] = mine.label
+        both_sides(mine.logit, p, q)
+        q *= p
+        if mine.weight is None:
+            # One sum brings both: whole numbers below 2⁵³ are exact, and no span has 2²⁶ rows.
+            label += _BESIDE
+        else:
+            np.add.at(n, places, mine.weight.astype(np.float64, copy=False))
+        for into, values in ((y, label), (p_sum, p), (fisher_sum, q)):
+            _add(into, places, values, mine.weight)
+    if rows.weight is None:
+        np.floor_divide(y, _BESIDE, out=n)
+        y -= n * _BESIDE
+    return Sums(n, y, p_sum, fisher_sum)
+
+
+def offset_sums(offset: Floats, rows: Rows) -> Floats:
+    """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
+    sums = np.zeros((3, len(offset)))
+    for part in slices(len(rows)):
+        mine, places = rows.part(part), _places(rows.codes[part])
+        eta, p, q, fisher = (scratch(name, len(mine)) for name in ("eta", "p", "q", "fisher"))
+        offset.take(places, out=eta, mode="clip")
+        eta += mine.logit
+        both_sides(eta, p, q)
+        np.multiply(p, q, out=fisher)
+        skew = np.subtract(q, p, out=q)
+        skew *= fisher
+        for into, values in zip(sums, (p, fisher, skew), strict=True):
+            _add(into, places, values, mine.weight)
+    return sums
+
+
+def _add(into: Floats, places: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
+    """Add each value, times its weight, to its place."""
+    if weight is not None:
+        values *= weight
+    np.add.at(into, places, values)
 
 
 def _places(keys: NDArray[np.integer]) -> NDArray[np.intp]:
