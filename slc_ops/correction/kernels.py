@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from slc_ops.logs.rows import Rows
 
 Floats = NDArray[np.float64]
-SLICE_ROWS = 1 << 14
+SLICE_ROWS = 1 << 15
 _BITS = 1020  # a product of 1+e^−η is kept below two to this, which is finite
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
 _BESIDE = float(1 << 26)  # a count in these units leaves room for another below it
