@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats, Sums, key_sums, offset_sums, scratch
+from slc_ops.correction.kernels import Floats, Sums, dot, key_sums, offset_sums, scratch, slices
 from slc_ops.correction.options import FitOptions
 from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
@@ -210,6 +210,13 @@ def _largest_logit(rows: Rows) -> Largest:
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:
-    values = getattr(rows, column).astype(np.float64) - centre
-    weighted = values if rows.weight is None else values * rows.weight
-    return Totals(np.array([np.sum(weighted), np.sum(weighted * values)]))
+    sums = np.zeros(2)
+    for part in slices(len(rows)):
+        mine = rows.part(part)
+        values = scratch("values", len(mine))
+        np.subtract(getattr(mine, column), centre, out=values, dtype=np.float64)
+        weighted = values
+        if mine.weight is not None:
+            weighted = np.multiply(values, mine.weight, out=scratch("weighted", len(mine)))
+        sums += np.sum(weighted), dot(weighted, values)
+    return Totals(sums)
