@@ -1,13 +1,13 @@
 """The rows that a method is fitted on, with the sums that several methods share computed once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats, Sums, key_sums, score_sums, scratch
+from slc_ops.correction.kernels import Floats, Sums, dot, key_sums, offset_sums, scratch, slices
 from slc_ops.correction.options import FitOptions
 from slc_ops.correction.summed_log import SummedLog
 from slc_ops.correction.timebins import quantile_edges, time_bin
@@ -37,10 +37,10 @@ class Calibration:
             return self.log.item_sums
         return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
 
-    def offset_sums(self, offset: Floats) -> Sums:
-        """The same at η₀ + offset[item]."""
-        p, fisher = self.add_up(partial(_offset_sums, offset), n_keys=self.n_items).values
-        return replace(self.item_sums, p=p, fisher=fisher)
+    def offset_sums(self, offset: Floats, wanted: NDArray[np.bool_]) -> Floats:
+        """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item at η₀ + offset[item], of the wanted items."""
+        kernel = partial(_offset_sums, offset, None if wanted.all() else wanted)
+        return self.add_up(kernel, n_keys=self.n_items).values
 
     @cached_property
     def cell_sums(self) -> Sums:
@@ -54,8 +54,8 @@ class Calibration:
             )
         # Sums of this many keys are large themselves; two threads would hold four of them at a time.
         threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
-        kernel = partial(_cell_sums, n_cells, self.cells)
-        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells)
+        kernel = partial(_bin_sums, self.n_items, self.time_edges)
+        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells).by_cell(self.n_bins)
 
     @property
     def cells(self) -> "Cells":
@@ -144,6 +144,35 @@ class Cells:
 
 
 @dataclass
+class BinSums:
+    """Sums per item of each time bin; a bin without rows may be absent.
+
+    One bin's sums stay in the processor's cache where those of all bins would not, and a span of a log that
+    is written in the order of time brings one or two bins.
+    """
+
+    bins: dict[int, Sums]
+
+    def add(self, other: "BinSums") -> None:
+        """Take up the sums of further rows."""
+        for number, sums in other.bins.items():
+            if number in self.bins:
+                self.bins[number].add(sums)
+            else:
+                self.bins[number] = sums
+
+    def by_cell(self, n_bins: int) -> Sums:
+        """Items first, then bins."""
+        columns = []
+        for name in ("n", "y", "p", "fisher"):
+            cells = np.zeros((len(next(iter(self.bins.values())).n), n_bins))
+            for number, sums in self.bins.items():
+                cells[:, number] = getattr(sums, name)
+            columns.append(cells.ravel())
+        return Sums(*columns)
+
+
+@dataclass
 class Largest:
     """The largest of some numbers."""
 
@@ -158,12 +187,22 @@ def _item_sums(n_items: int, rows: Rows) -> Sums:
     return key_sums(rows.codes, n_items, rows)
 
 
-def _offset_sums(offset: Floats, rows: Rows) -> Totals:
-    return Totals(np.array(score_sums(rows.codes, len(offset), rows, offset)))
+def _offset_sums(offset: Floats, wanted: NDArray[np.bool_] | None, rows: Rows) -> Totals:
+    if wanted is not None:
+        rows = rows.chosen(np.flatnonzero(wanted.take(rows.codes)))
+    return Totals(offset_sums(offset, rows))
 
 
-def _cell_sums(n_cells: int, cells: Cells, rows: Rows) -> Sums:
-    return key_sums(cells.of(rows), n_cells, rows)
+def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
+    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    bins = time_bin(rows.time, time_edges)
+    least, most = int(bins.min()), int(bins.max())
+    keys = scratch("cells", len(rows), np.intp)
+    np.multiply(np.subtract(bins, least, out=keys), n_items, out=keys)
+    keys += rows.codes
+    sums = key_sums(keys, (most - least + 1) * n_items, rows)
+    columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
+    return BinSums({least + k: Sums(*parts) for k, parts in enumerate(zip(*columns, strict=True))})
 
 
 def _largest_logit(rows: Rows) -> Largest:
@@ -171,6 +210,13 @@ def _largest_logit(rows: Rows) -> Largest:
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:
-    values = getattr(rows, column).astype(np.float64) - centre
-    weighted = values if rows.weight is None else values * rows.weight
-    return Totals(np.array([np.sum(weighted), np.sum(weighted * values)]))
+    sums = np.zeros(2)
+    for part in slices(len(rows)):
+        mine = rows.part(part)
+        values = scratch("values", len(mine))
+        np.subtract(getattr(mine, column), centre, out=values, dtype=np.float64)
+        weighted = values
+        if mine.weight is not None:
+            weighted = np.multiply(values, mine.weight, out=scratch("weighted", len(mine)))
+        sums += np.sum(weighted), dot(weighted, values)
+    return Totals(sums)

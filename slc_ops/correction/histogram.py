@@ -7,8 +7,9 @@ import numpy as np
 
 from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.curves import Histogram, bin_of
-from slc_ops.correction.kernels import Sums, key_sums, sigmoid
+from slc_ops.correction.kernels import sigmoid, slices
 from slc_ops.correction.parameters import ParameterSet
+from slc_ops.logs.passes import Totals
 from slc_ops.logs.rows import Rows
 
 BINS = 15
@@ -17,9 +18,9 @@ BINS = 15
 def fit(calibration: Calibration) -> ParameterSet:
     """Count labels per bin."""
     calibration.require_two_classes()
-    sums = calibration.add_up(_bin_sums)
-    centre = (np.arange(BINS) + 0.5) / BINS
-    values = np.divide(sums.y, sums.n, out=centre, where=sums.n > 0)
+    zeros, ones = calibration.add_up(_label_sums).values.T
+    count, centre = zeros + ones, (np.arange(BINS) + 0.5) / BINS
+    values = np.divide(ones, count, out=centre, where=count > 0)
     return ParameterSet(
         method="histogram",
         link=Histogram(values),
@@ -28,5 +29,12 @@ def fit(calibration: Calibration) -> ParameterSet:
     )
 
 
-def _bin_sums(rows: Rows) -> Sums:
-    return key_sums(bin_of(sigmoid(rows.logit.astype(np.float64)), BINS), BINS, rows)
+def _label_sums(rows: Rows) -> Totals:
+    """Σw of each label in each bin."""
+    sums = np.zeros(2 * BINS)
+    for part in slices(len(rows)):
+        cells = bin_of(sigmoid(rows.logit[part]), BINS)
+        cells *= 2
+        cells += rows.label[part]
+        sums += np.bincount(cells, None if rows.weight is None else rows.weight[part], 2 * BINS)
+    return Totals(sums.reshape(BINS, 2))

@@ -2,8 +2,9 @@
 
 η₀ is the logit, p = σ(η), y the label, w the weight. Sums of spans add up, so the same functions serve
 threads here and the batches of a distributed engine. Everything is computed in float64, whatever the type of
-the column, from e = e^−|η|, which cannot overflow: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e), p(1−p) = e/(1+e)²,
-and −log σ(|η|) = log(1+e). So |η| = 700 is as exact as |η| = 1.
+the column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 1−p = x/(1+x), −log p = log(1+x);
+or from e = e^−|η|: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as
+exact as |η| = 1.
 
 Spans are worked off in slices whose temporaries stay in the processor's cache, and each thread keeps its
 temporaries: fresh memory would cost more than the arithmetic. Dot products avoid BLAS, whose own threads
@@ -21,8 +22,11 @@ from numpy.typing import DTypeLike, NDArray
 from slc_ops.logs.rows import Rows
 
 Floats = NDArray[np.float64]
-SLICE_ROWS = 1 << 14
+SLICE_ROWS = 1 << 15
+_BITS = 1020  # a product of 1+e^−η is kept below two to this, which is finite
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
+_BESIDE = float(1 << 26)  # a count in these units leaves room for another below it
+LARGEST_EXPONENT = 700.0  # e to this is finite; further out, a probability is as good as 0
 _kept = threading.local()
 
 
@@ -64,14 +68,16 @@ class LinkSums:
 
 
 def sigmoid(eta: NDArray[Any]) -> Floats:
-    """σ(η) without overflow.
+    """σ(η); where e^−η has no number any more, σ(η) is 0.
 
     >>> sigmoid(np.array([-800.0, -700.0, 0.0, 700.0])).tolist()
     [0.0, 9.85967654375977e-305, 0.5, 1.0]
     """
-    p = np.empty(len(eta))
-    e, high = scratch("sigmoid e", len(eta)), scratch("sigmoid high", len(eta))
-    probability(eta, decay(eta, e), p, high)
+    p: Floats = np.negative(eta, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        np.exp(p, out=p)
+    p += 1.0
+    np.divide(1.0, p, out=p)
     return p
 
 
@@ -94,40 +100,61 @@ def probability(eta: NDArray[Any], e: Floats, p: Floats, high: Floats) -> None:
     np.maximum(p, e, out=p)
 
 
+def both_sides(eta: NDArray[Any], p: Floats, q: Floats, one_plus: Floats | None = None) -> None:
+    """``p`` = σ(η) and ``q`` = σ(−η), each exact where it is small; 1+e^−η too where it is asked for."""
+    np.negative(eta, out=q)
+    np.minimum(q, LARGEST_EXPONENT, out=q)
+    np.exp(q, out=q)
+    one_plus = p if one_plus is None else one_plus
+    np.add(q, 1.0, out=one_plus)
+    np.divide(1.0, one_plus, out=p)
+    np.multiply(q, p, out=q)
+
+
 def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
     """n, Σy, Σp and Fisher weight per key, at η₀."""
-    places = _places(keys)
-    if rows.weight is None:
-        # One integer count of (key, label) instead of two weighted ones.
-        pair = scratch("pair", len(rows), np.intp)
-        np.add(np.multiply(places, 2, out=pair), rows.label, out=pair)
-        both = np.bincount(pair, minlength=2 * n_keys).reshape(n_keys, 2).astype(np.float64)
-        n, y = both.sum(axis=1), np.ascontiguousarray(both[:, 1])
-    else:
-        weight = rows.weight.astype(np.float64, copy=False)
-        n, y = total(places, weight, n_keys), total(places, weight * rows.label, n_keys)
-    return Sums(n, y, *score_sums(places, n_keys, rows))
-
-
-def score_sums(
-    keys: NDArray[np.integer], n_keys: int, rows: Rows, offset: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Σp and Fisher weight per key, at η₀ or at η₀ + offset[key]."""
-    places = _places(keys)
-    p, fisher = scratch("p", len(rows)), scratch("fisher", len(rows))
+    n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
     for part in slices(len(rows)):
-        size = part.stop - part.start
-        eta, e = scratch("eta", size), scratch("e", size)
-        eta[:] = rows.logit[part]
-        if offset is not None:
-            eta += offset.take(places[part], out=e, mode="clip")
-        high = fisher[part]
-        probability(eta, decay(eta, e), p[part], high)
-        np.multiply(e, high, out=high)
-    if rows.weight is not None:
-        p *= rows.weight
-        fisher *= rows.weight
-    return total(places, p, n_keys), total(places, fisher, n_keys)
+        mine, places = rows.part(part), _places(keys[part])
+        p, q, label = (scratch(name, len(mine)) for name in ("p", "q", "y"))
+        label[:] = mine.label
+        both_sides(mine.logit, p, q)
+        q *= p
+        if mine.weight is None:
+            # One sum brings both: whole numbers below 2⁵³ are exact, and no span has 2²⁶ rows.
+            label += _BESIDE
+        else:
+            np.add.at(n, places, mine.weight.astype(np.float64, copy=False))
+        for into, values in ((y, label), (p_sum, p), (fisher_sum, q)):
+            _add(into, places, values, mine.weight)
+    if rows.weight is None:
+        np.floor_divide(y, _BESIDE, out=n)
+        y -= n * _BESIDE
+    return Sums(n, y, p_sum, fisher_sum)
+
+
+def offset_sums(offset: Floats, rows: Rows) -> Floats:
+    """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
+    sums = np.zeros((3, len(offset)))
+    for part in slices(len(rows)):
+        mine, places = rows.part(part), _places(rows.codes[part])
+        eta, p, q, fisher = (scratch(name, len(mine)) for name in ("eta", "p", "q", "fisher"))
+        offset.take(places, out=eta, mode="clip")
+        eta += mine.logit
+        both_sides(eta, p, q)
+        np.multiply(p, q, out=fisher)
+        skew = np.subtract(q, p, out=q)
+        skew *= fisher
+        for into, values in zip(sums, (p, fisher, skew), strict=True):
+            _add(into, places, values, mine.weight)
+    return sums
+
+
+def _add(into: Floats, places: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
+    """Add each value, times its weight, to its place."""
+    if weight is not None:
+        values *= weight
+    np.add.at(into, places, values)
 
 
 def _places(keys: NDArray[np.integer]) -> NDArray[np.intp]:
@@ -147,27 +174,22 @@ def link_sums(
     The last coefficient is the intercept, whose column of ones is not written out.
     """
     size = len(label)
-    eta, e, high, work = (scratch(name, size) for name in ("eta", "e", "high", "work"))
-    y = scratch("y", size)
-    y[:] = label
+    eta, p, q, work = (scratch(name, size) for name in ("eta", "p", "q", "work"))
     np.add(offset, beta[-1], out=eta)
     for x, coefficient in zip(design, beta[:-1], strict=True):
         eta += np.multiply(x, coefficient, out=work)
-    np.add(decay(eta, e), 1.0, out=high)
-    # −log likelihood of y: log(1+e^η) − yη = max(η, 0) − yη + log(1+e)
-    np.maximum(eta, 0.0, out=work)
-    if weight is None:
-        nll = sum_of_logs(high) + float(np.sum(work)) - dot(y, eta)
+    both_sides(eta, p, q, one_plus=work)
+    # −log likelihood of y: log(1+e^−η) + (1−y)η
+    other, least = np.subtract(1.0, label, out=scratch("y", size)), float(np.min(eta))
+    if weight is None and least > -LARGEST_EXPONENT:
+        bits = 1.0 + max(0.0, -least) / np.log(2.0)
+        nll = sum_of_logs(work, 1 << int(np.log2(_BITS / bits))) + dot(other, eta)
     else:
-        work += np.log(high)
-        work -= y * eta
-        nll = dot(work, weight.astype(np.float64, copy=False))
-    residual = scratch("residual", size)
-    probability(eta, e, residual, high)
-    skew = np.multiply(residual, -2.0, out=eta)
-    skew += 1.0
-    residual -= y
-    fisher = np.multiply(e, high, out=high)
+        loss = np.log(work, out=work) + np.maximum(-LARGEST_EXPONENT - eta, 0.0) + other * eta
+        nll = float(np.sum(loss)) if weight is None else dot(loss, weight.astype(np.float64, copy=False))
+    residual = np.subtract(other, q, out=other)
+    fisher = np.multiply(p, q, out=work)
+    skew = np.subtract(q, p, out=q)
     if weight is not None:
         residual *= weight
         fisher *= weight

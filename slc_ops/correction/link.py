@@ -1,8 +1,8 @@
 """The links: coefficients of p = σ(a·η₀ + c·t̃ + b₀ + δ) by maximum likelihood, δ fixed (Section 3.6).
 
 The covariates are standardised for the iteration and the result is turned back, so that logits of any scale
-behave alike. On long logs a few evenly spaced slices give the starting point, so that two passes over all
-rows finish the work.
+behave alike. On long logs a few evenly spaced slices give the starting point, so that one pass over all rows,
+or two, finish the work.
 
 * All logits equal: a and b₀ cannot be told apart; a = 1 is kept and b₀ carries everything, which gives the
   same, right predictions as any other split.
@@ -28,7 +28,7 @@ from slc_ops.logs.passes import add_up
 from slc_ops.logs.rows import Rows
 
 _SAMPLE_SHARE = 8  # one slice in eight gives the starting point, but never more than
-_SAMPLE_SLICES = 128  # these, which are two million rows; a log of few slices needs no sample
+_SAMPLE_SLICES = 64  # these, which are two million rows; a log of few slices needs no sample
 
 
 @dataclass(frozen=True)
@@ -134,17 +134,22 @@ def _start_from_sample(
     flat_loss: float,
     workers: int,
 ) -> Floats:
-    """The link of evenly spaced slices: close enough that one or two steps over all rows remain."""
+    """The link of evenly spaced slices, begun with a few of them: one step over all rows remains."""
 
-    def over_sample(beta: Floats) -> LinkSums:
-        return add_up(lambda k, _: kernel(beta, sample[k]), len(sample), workers, 1)
+    def over(part: list[Rows], beta: Floats) -> LinkSums:
+        return add_up(lambda k, _: kernel(beta, part[k]), len(part), workers, 1)
 
-    rows = len(sample) * SLICE_ROWS
-    try:
-        found = minimise(over_sample, start, rows, safe_start=(flat, flat_loss * rows), last_step=1e-2)
-    except FitError:
-        return start
-    return start if found.separated or not np.isfinite(found.beta).all() else found.beta
+    for part in (sample[::_SAMPLE_SHARE], sample):
+        rows = len(part) * SLICE_ROWS
+        flat_start = flat, flat_loss * rows
+        try:
+            found = minimise(partial(over, part), start, rows, safe_start=flat_start, last_step=1e-2)
+        except FitError:
+            return start
+        if found.separated or not np.isfinite(found.beta).all():
+            return start
+        start = found.beta
+    return start
 
 
 def _span_sums(offsets: Offsets, design: Design, intercept: bool, beta: Floats, rows: Rows) -> LinkSums:

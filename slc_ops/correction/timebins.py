@@ -7,17 +7,20 @@ where many rows share a moment there are fewer bins, never an empty one between 
 No row is sorted or collected. The bits of a float, turned so that they order like the float, are a 64-bit
 number; a pass counts rows by the upper 16 bits of the range that is left around each edge, and three or four
 passes leave one number. What a pass gives is small and adds up, so it does not matter where the rows lie.
+
+Most logs are written in the order of time, so the rows of a slice are often all in one bin or one cell, or in
+none that a pass looks into. The least and the greatest moment of a slice tell, and cost less than its rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import Floats
+from slc_ops.correction.kernels import Floats, scratch, slices
 from slc_ops.logs.passes import Partial
 from slc_ops.logs.rows import Rows
 
@@ -36,13 +39,20 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     [0, 0, 0, 1, 1]
     """
     inner = edges[1:-1]
-    if len(inner) > 32:
-        return np.searchsorted(inner, time, side="left")
-    # For a few bins, counting the edges that were passed beats a binary search per row.
-    bins = np.zeros(len(time), np.int8)
-    passed = np.empty(len(time), np.bool_)
-    for edge in inner:
-        bins += np.greater(time, edge, out=passed).view(np.int8)
+    bins: NDArray[Any] = np.empty(len(time), np.int8 if len(inner) < 1 << 7 else np.int32)
+    for part in slices(len(time)):
+        moment = time[part]
+        least, most = np.searchsorted(inner, [moment.min(), moment.max()], side="left")
+        if np.isnan(moment.max()):  # a caller's row without a time must not decide about its neighbours
+            least = 0
+        bins[part] = least
+        if most - least > 32:
+            bins[part] = np.searchsorted(inner, moment, side="left")
+            continue
+        # For a few edges, counting those that were passed beats a binary search per row.
+        passed = scratch("passed", len(moment), np.bool_)
+        for edge in inner[least:most]:
+            bins[part] += np.greater(moment, edge, out=passed).view(np.int8)
     return bins
 
 
@@ -60,26 +70,30 @@ class Extent:
 
 @dataclass
 class Counts:
-    """Σw per cell, one row for each range that is looked into."""
+    """Σw per cell of each range that is looked into; a range in which no row lies may be absent."""
 
-    mass: Floats
+    mass: dict[int, Floats]
 
     def add(self, other: "Counts") -> None:
         """Take up further rows."""
-        self.mass += other.mass
+        for number, mass in other.mass.items():
+            if number in self.mass:
+                self.mass[number] += mass
+            else:
+                self.mass[number] = mass
 
 
 @dataclass(frozen=True)
 class Digit:
     """One pass: count the moments of the ranges ``[base, base + width)`` by their next 16 bits.
 
-    ``first`` says which range each cell of the first pass leads to (−1: none), so that a row that lies in
-    none of them costs one look-up.
+    ``first`` marks the cells of the first pass that hold such a range, so that a row that lies in none of
+    them costs one look-up.
     """
 
     low: int
     first_shift: int
-    first: NDArray[np.int32] | None
+    first: NDArray[np.bool_] | None
     bases: Ordered
     width: int
     shift: int
@@ -87,23 +101,46 @@ class Digit:
     def __call__(self, rows: Rows) -> Counts:
         """Count a span."""
         assert rows.time is not None  # noqa: S101 - the pass asked for times
-        moment, weight = ordered(rows.time), rows.weight
-        if weight is not None:
-            kept = weight > 0
-            moment, weight = moment[kept], weight[kept]
-        if self.first is None:
-            cell = ((moment - np.uint64(self.low)) >> np.uint64(self.first_shift)).astype(np.intp)
-            return Counts(np.bincount(cell, weight, _CELLS).astype(np.float64, copy=False)[None])
-        lead = self.first[((moment - np.uint64(self.low)) >> np.uint64(self.first_shift)).astype(np.intp)]
-        hit = np.flatnonzero(lead >= 0)
-        moment, weight = moment[hit], None if weight is None else weight[hit]
-        # Several edges may lie in one cell of the first pass: each row belongs to the last base below it.
-        place = np.searchsorted(self.bases, moment, side="right") - 1
-        inside = np.flatnonzero((place >= 0) & (moment - self.bases[place] < np.uint64(self.width)))
-        moment, place = moment[inside], place[inside]
-        cell = place * _CELLS + ((moment - self.bases[place]) >> np.uint64(self.shift)).astype(np.intp)
-        mass = np.bincount(cell, None if weight is None else weight[inside], len(self.bases) * _CELLS)
-        return Counts(mass.astype(np.float64, copy=False).reshape(-1, _CELLS))
+        found: dict[int, list[tuple[Ordered, Any]]] = {}
+        for part in slices(len(rows)):
+            time, weight = rows.time[part], None if rows.weight is None else rows.weight[part]
+            if weight is not None:
+                kept = weight > 0
+                time, weight = time[kept], weight[kept]
+            for number, cell, mass in self._cells(time, weight) if len(time) else ():
+                found.setdefault(number, []).append((cell, mass))
+        return Counts({number: _counted(pieces) for number, pieces in found.items()})
+
+    def _cells(
+        self, time: Floats, weight: NDArray[np.floating] | None
+    ) -> Iterator[tuple[int, Ordered, NDArray[np.floating] | None]]:
+        """The cells of a slice's rows in each range, and the rows' weights."""
+        least, most = ordered(np.array([time.min(), time.max()])).tolist()
+        numbers = [
+            k for k, base in enumerate(self.bases.tolist()) if base <= most and least < base + self.width
+        ]
+        if not numbers:
+            return
+        moment = ordered(time)
+        if self.first is not None:
+            cell = np.subtract(moment, np.uint64(self.low), out=scratch("cell", len(time), np.uint64))
+            cell >>= np.uint64(self.first_shift)
+            hit = np.flatnonzero(self.first.take(cell.view(np.intp)))
+            moment, weight = moment[hit], None if weight is None else weight[hit]
+        for number in numbers:
+            # Below the base the difference wraps round to a number beyond any width.
+            place = moment - self.bases[number]
+            inside = np.flatnonzero(place < np.uint64(self.width))
+            if len(inside) < len(place):
+                place = place[inside]
+            place >>= np.uint64(self.shift)
+            yield number, place, None if weight is None else weight[inside]
+
+
+def _counted(pieces: list[tuple[Ordered, Any]]) -> Floats:
+    cells = np.concatenate([cell for cell, _ in pieces]).view(np.intp)
+    weight = None if pieces[0][1] is None else np.concatenate([mass for _, mass in pieces])
+    return np.bincount(cells, weight, _CELLS).astype(np.float64, copy=False)
 
 
 class AddUp(Protocol):
@@ -115,8 +152,11 @@ class AddUp(Protocol):
 def extent(rows: Rows) -> Extent:
     """The range of a span; rows of weight 0 do not exist."""
     assert rows.time is not None  # noqa: S101 - the pass asked for times
-    moment = ordered(rows.time if rows.weight is None else rows.time[rows.weight > 0])
-    return Extent(int(moment.min()), int(moment.max())) if len(moment) else Extent(int(_ALL), 0)
+    time = rows.time if rows.weight is None else rows.time[rows.weight > 0]
+    if len(time) == 0:
+        return Extent(int(_ALL), 0)
+    low, high = ordered(np.array([time.min(), time.max()]))
+    return Extent(int(low), int(high))
 
 
 @dataclass(frozen=True)
@@ -161,19 +201,19 @@ def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Flo
 def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[Reached]:
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
-    mass = add_up(digit(None, np.array([span.low], np.uint64), 0, shift)).mass
-    ranks = float(mass.sum()) * parts / of
+    mass = add_up(digit(None, np.array([span.low], np.uint64), span.high - span.low + 1, shift)).mass
+    ranks = float(mass[0].sum()) * parts / of
     bases = [span.low] * len(ranks)
     rows, before, at = np.zeros(len(ranks), np.intp), np.zeros(len(ranks)), np.zeros(len(ranks))
-    first = np.full(_CELLS, -1, np.int32)
+    first = np.zeros(_CELLS, np.bool_)
     while True:
-        upto = np.cumsum(mass, axis=1)
         for k, rank in enumerate(ranks):
-            row, line = mass[rows[k]], before[k] + upto[rows[k]]
+            row = mass[int(rows[k])]
+            line = before[k] + np.cumsum(row)
             cell = min(int(np.searchsorted(line, rank, side="left")), int(np.flatnonzero(row)[-1]))
             before[k], at[k] = line[cell] - row[cell], row[cell]
             if shift == first_shift:
-                first[cell] = 0
+                first[cell] = True
             bases[k] += cell << shift
         if shift == 0:
             where = zip(map(moment_of, bases), before.tolist(), at.tolist(), strict=True)
@@ -189,8 +229,12 @@ def ordered(time: Floats) -> Ordered:
     >>> ordered(np.array([-np.inf, -1.0, -0.0, 0.0, 2.0])).argsort().tolist()
     [0, 1, 2, 3, 4]
     """
-    bits: Ordered = (np.asarray(time, dtype=np.float64) + 0.0).view(np.uint64)
-    return bits ^ np.where(bits & _SIGN, _ALL, _SIGN)
+    bits: Ordered = np.add(time, 0.0).view(np.uint64)  # −0.0 is 0.0
+    # The sign's bit is turned; of a negative number all bits are.
+    turn = np.right_shift(bits.view(np.int64), 63, out=scratch("turn", len(time), np.int64)).view(np.uint64)
+    turn |= _SIGN
+    bits ^= turn
+    return bits
 
 
 def moment_of(bits: int) -> float:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from slc_ops.correction.kernels import SLICE_ROWS, key_sums, link_sums, score_sums, sigmoid
+from slc_ops.correction.kernels import SLICE_ROWS, key_sums, link_sums, offset_sums, sigmoid
 from slc_ops.logs.rows import Rows
 
 
@@ -26,15 +26,25 @@ def test_the_sigmoid_is_exact_in_both_tails():
 def test_sums_per_key_equal_a_plain_loop(weight):
     sample = rows(500, weight=weight)
     found = key_sums(sample.codes, 7, sample)
-    found.p, found.fisher = score_sums(sample.codes, 7, sample, np.linspace(-1, 1, 7))
+    shifted = offset_sums(np.linspace(-1, 1, 7), sample)
     for key in range(7):
         mine = sample.codes == key
         w = sample.weight[mine] if weight else np.ones(mine.sum())
-        p = expit(sample.logit[mine] + np.linspace(-1, 1, 7)[key])
+        p = expit(sample.logit[mine])
         expected = [w.sum(), (w * sample.label[mine]).sum(), (w * p).sum(), (w * p * (1 - p)).sum()]
         assert [found.n[key], found.y[key], found.p[key], found.fisher[key]] == pytest.approx(
             expected, rel=1e-12
         )
+        p = expit(sample.logit[mine] + np.linspace(-1, 1, 7)[key])
+        expected = [(w * part).sum() for part in (p, p * (1 - p), p * (1 - p) * (1 - 2 * p))]
+        assert shifted[:, key] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_sums_per_key_are_exact_where_almost_nothing_is_left():
+    saturated = Rows(np.zeros(2, np.int32), np.array([0, 1], np.int8), np.array([-690.0, 690.0]))
+    found = key_sums(saturated.codes, 1, saturated)
+    assert found.fisher[0] == pytest.approx(2 * np.exp(-690.0), rel=1e-12)
+    assert (found.n[0], found.y[0], found.p[0]) == (2.0, 1.0, 1.0)
 
 
 def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():

@@ -7,8 +7,10 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from slc_ops.correction import FitOptions, fit
+from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.curves import Isotonic
 from slc_ops.correction.parameters import ParameterSet
+from slc_ops.correction.ridge import converged_offsets
 from slc_ops.logs.interactions import InteractionLog
 from tests.correction.synthetic import log, log_of
 
@@ -79,6 +81,34 @@ def test_ridge_survives_saturated_logits_that_make_newton_overshoot():
     delta = offsets(found, rows)
     gradient = np.sum((rows.label - expit(rows.logit + delta))[:3]) - delta[0] / 100.0
     assert gradient == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 6.0, 60.0])
+@pytest.mark.parametrize("prior_var", [0.1, 5.0])
+def test_ridge_leaves_less_than_1e_11_behind(weight, scale, prior_var):
+    rows = log(rows=4000, items=300, scale=scale, weight=weight)
+    found, variance = converged_offsets(Calibration(rows, options=FitOptions(prior_var=prior_var)))
+    p = expit(rows.logit + found[rows.item_codes])
+    gradient = np.bincount(rows.item_codes, rows.weight * (rows.label - p)) - found / prior_var
+    curvature = np.bincount(rows.item_codes, rows.weight * p * (1 - p)) + 1 / prior_var
+    assert np.max(np.abs(gradient / curvature)) < 1e-11
+    assert np.allclose(variance, 1 / curvature, rtol=1e-6)
+
+
+def test_ridge_soon_looks_at_few_items_only(monkeypatch):
+    shares = []
+    sums = Calibration.offset_sums
+
+    def watched(self, offset, wanted):
+        shares.append(wanted.mean())
+        return sums(self, offset, wanted)
+
+    monkeypatch.setattr(Calibration, "offset_sums", watched)
+    converged_offsets(Calibration(log(rows=60_000, items=300, scale=3.0)))
+    assert len(shares) == 3
+    assert shares[:2] == [1.0, 1.0]
+    assert shares[2] < 0.1
 
 
 def test_rescal_matches_rates_of_items_with_fifty_rows():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from slc_ops.correction.kernels import SLICE_ROWS
 from slc_ops.correction.timebins import quantile_edges, time_bin
 from slc_ops.logs.rows import Rows
 
@@ -72,3 +73,19 @@ def test_many_bins_are_searched_like_few():
     edges = np.unique(rng.integers(0, 300, 60)).astype(float)
     expected = [sum(moment > edge for edge in edges[1:-1]) for moment in time]
     assert time_bin(time, edges).tolist() == expected
+
+
+def test_a_moment_that_is_no_number_leaves_the_other_rows_alone():
+    time = np.array([0.5, np.nan, 2.5, 1.5])
+    assert time_bin(time, np.array([0.0, 1.0, 2.0, 3.0]))[[0, 2, 3]].tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("order", ["sorted", "reversed", "shuffled"])
+def test_the_order_of_the_rows_changes_no_bin(order):
+    rng = np.random.default_rng(4)
+    time = np.sort(rng.normal(0, 1e6, 3 * SLICE_ROWS + 11))
+    time = {"sorted": time, "reversed": time[::-1], "shuffled": rng.permutation(time)}[order]
+    edges = edges_of(time, 9, pieces=2)
+    expected = np.quantile(time, np.arange(10) / 9, method="inverted_cdf")
+    assert edges.tolist() == expected.tolist()
+    assert time_bin(time, edges).tolist() == np.searchsorted(edges[1:-1], time).tolist()
