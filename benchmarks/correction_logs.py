@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 CHUNK = 1 << 20
+ROOT = Path(os.environ.get("SLC_OPS_BENCH", Path(tempfile.gettempdir()) / "slc-ops-bench"))
 
 
 def write_log(rows: int, items: int, *, kind: str = "int", seed: int = 1) -> Path:
     """A Parquet file with per-item bias, in the directory ``SLC_OPS_BENCH`` or the system's temporary one."""
-    root = Path(os.environ.get("SLC_OPS_BENCH", Path(tempfile.gettempdir()) / "slc-ops-bench"))
-    path = root / f"log-{rows}-{items}-{kind}-{seed}.parquet"
+    path = ROOT / f"log-{rows}-{items}-{kind}-{seed}.parquet"
     if path.exists():
         return path
-    root.mkdir(parents=True, exist_ok=True)
+    ROOT.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     bias = np.random.default_rng(0).normal(0, 1, items)
     temporary = path.with_suffix(".part")

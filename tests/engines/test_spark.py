@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from slc_ops import pipeline
-from slc_ops.correction import METHODS, fit_prepared, monotone
+from slc_ops.correction import METHODS, fit_prepared, monotone, prior_sample
 from slc_ops.correction.calibration import Calibration
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.engines import LOCAL
@@ -135,6 +135,35 @@ def test_weights_and_missing_columns_agree(engine: SparkEngine, tmp_path: Path, 
         assert_same_parameters(
             fit_prepared(method, Calibration(there)), fit_prepared(method, Calibration(here))
         )
+
+
+@pytest.mark.usefixtures("long_way")
+@pytest.mark.parametrize("kind", ["users", "weights", "one busy user", "no users", "all rows"])
+def test_the_prior_is_chosen_on_the_same_rows(
+    engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table = rows(0, n=8000, bias_sd=0.7)
+    if kind == "weights":
+        weight = np.random.default_rng(1).integers(0, 4, len(table)).astype(float)
+        table = table.append_column("weight", pa.array(weight))
+    if kind == "one busy user":
+        place, user = table.column_names.index("user_id"), table["user_id"].to_pylist()
+        busy = [name if k % 20 == 0 else "busy" for k, name in enumerate(map(str, user))]
+        table = table.set_column(place, "user_id", pa.array(busy))
+    if kind == "no users":
+        table = table.drop_columns(["user_id"])
+    pq.write_table(table, tmp_path / "week.parquet", row_group_size=500)
+    monkeypatch.setattr(prior_sample, "PRIOR_ROWS", 9000 if kind == "all rows" else 2000)
+    there, here = (each.read(tmp_path / "week.parquet") for each in (engine, LOCAL))
+    found, expected = (prior_sample.prior_rows(log) for log in (there, here))
+    assert found is not None
+    assert expected is not None
+    assert len(expected) == 8000 if kind == "all rows" else 1000 <= len(expected) <= 4000
+    for name, values in vars(expected).items():
+        np.testing.assert_array_equal(getattr(found, name), values, err_msg=name)
+    assert_same_parameters(
+        fit_prepared("slc_eb", Calibration(there)), fit_prepared("slc_eb", Calibration(here))
+    )
 
 
 @pytest.mark.usefixtures("many_splits")
