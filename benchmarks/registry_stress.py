@@ -183,7 +183,7 @@ def _warm_up(parameters: Path, directory: Path) -> None:
     """What MLflow imports and works out on first use, once and for all forks."""
     quiet_mlflow()
     import mlflow.store.model_registry.sqlalchemy_store
-    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - loaded before the clock runs
 
     directory.mkdir()
     write_model(parameters, ParameterSet.read(parameters), directory / "model")

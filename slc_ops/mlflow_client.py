@@ -39,7 +39,7 @@ def load_mlflow() -> None:
     """Import MLflow, quietly. Whoever needs a part of it calls this first."""
     quiet_mlflow()
     with _here_to_stay("mlflow"):
-        import mlflow  # noqa: F401
+        import mlflow  # noqa: F401 - to have it loaded
 
 
 def connect(tracking_uri: str) -> "MlflowClient":

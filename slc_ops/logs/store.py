@@ -47,6 +47,7 @@ class ColumnStore:
         self._files: dict[str, Any] = {}
         for name, kind in self._types.items():
             if self.spilled:
+                # Open as long as the store lives: it vanishes with its last reader.
                 self._files[name] = tempfile.TemporaryFile(prefix="slc-ops-", suffix=f".{name}")  # noqa: SIM115
             else:
                 self._arrays[name] = np.empty(n_rows, kind)

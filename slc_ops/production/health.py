@@ -62,6 +62,6 @@ def _get(url: str, token: str | None = None) -> bytes:
     request = urllib.request.Request(url)  # noqa: S310 - http to an address of ours
     if token:
         request.add_header("Authorization", f"Bearer {token}")
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:  # noqa: S310 - as above
         body: bytes = response.read()
     return body

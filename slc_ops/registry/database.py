@@ -78,6 +78,7 @@ class Database:
         with self.reading() as connection:
             if not inspect(connection).has_table(SCHEMA_TABLE):
                 return None
+            # A constant of ours is the only thing that is put into the statement.
             found = connection.execute(text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()  # noqa: S608
             return None if found is None else str(found)
 

@@ -76,7 +76,12 @@ def render(
         validation=validation,
         plan=plan,
         drawings={
-            name: {"title": d.title, "caption": d.caption, "svg": Markup(d.svg), "wide": d.wide}  # noqa: S704
+            name: {
+                "title": d.title,
+                "caption": d.caption,
+                "svg": Markup(d.svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
+                "wide": d.wide,
+            }
             for name, d in drawings.items()
         },
         against=backtest.differences.get(verdict.method or "", {}),

@@ -6,11 +6,11 @@ Airflow or Great Expectations.
 
 from typing import Any
 
-import mlflow  # noqa: TID253  MLflow itself runs this file
-import pandas as pd  # noqa: TID253
+import mlflow  # noqa: TID253 - MLflow itself runs this file
+import pandas as pd  # noqa: TID253 - and hands it pandas
 
 
-class CorrectionModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
+class CorrectionModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # MLflow carries no types
     """``item_id`` and ``logit`` (or ``probability``) in, ``p_corrected`` out, in the same order."""
 
     def load_context(self, context: Any) -> None:

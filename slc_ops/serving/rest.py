@@ -48,7 +48,7 @@ class RestClient:
             into.write(chunk)
 
     def _chunks(self, address: str) -> Any:
-        request = urllib.request.Request(f"{self.base}{address}")  # noqa: S310  http(s) only, checked by the caller
+        request = urllib.request.Request(f"{self.base}{address}")  # noqa: S310 - http(s) only, checked by the caller
         if self._authorization:
             request.add_header("Authorization", self._authorization)
         deadline = time.monotonic() + self.timeout * _PATIENCE

@@ -65,6 +65,7 @@ class Watcher:
 
     def _run(self) -> None:
         # A fleet that was started together should not ask together.
+        # Spread out, so that many servers do not ask at once; nothing secret about it.
         while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311
             try:
                 self._look()

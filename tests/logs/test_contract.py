@@ -76,7 +76,7 @@ def test_a_time_that_could_be_any_time_is_refused(values: pa.Array) -> None:
 
 def test_a_named_zone_reads_times_without_one() -> None:
     berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
-    local = datetime(2026, 7, 1, 14)  # noqa: DTZ001
+    local = datetime(2026, 7, 1, 14)  # noqa: DTZ001 - without a zone, on purpose
     for values in (pa.array([local]), pa.array(["2026-07-01 14:00:00"])):
         assert convert("event_time", values, berlin).to_pylist() == [datetime(2026, 7, 1, 12, tzinfo=UTC)]
 
@@ -84,7 +84,7 @@ def test_a_named_zone_reads_times_without_one() -> None:
 def test_an_hour_that_exists_twice_is_refused() -> None:
     berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
     with pytest.raises(InputError, match="Europe/Berlin"):
-        convert("event_time", pa.array([datetime(2026, 10, 25, 2, 30)]), berlin)  # noqa: DTZ001
+        convert("event_time", pa.array([datetime(2026, 10, 25, 2, 30)]), berlin)  # noqa: DTZ001 - as above
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000)])
