@@ -44,6 +44,7 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 ROWS := 1e8
 bench: install ## Measure against the scan and other libraries, write docs/performance.md (quick: ROWS=1e6)
 	@scripts/install_peers.sh
+	@scripts/install.sh spark
 	@$(PY) benchmarks/bench.py --rows $(ROWS)
 
 lock: ## Resolve requirements.txt anew from pyproject.toml, with hashes, for Python 3.11 to 3.13

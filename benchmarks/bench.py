@@ -11,21 +11,18 @@ was measured lies in ``var/bench.json``; ``--resume`` measures only the parts th
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from bench_page import Figures, page
 from correction_logs import write_log
 
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "var" / "bench.json"
 SEED_TEST = 2
-LARGE = 1e6  # rows from which on an exponent says something about rows
 SMALLER = 0.65  # items per row, where the largest log is too short for all of them
 SIZES = (1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 ITEM_COUNTS = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)
@@ -35,7 +32,6 @@ BIN_COUNTS = (2, 4, 8, 16, 32, 64)
 PEERS = ("scikit-learn", "mcgrad", "netcal", "statsmodels")
 PATIENCE = 900  # seconds for a peer
 SLOW_PEERS = ("mcgrad", "statsmodels")
-Figures = dict[str, Any]
 
 
 def main() -> None:
@@ -78,13 +74,25 @@ def ladder(rows: float) -> list[Figures]:
 
 
 def by_rows(rows: float) -> list[Figures]:
-    """``slc`` and ``slc_eb`` as the log grows; the largest log only for ``slc``."""
+    """``slc`` and ``slc_eb`` as the log grows."""
     found = []
     for size in (s for s in SIZES if s <= rows):
         write_log(int(size), 50_000)
-        for method in ("slc", "slc_eb") if size <= 3e7 else ("slc",):
-            found.append(point(method, int(size), 50_000))
+        found += [point(method, int(size), 50_000) for method in ("slc", "slc_eb")]
     return found
+
+
+def large(rows: float) -> list[Figures]:
+    """The whole ladder on the largest log, scored on another of that length: its memory."""
+    for seed in (1, SEED_TEST):
+        write_log(int(rows), 50_000, seed=seed)
+    return [point("ladder", int(rows), 50_000)]
+
+
+def cluster(rows: float) -> list[Figures]:
+    """The ladder on a Spark cluster of two workers on loopback, beside the local engine; and its driver."""
+    whole = int(min(rows, 2e7))
+    return [on_cluster(whole // 10, "spark"), on_cluster(whole, "both")]
 
 
 def by_items(rows: float) -> list[Figures]:
@@ -125,7 +133,8 @@ def peers(rows: float) -> list[Figures]:
 
 
 PARTS: dict[str, Callable[[float], list[Figures]]] = {
-    "ladder": ladder, "rows": by_rows, "items": by_items, "wide": wide, "bins": by_bins, "peers": peers,
+    "ladder": ladder, "large": large, "cluster": cluster, "rows": by_rows, "items": by_items, "wide": wide,
+    "bins": by_bins, "peers": peers,
 }  # fmt: skip
 
 
@@ -138,6 +147,18 @@ def point(what: str, rows: int, items: int, *, bins: int = 10, test: bool = Fals
     found: Figures = json.loads(answer.stdout.splitlines()[-1])
     print(f"{what:12s} {rows:>11,} rows {items:>10,} items {bins:>3} bins: {found}", flush=True)
     return found | {"what": what, "rows": rows, "items": items, "bins": bins}
+
+
+def on_cluster(rows: int, engines: str) -> Figures:
+    """The ladder on both engines, or on one of them."""
+    asked = [str(rows), "50000", "all", engines]
+    answer = subprocess.run(
+        [sys.executable, str(HERE / "spark_speed.py"), *asked],
+        check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    found: Figures = json.loads(answer.stdout.splitlines()[-1])
+    print(f"cluster {rows:,} rows: {found}", flush=True)
+    return found | {"rows": rows, "items": 50_000}
 
 
 def peer(name: str, logs: list[Path]) -> Figures:
@@ -156,206 +177,6 @@ def peer(name: str, logs: list[Path]) -> Figures:
         found = json.loads(last[0]) if answer.returncode == 0 else {"missing": last[0] if last else "failed"}
     print(f"{name}: {found}", flush=True)
     return found
-
-
-# --- what is written ----------------------------------------------------------------------------------
-
-
-def page(measured: Figures, note: str) -> str:
-    """The page, with every bar and whether it was met."""
-    parts = [HEAD, machine(measured), *([f"**Note.** {note}"] if note else [])]
-    parts += [WRITERS[name](measured[name]["figures"]) for name in PARTS if name in measured]
-    return "\n\n".join(parts) + "\n"
-
-
-HEAD = """# Performance
-
-Written by `make bench`. Logs are synthetic: items with a bias each, 64-bit logits, users and times. Seconds
-are wall-clock in a process of its own, reading included unless said otherwise. Where other programs shared
-the machine (the load says how many), read ratios and CPU seconds; exponents are fitted to CPU seconds. A bar
-that was missed is said to be missed."""
-
-
-def machine(measured: Figures) -> str:
-    """CPU, cores, memory, versions; no names, no paths."""
-    import pyarrow as pa
-
-    cpu = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.machine(),
-    )
-    kilobytes = [int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")]
-    loads = ", ".join(
-        f"{name} {part['load']:.1f} ({part['minutes']:.0f} min)" for name, part in measured.items()
-    )
-    return (
-        f"**Machine.** {cpu}, {len(os.sched_getaffinity(0))} cores, {sum(kilobytes) / 2**20:.0f} GB; "
-        f"{platform.system()}, Python {platform.python_version()}, pyarrow {pa.__version__}, "
-        f"NumPy {np.__version__}.\n\n**Load** when each part began: {loads}."
-    )
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
-
-
-def ladder_text(figures: list[Figures]) -> str:
-    found = figures[0]
-    scan, scan_cpu, rows = found["scan"], found["scan_cpu"], found["rows"]
-    ratio = found["seconds"] / scan
-    cpu = found["cpu"]
-    whole = [
-        f"{found['seconds']:.1f}",
-        f"{ratio:.1f}",
-        _bar(ratio, 12),
-        f"{cpu:.1f}",
-        f"{cpu / scan_cpu:.1f}",
-    ]
-    table = _table(
-        ["", "seconds", "× scan", "", "CPU seconds", "× scan"],
-        [
-            ["scan of both files, all columns", f"{scan:.1f}", "1.0", "", f"{scan_cpu:.1f}", "1.0"],
-            ["14 methods fitted and scored", *whole],
-        ],
-    )
-    return (
-        f"## The whole ladder beside the scan\n\n{rows:,} + {rows:,} rows, {found['items']:,} items, reading "
-        f"included, as `slc-ops compare` runs it. Peak {found['peak'] / 1024:.1f} GB. The bar is set at 20 "
-        f"+ 20 million rows.\n\n{table}"
-    )
-
-
-def rows_text(figures: list[Figures]) -> str:
-    lines = []
-    for method in ("slc", "slc_eb"):
-        own = [f for f in figures if f["what"] == method]
-        large = [f for f in own if f["rows"] >= LARGE] if own[-1]["rows"] > LARGE else own
-        over_all, power = (
-            exponent([f["rows"] for f in part], [f["cpu"] for f in part]) for part in (own, large)
-        )
-        lines.append(
-            f"* `{method}`: CPU seconds grow with rows^{power:.2f} from {large[0]['rows']:,} rows on "
-            f"({_bar(power, 1.05)}); with rows^{over_all:.2f} over all sizes, the small ones mostly start-up."
-        )
-    largest = max((f for f in figures if f["what"] == "slc"), key=lambda f: f["rows"])
-    lines.append(
-        f"* Peak memory of `slc` at {largest['rows']:,} rows: {largest['peak'] / 1024:.2f} GB"
-        + (
-            f" ({_bar(largest['peak'] / 1024, 2)})."
-            if largest["rows"] >= 1e8
-            else " (the bar is set at 1e8 rows)."
-        )
-    )
-    before, last = [f for f in figures if f["what"] == "slc_eb"][-2:] if len(figures) > 3 else (None, None)
-    if before and last and last["rows"] < 1e8:
-        per_row = (last["peak"] - before["peak"]) / (last["rows"] - before["rows"])
-        there = (last["peak"] + per_row * (1e8 - last["rows"])) / 1024
-        lines.append(
-            f"* `slc_eb` keeps rows for its hold-out, {per_row * 2**20:.0f} bytes a row more. Not measured "
-            f"at 1e8 rows; by its growth it would take about {there:.0f} GB there ({_bar(there, 2)})."
-        )
-    return "## Growth in rows\n\n50,000 items.\n\n" + _growth(figures, "rows") + "\n\n" + "\n".join(lines)
-
-
-def items_text(figures: list[Figures]) -> str:
-    largest = max(figures, key=lambda f: (f["items"], f["peak"]))
-    bar = (
-        f" ({_bar(largest['peak'] / 1024, 8)})"
-        if largest["items"] >= 1e7
-        else " (the bar is set at 1e7 items)"
-    )
-    powers = []
-    for method in ("slc", "slc_eb"):
-        own = [f for f in figures if f["what"] == method]
-        powers.append(f"`{method}` items^{exponent([f['items'] for f in own], [f['cpu'] for f in own]):.2f}")
-    return (
-        f"## Growth in items\n\n{figures[0]['rows']:,} rows. CPU seconds: {', '.join(powers)}. Largest peak "
-        f"{largest['peak'] / 1024:.2f} GB at {largest['items']:,} items{bar}.\n\n" + _growth(figures, "items")
-    )
-
-
-def wide_text(figures: list[Figures]) -> str:
-    said = {
-        "wide-fit": "read the log, fit `slc_eb`, write the set",
-        "wide-publish": "publish the set to a registry on SQLite and files",
-        "wide-load": "`Corrector.from_directory`: verify, load, answer one row",
-        "wide-apply": "load the set, correct a file of as many rows",
-    }
-    table = [
-        [
-            said[f["what"]],
-            f"{f['seconds']:.1f}",
-            f"{f['cpu']:.1f}",
-            f"{f['peak'] / 1024:.2f}",
-            _bar(f["peak"] / 1024, 8),
-        ]
-        for f in figures
-    ]
-    return (
-        f"## Wide item spaces\n\n{figures[0]['rows']:,} rows with {figures[0]['distinct']:,.0f} items whose "
-        "ids are text; each step in a process of its own.\n\n"
-        + _table(["step", "seconds", "CPU seconds", "peak GB", ""], table)
-    )
-
-
-def bins_text(figures: list[Figures]) -> str:
-    power = exponent([f["bins"] for f in figures], [f["cpu"] for f in figures])
-    return (
-        f"## Growth in time bins\n\n`slc_t`, {figures[0]['rows']:,} rows, {figures[0]['items']:,} items: CPU "
-        f"seconds grow with bins^{power:.2f}.\n\n" + _growth(figures, "bins")
-    )
-
-
-def peers_text(figures: list[Figures]) -> str:
-    table = []
-    for f in figures:
-        ours, theirs = f["ours"], f["theirs"]
-        log = f"{f['rows']:,} rows, {f['items']:,} items"
-        if "missing" in theirs:
-            table.append([f["peer"], log, f"not measured: {theirs['missing']}", "", "", "", ""])
-            continue
-        name = f"{f['peer']} {theirs['version']}: {theirs['what']}"
-        ratio = f"{theirs['fit_cpu'] / ours['fit_cpu']:,.1f}"
-        scores = [f"{theirs[metric]:.4f} / {ours[metric]:.4f}" for metric in ("auc", "nll")]
-        table.append([name, log, f"{theirs['fit']:.2f}", f"{theirs['fit_cpu']:.2f}", ratio, *scores])
-    head = ["peer", "log", "seconds", "CPU seconds", "× ours (CPU)", "AUC theirs / ours", "NLL theirs / ours"]
-    return (
-        "## Beside other libraries\n\nEach on a log that it can manage, the fit alone, data in memory; AUC "
-        "and NLL on a second log of the same items. Ours is `slc_eb`, which also chooses its prior. netcal "
-        "knows no items: it answers another question, and stands here for Platt scaling.\n\n"
-        + _table(head, table)
-    )
-
-
-def _growth(figures: list[Figures], axis: str) -> str:
-    rows = [
-        [f"`{f['what']}`", f"{f[axis]:,}", f"{f['seconds']:.2f}", f"{f['fit']:.2f}", f"{f['cpu']:.2f}",
-         f"{f['cpu'] / f['rows'] * 1e9:.0f}", f"{f['peak']:,.0f}"]
-        for f in figures
-    ]  # fmt: skip
-    return _table(
-        ["method", axis, "seconds", "of them the fit", "CPU seconds", "CPU ns a row", "peak MB"], rows
-    )
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _bar(found: float, bar: float) -> str:
-    return f"bar {bar:g}: met" if found <= bar else f"bar {bar:g}: **missed**"
-
-
-def exponent(sizes: list[float], costs: list[float]) -> float:
-    """The slope of log cost over log size."""
-    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0]) if len(sizes) > 1 else float("nan")
-
-
-WRITERS = {
-    "ladder": ladder_text, "rows": rows_text, "items": items_text, "wide": wide_text, "bins": bins_text,
-    "peers": peers_text,
-}  # fmt: skip
 
 
 if __name__ == "__main__":

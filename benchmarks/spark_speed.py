@@ -1,11 +1,12 @@
 """The ladder on a Spark cluster of two workers on loopback, against the local engine on the same files.
 
-    python benchmarks/spark_speed.py [rows] [items] [methods]
+    python benchmarks/spark_speed.py [rows] [items] [methods] [both|spark|local]
 
 Every method is fitted on the first file and scored on the second. Bars: within 4 × the local engine's time at
 20 + 20 million rows, and a driver whose memory does not grow with the rows (run it with 2e6 and 2e7 rows).
 """
 
+import json
 import os
 import re
 import sys
@@ -33,12 +34,12 @@ def main() -> None:
     from tests.engines.cluster import Cluster, descendants
 
     rows, items = (int(float(text)) for text in (*sys.argv[1:3], "2e6", "10000")[:2])
-    methods = sys.argv[3].split(",") if len(sys.argv) > 3 else METHODS
+    methods = sys.argv[3].split(",") if len(sys.argv) > 3 and sys.argv[3] != "all" else METHODS
     only = sys.argv[4] if len(sys.argv) > 4 else "both"
     paths = [write_log(rows, items, seed=seed) for seed in (1, 2)]
     cluster = Cluster(Path(tempfile.mkdtemp(prefix="slc-ops-spark-")), memory="2g").start()
     os.environ |= {"SLC_OPS_SPARK_MASTER": cluster.master, "SPARK_LOCAL_IP": "127.0.0.1"}
-    seconds: dict[str, float] = {}
+    seconds: dict[str, float] = {}  # and megabytes
     try:
         for name, engine in (("spark", engine_of("spark")), ("local", LOCAL)):
             if only not in ("both", name):
@@ -46,7 +47,8 @@ def main() -> None:
             if name == "spark":
                 begun = time.perf_counter()
                 session = engine.session  # type: ignore[attr-defined]
-                print(f"session {time.perf_counter() - begun:.1f} s")
+                seconds["session"] = time.perf_counter() - begun
+                print(f"session {seconds['session']:.1f} s")
             begun = time.perf_counter()
             calibration, test = (engine.read(path) for path in paths)
             ready = Calibration(calibration)
@@ -69,16 +71,15 @@ def main() -> None:
                 others = {pid for each in cluster.processes.values() for pid in descendants(each.pid)}
                 others |= {each.pid for each in cluster.processes.values()}
                 own = [pid for pid in descendants(os.getpid()) if pid not in others]
-                print(
-                    f"driver: Python {peak_mb(os.getpid()):.0f} MB, "
-                    f"JVM {sum(peak_mb(pid) for pid in own):.0f} MB at most"
-                )
+                seconds |= {"driver": peak_mb(os.getpid()), "jvm": sum(peak_mb(pid) for pid in own)}
+                print(f"driver: Python {seconds['driver']:.0f} MB, JVM {seconds['jvm']:.0f} MB at most")
                 session.stop()
     finally:
         cluster.stop()
-    if len(seconds) == 2:
+    if "local" in seconds and "spark" in seconds:
         ratio = seconds["spark"] / seconds["local"]
         print(f"{rows:,} + {rows:,} rows: {ratio:.2f} × the local engine (bar 4)")
+    print(json.dumps(seconds))
 
 
 if __name__ == "__main__":
