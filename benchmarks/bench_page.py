@@ -103,7 +103,7 @@ def cluster_text(figures: list[Figures]) -> str:
     head = ["rows", "session opens (s)", "Spark (s)", "local (s)", "driver, Python (MB)", "driver, JVM (MB)"]
     return (
         "## On a Spark cluster\n\nThe whole ladder fitted on one log and scored on another, one method at a "
-        "time, by a master and two workers of one core each on this machine; opening the session is not counted. "
+        "time, by a master and two workers of one core each on this machine, the session not counted. "
         f"{ratio:.1f} × the local engine ({bar}).\n\n" + _table(head, table)
     )
 
