@@ -53,8 +53,10 @@ class InteractionLog(InSpans):
         self._budget = memory_budget() if memory is None else memory
         check_columns(source, self._rename)
         self._n_rows: int = source.n_rows
-        self._reading = threading.Lock()
+        self._reading, self._reading_times, self._reading_users = (threading.Lock() for _ in range(3))
         self._store: ColumnStore | None = None
+        self._time_store: ColumnStore | None = None
+        self._user_store: tuple[NDArray[np.int32], pa.Array] | None = None
         if items is None:
             self._store, items = self._load_rows()
         self.items: pa.Array = items
@@ -142,14 +144,16 @@ class InteractionLog(InSpans):
                 self._store = store
             return self._store
 
-    @cached_property
+    @property
     def _times(self) -> ColumnStore | None:
-        if not self.has("event_time"):
-            return None
-        store = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
-        for first, column in self._pieces("event_time"):
-            store.write("time", first, self._checked(contract.as_times, column, first))
-        return store
+        """Event times; read by whoever asks first, while others wait."""
+        with self._reading_times:
+            if self._time_store is None and self.has("event_time"):
+                store = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
+                for first, column in self._pieces("event_time"):
+                    store.write("time", first, self._checked(contract.as_times, column, first))
+                self._time_store = store
+            return self._time_store
 
     # --- whole columns, one entry per row -------------------------------------------------------------
 
@@ -201,14 +205,15 @@ class InteractionLog(InSpans):
         """The users themselves; code ``k`` means ``users[k]``."""
         return None if self._users is None else self._users[1]
 
-    @cached_property
+    @property
     def _users(self) -> tuple[NDArray[np.int32], pa.Array] | None:
-        if not self.has("user_id"):
-            return None
-        encoder = IdEncoder()
-        store = ColumnStore(self.n_rows, {"user": np.int32}, self.n_rows * 4)
-        self._encode(encoder, store, "user_id", "user")
-        return store.read("user", 0, self.n_rows), encoder.values
+        with self._reading_users:
+            if self._user_store is None and self.has("user_id"):
+                encoder = IdEncoder()
+                store = ColumnStore(self.n_rows, {"user": np.int32}, self.n_rows * 4)
+                self._encode(encoder, store, "user_id", "user")
+                self._user_store = store.read("user", 0, self.n_rows), encoder.values
+            return self._user_store
 
     @cached_property
     def group(self) -> pa.Array | None:

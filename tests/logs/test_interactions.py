@@ -1,4 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from time import sleep
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 
 from slc_ops.errors import InputError, SettingsError
 from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.reading import TableSource
 
 
 def rows(**changed) -> pa.Table:
@@ -263,3 +266,21 @@ def test_the_memory_setting_must_be_a_number(monkeypatch):
 def test_a_table_of_what_a_fit_sees_reads_back_as_the_same_log():
     log = InteractionLog.from_table(rows(weight=[1.0, 2.0, 0.5, 0.0]))
     assert InteractionLog.from_table(log.as_table()).digest() == log.digest()
+
+
+@pytest.mark.parametrize("column", ["time", "user_codes"])
+def test_many_threads_that_ask_for_a_column_read_it_once(column):
+    class Slow(TableSource):
+        asked = 0
+
+        def batches(self, columns):
+            type(self).asked += 1
+            sleep(0.05)
+            yield from super().batches(columns)
+
+    log = InteractionLog(Slow(rows()))
+    Slow.asked = 0
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: getattr(log, column).tolist(), range(4)))
+    assert found == [{"time": [3, 1, 2, 5], "user_codes": [0, 1, 0, 2]}[column]] * 4
+    assert Slow.asked == 1
