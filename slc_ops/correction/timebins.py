@@ -41,18 +41,18 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     inner = edges[1:-1]
     bins: NDArray[Any] = np.empty(len(time), np.int8 if len(inner) < 1 << 7 else np.int32)
     for part in slices(len(time)):
-        moment = time[part]
+        moment, mine = time[part], bins[part]
         least, most = np.searchsorted(inner, [moment.min(), moment.max()], side="left")
         if np.isnan(moment.max()):  # a caller's row without a time must not decide about its neighbours
             least = 0
-        bins[part] = least
+        mine[:] = least
         if most - least > 32:
-            bins[part] = np.searchsorted(inner, moment, side="left")
+            mine[:] = np.searchsorted(inner, moment, side="left")
             continue
         # For a few edges, counting those that were passed beats a binary search per row.
         passed = scratch("passed", len(moment), np.bool_)
         for edge in inner[least:most]:
-            bins[part] += np.greater(moment, edge, out=passed).view(np.int8)
+            mine += np.greater(moment, edge, out=passed).view(np.int8)
     return bins
 
 
