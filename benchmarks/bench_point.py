@@ -53,10 +53,10 @@ def scan(paths: Paths) -> dict[str, float]:
 def ladder(paths: Paths) -> dict[str, float]:
     """Fourteen methods, fitted on one log and scored on the other."""
     from slc_ops.correction.compare import compare
-    from slc_ops.evidence.judging import metrics_on
+    from slc_ops.evidence.judging import Metering
     from slc_ops.logs.interactions import InteractionLog
 
-    compare(*(InteractionLog.read(path) for path in paths), metrics_on)
+    compare(*(InteractionLog.read(path) for path in paths), Metering())
     return {}
 
 
@@ -71,9 +71,9 @@ def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
     parameters = fit_method(method, log, options=FitOptions(time_bins=bins))
     found = {"fit": time.perf_counter() - begun, "fit_cpu": time.process_time() - spent}
     if len(paths) > 1:
-        from slc_ops.evidence.judging import metrics_on
+        from slc_ops.evidence.judging import Metering
 
-        metrics = metrics_on(parameters, InteractionLog.read(paths[1])).as_dict()
+        metrics = Metering()(parameters, InteractionLog.read(paths[1])).as_dict()
         found |= {"auc": metrics["auc"], "nll": metrics["nll"]}
     return found
 

@@ -17,13 +17,13 @@ def main() -> None:
     calibration, test = (write_log(rows, items, seed=seed) for seed in (1, 2))
     begun, spent = time.perf_counter(), time.process_time()
     from slc_ops.correction.compare import compare
-    from slc_ops.evidence.judging import metrics_on
+    from slc_ops.evidence.judging import Metering
     from slc_ops.logs.interactions import InteractionLog
 
     imported = time.perf_counter()
     logs = [InteractionLog.read(path) for path in (calibration, test)]
     read = time.perf_counter()
-    found = compare(*logs, metrics_on)
+    found = compare(*logs, Metering())
     ended = time.perf_counter()
     for name, scored in found.methods.items():
         metrics = scored.metrics

@@ -162,14 +162,14 @@ def compare(
     better). Score-only methods cannot change AUC; per-item methods can.
     """
     from slc_ops.correction.compare import compare as compare_methods
-    from slc_ops.evidence.judging import metrics_on
+    from slc_ops.evidence.judging import Metering
 
     options = _options(prior_var, time_bins, threads)
     names = None if methods == "all" else [name.strip() for name in methods.split(",")]
     with progress("comparing ..."):
         earlier = None if history is None else _read(history, rename)
         found = compare_methods(
-            _read(calibration, rename), _read(test, rename), metrics_on,
+            _read(calibration, rename), _read(test, rename), Metering(),
             methods=names, history=earlier, options=options,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())
@@ -217,7 +217,7 @@ def sweep(
     A fraction keeps the newest rows, as a shorter calibration window would.
     """
     from slc_ops.correction import sweeps
-    from slc_ops.evidence.judging import metrics_on
+    from slc_ops.evidence.judging import Metering
 
     options = _options(prior_var, 10, threads)
     with progress("sweeping ..."):
@@ -229,7 +229,7 @@ def sweep(
             run, values = sweeps.prior_variance_sweep, values or sweeps.PRIOR_VARIANCES
         else:
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
-        rows = run(first, second, metrics_on, values=values, method=method, options=options)
+        rows = run(first, second, Metering(), values=values, method=method, options=options)
     emit_json(json_path, {"sweep": what, "method": method, "rows": rows})
     table = [
         [f"{row['value']:g}", *(_figure(row[m]) for m in ("auc", "delta_auc", "nll", "delta_nll"))]

@@ -76,9 +76,9 @@ class ParameterSet:
 
     # --- prediction -----------------------------------------------------------------------------------
 
-    def apply(self, log: InteractionLog, *, threads: int | None = None) -> Floats:
+    def apply(self, log: InteractionLog, *, threads: int | None = None, out: Floats | None = None) -> Floats:
         """Corrected probabilities of a log's rows, in row order."""
-        apply, result = self.on(log.items), np.empty(log.n_rows)
+        apply, result = self.on(log.items), np.empty(log.n_rows) if out is None else out
 
         def work(first: int, last: int) -> None:
             apply.of(log.rows(first, last, time=apply.needs_time), out=result[first:last])

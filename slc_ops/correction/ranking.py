@@ -25,8 +25,10 @@ class Ranked:
     weight: np.ndarray | None = None
 
 
-def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
-    """The rows in order.
+def ranked(
+    label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None, *, overwrite: bool = False
+) -> Ranked:
+    """The rows in order; with ``overwrite`` they may be put in order where they are.
 
     >>> rows = ranked(np.array([1, 1, 0]), np.array([0.5, -2.0, 0.5]))
     >>> rows.score.tolist(), rows.positive.tolist()
@@ -35,7 +37,7 @@ def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = Non
     if weight is not None:
         order = np.argsort(score, kind="stable")
         return Ranked(score[order], label[order] != 0, np.asarray(weight, dtype=np.float64)[order])
-    keys, below = _packed(label, score)
+    keys, below = _packed(label, score, overwrite)
     _sort(keys[:below])
     _sort(keys[below:])
     positive = np.empty(keys.size, np.bool_)
@@ -47,11 +49,12 @@ def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = Non
     return Ranked(keys.view(np.float64), positive)
 
 
-def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
+def _packed(label: np.ndarray, score: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, int]:
     """``bits << 1 | label`` of the scores below zero, then of the others; and how many are below zero."""
     starts = range(0, score.size, BLOCK)
     below = [int(np.count_nonzero(score[start : start + BLOCK] < 0)) for start in starts]
-    keys = np.empty(score.size, np.uint64)
+    # A block is read before it is written; blocks are written elsewhere only where scores lie below zero.
+    keys = score.view(np.uint64) if overwrite and not any(below) else np.empty(score.size, np.uint64)
     low, high = 0, sum(below)
     for start, count in zip(starts, below, strict=True):
         block = score[start : start + BLOCK] + 0.0  # -0.0 becomes 0.0

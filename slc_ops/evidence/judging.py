@@ -6,6 +6,7 @@ While all rows are at hand, their probabilities are one array, and the AUC is ex
 else is the same sums.
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,9 +26,25 @@ from slc_ops.logs.interactions import InteractionLog
 from slc_ops.logs.rows import Log
 
 
-def metrics_on(parameters: ParameterSet, test: Log, threads: int | None = None) -> Metrics:
-    """What a parameter set is worth on a log."""
-    return judge(parameters, test, threads).metrics()
+class Metering:
+    """What one parameter set after the other is worth on a log.
+
+    Each thread keeps the memory of its probabilities: memory that was never used costs more than a sort.
+    """
+
+    def __init__(self) -> None:
+        self._kept = threading.local()
+
+    def __call__(self, parameters: ParameterSet, test: Log, threads: int | None = None) -> Metrics:
+        """The metrics of a set."""
+        here = test.at_hand()
+        if here is None:
+            return judge(parameters, test, threads).metrics()
+        kept: NDArray[np.float64] | None = getattr(self._kept, "probability", None)
+        if kept is None or len(kept) != here.n_rows:
+            kept = self._kept.probability = np.empty(here.n_rows)
+        weight = here.weight if here.weighted else None
+        return evaluate(here.label, parameters.apply(here, threads=threads, out=kept), weight, overwrite=True)
 
 
 def judge(parameters: ParameterSet, test: Log, threads: int | None = None) -> Judged:

@@ -68,8 +68,10 @@ class Metrics:
         return cls(**value)
 
 
-def evaluate(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None = None) -> Metrics:
-    """All metrics by one sort and one pass.
+def evaluate(
+    label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None = None, *, overwrite: bool = False
+) -> Metrics:
+    """All metrics by one sort and one pass; with ``overwrite`` the probabilities may be put in disorder.
 
     >>> m = evaluate(np.array([0, 1, 1, 0]), np.array([0.2, 0.8, 0.6, 0.6]))
     >>> m.auc, round(m.nll, 4), round(m.brier, 2), m.accuracy
@@ -81,7 +83,7 @@ def evaluate(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | No
     _check(label, probability, weight)
     if label.size == 0 or (weight is not None and not np.any(weight)):
         return metrics_of(no_rows(label.size), Auc(None))
-    rows = ranked(label, probability, weight)
+    rows = ranked(label, probability, weight, overwrite=overwrite)
     return metrics_of(row_sums(rows), area(rows))
 
 

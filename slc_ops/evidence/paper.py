@@ -21,7 +21,7 @@ from slc_ops.correction.compare import compare
 from slc_ops.correction.curves import Affine
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.judging import metrics_on
+from slc_ops.evidence.judging import Metering
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.evidence.regime import regime_map
 from slc_ops.evidence.slices import density_slices
@@ -56,7 +56,7 @@ def analyse(
     tables["density"] = density(calibration, test, fitted)
     tell("the sweeps")
     tables["calibration_fraction"] = trimmed(
-        sweeps.calibration_fraction_sweep(calibration, test, metrics_on, options=options)
+        sweeps.calibration_fraction_sweep(calibration, test, Metering(), options=options)
     )
     tables["prior_variance"] = prior_variance(calibration, test, options)
     tell("links and ridge")
@@ -79,7 +79,7 @@ def analyse(
 
 def ladder(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
     """Every method that the files allow, on the pair."""
-    found = compare(calibration, test, metrics_on, options=options)
+    found = compare(calibration, test, Metering(), options=options)
     return [
         {
             "method": name,
@@ -123,12 +123,12 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
 
 def prior_variance(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
     """The sweep with the files' backbone, and with the paper's constant one."""
-    own = sweeps.prior_variance_sweep(calibration, test, metrics_on, options=options)
+    own = sweeps.prior_variance_sweep(calibration, test, Metering(), options=options)
     constant = sweeps.mean_label_logit(calibration)
     same = sweeps.prior_variance_sweep(
         sweeps.with_constant_backbone(calibration, constant),
         sweeps.with_constant_backbone(test, constant),
-        metrics_on,
+        Metering(),
         options=options,
     )
     return [{"backbone": "own", **row} for row in trimmed(own)] + [

@@ -12,7 +12,7 @@ from slc_ops.correction.sweeps import (
     with_constant_backbone,
 )
 from slc_ops.errors import OneClassError, SettingsError
-from slc_ops.evidence.judging import metrics_on
+from slc_ops.evidence.judging import Metering
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.logs.interactions import InteractionLog
 from tests.correction.synthetic import log, log_of, table
@@ -20,7 +20,7 @@ from tests.correction.synthetic import log, log_of, table
 
 def test_the_whole_ladder_is_scored_on_the_later_log():
     rows, later = log(), log(seed=1)
-    found = compare(rows, later, metrics_on).as_dict()
+    found = compare(rows, later, Metering()).as_dict()
     assert list(found["methods"]) == list(METHODS)
     assert (found["n_calibration"], found["n_test"], found["n_items"]) == (3000, 3000, len(rows.items))
     for name, scored in found["methods"].items():
@@ -35,7 +35,7 @@ def test_the_whole_ladder_is_scored_on_the_later_log():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_two_methods_side_by_side_give_what_one_after_the_other_gives(threads):
     rows, later = log(weight=True), log(seed=1, weight=True)
-    one, many = (compare(rows, later, metrics_on, options=FitOptions(threads=n)) for n in (1, threads))
+    one, many = (compare(rows, later, Metering(), options=FitOptions(threads=n)) for n in (1, threads))
     assert list(many.methods) == list(one.methods)
     for name, scored in many.methods.items():
         alone = one.methods[name]
@@ -49,34 +49,34 @@ def test_cold_start_is_the_share_of_test_rows_with_unknown_items():
         item_id=["a", "b", "b", "c"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4], weight=[1.0, 1, 1, 0]
     )
     later = log_of(item_id=["a", "b", "c", "d"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4])
-    assert compare(rows, later, metrics_on, methods=["base"]).cold_start_share == 0.5
+    assert compare(rows, later, Metering(), methods=["base"]).cold_start_share == 0.5
 
 
 def test_no_item_in_common_is_a_warning():
     rows = log()
     foreign = pa.array([f"other {n % 7}" for n in range(3000)])
     later = InteractionLog.from_table(table().set_column(2, "item_id", foreign))
-    found = compare(rows, later, metrics_on, methods=["platt", "slc"])
+    found = compare(rows, later, Metering(), methods=["platt", "slc"])
     assert found.cold_start_share == 1.0
     assert "no item in common" in found.warnings[0]
 
 
 def test_without_times_the_methods_that_need_them_are_left_out():
     rows = InteractionLog.from_table(table().drop_columns(["event_time"]))
-    found = compare(rows, rows, metrics_on)
+    found = compare(rows, rows, Metering())
     assert not set(NEED_TIME) & set(found.methods)
     assert "event_time" in found.warnings[0]
 
 
 def test_weights_of_the_test_log_count():
     rows, later = log(), log(seed=1, weight=True)
-    found = compare(rows, later, metrics_on, methods=["slc"]).methods["slc"].metrics
+    found = compare(rows, later, Metering(), methods=["slc"]).methods["slc"].metrics
     assert found["nll"] == evaluate(later.label, fit("slc", rows).apply(later), later.weight).nll
 
 
 def test_a_test_log_of_one_class_has_no_auc_and_says_why():
     later = log_of(label=[1, 1], logit=[0.1, 0.2], event_time=[1, 2])
-    found = compare(log(), later, metrics_on, methods=["base"]).as_dict()["methods"]["base"]
+    found = compare(log(), later, Metering(), methods=["base"]).as_dict()["methods"]["base"]
     assert found["auc"] is None
     assert "both classes" in found["reasons"]["auc"]
 
@@ -84,12 +84,12 @@ def test_a_test_log_of_one_class_has_no_auc_and_says_why():
 @pytest.mark.parametrize("methods", [["slc", "nothing"], []])
 def test_unknown_methods_are_refused(methods):
     with pytest.raises(SettingsError, match="the ladder has base"):
-        compare(log(), log(), metrics_on, methods=methods)
+        compare(log(), log(), Metering(), methods=methods)
 
 
 def test_the_prior_variance_sweep_fits_each_value():
     rows, later = log(), log(seed=1)
-    found = prior_variance_sweep(rows, later, metrics_on, values=[0.1, 10.0])
+    found = prior_variance_sweep(rows, later, Metering(), values=[0.1, 10.0])
     for row in found:
         alone = fit("slc", rows, options=FitOptions(prior_var=row["value"]))
         assert row["auc"] == evaluate(later.label, alone.apply(later)).auc
@@ -98,7 +98,7 @@ def test_the_prior_variance_sweep_fits_each_value():
 
 def test_the_fraction_sweep_keeps_the_newest_rows():
     rows, later = log(), log(seed=1)
-    found = calibration_fraction_sweep(rows, later, metrics_on, values=[0.1, 1.0])
+    found = calibration_fraction_sweep(rows, later, Metering(), values=[0.1, 1.0])
     assert [row["n_calibration"] for row in found] == [300, 3000]
     kept = newest(rows, 0.1)
     assert kept.time.min() >= np.sort(rows.time)[-300]

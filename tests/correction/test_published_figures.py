@@ -7,7 +7,7 @@ import pytest
 
 from slc_ops.correction.compare import compare
 from slc_ops.correction.sweeps import mean_label_logit, prior_variance_sweep, with_constant_backbone
-from slc_ops.evidence.judging import metrics_on
+from slc_ops.evidence.judging import Metering
 from slc_ops.logs.interactions import InteractionLog
 
 DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
@@ -50,7 +50,7 @@ def pair():
 
 
 def test_the_ladder_meets_the_independent_implementation(pair):
-    found = compare(*pair, metrics_on, methods=list(LADDER)).methods
+    found = compare(*pair, Metering(), methods=list(LADDER)).methods
     for name, (auc, nll) in LADDER.items():
         assert found[name].metrics["auc"] == pytest.approx(auc, abs=1e-4), name
         assert found[name].metrics["nll"] == pytest.approx(nll, abs=1e-4), name
@@ -59,7 +59,7 @@ def test_the_ladder_meets_the_independent_implementation(pair):
 def test_the_sweep_meets_the_table_of_the_paper(pair):
     logit = mean_label_logit(pair[0])
     flat = [with_constant_backbone(log, logit) for log in pair]
-    for row in prior_variance_sweep(*flat, metrics_on, values=list(SWEEP)):
+    for row in prior_variance_sweep(*flat, Metering(), values=list(SWEEP)):
         auc, nll = SWEEP[row["value"]]
         assert row["auc"] == pytest.approx(auc, abs=2e-4)
         assert row["nll"] == pytest.approx(nll, abs=2e-4)

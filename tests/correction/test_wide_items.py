@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.correction import FitOptions, calibration, compare, fit, joint
 from slc_ops.errors import FitError
-from slc_ops.evidence.judging import metrics_on
+from slc_ops.evidence.judging import Metering
 from slc_ops.logs.interactions import InteractionLog
 
 
@@ -36,14 +36,14 @@ def test_too_many_cells_are_refused_with_their_number(method: str, monkeypatch: 
 
 def test_the_ladder_leaves_out_what_does_not_fit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "MAX_CELLS", 2000)
-    found = compare.compare(log_of(items=150), log_of(items=150, seed=1), metrics_on)
+    found = compare.compare(log_of(items=150), log_of(items=150, seed=1), Metering())
     assert {"naive", "slc_t"}.isdisjoint(found.methods)
     assert len(found.methods) == 12
     assert any("1,500 cells" in warning for warning in found.warnings)
 
 
 def test_the_ladder_keeps_no_look_up_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = compare.compare(log_of(items=50), log_of(items=50, seed=1), metrics_on, methods=["slc"])
+    found = compare.compare(log_of(items=50), log_of(items=50, seed=1), Metering(), methods=["slc"])
     assert not {"_index", "_offsets"} & set(vars(found.methods["slc"].parameters))
 
 
