@@ -91,9 +91,14 @@ class Gathered:
         self.parts += other.parts
 
 
+def is_large(log: Log) -> bool:
+    """Whether the prior of a log is chosen on a sample."""
+    return log.n_rows > PRIOR_ROWS
+
+
 def prior_rows(log: Log, threads: int = 1) -> Rows | None:
     """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded."""
-    if log.n_rows <= PRIOR_ROWS:
+    if not is_large(log):
         return _gathered(log, None)
     rows, mass = _sizes(log, threads)
     weight = float(mass.sum())
