@@ -112,16 +112,21 @@ def prior_rows(log: Log, threads: int = 1) -> Rows | None:
             asked = share * weight
             if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
                 sample = _gathered(log, choice)
-                few = sample.user is not None and _size(brought, found) < LEAST_OF_USER * (
-                    sample.user.max() + 1
-                )
-                return replace(sample, user=None) if few and by is By.ITEM else sample
+                thinned = by is By.ITEM and share < 1.0
+                return _without_short_users(sample, _size(brought, found)) if thinned else sample
     return None
 
 
 def _size(rows: float, weight: float) -> float:
     """What rows of some weight count for."""
     return min(max(rows, weight), MOST_A_ROW * rows)
+
+
+def _without_short_users(sample: Rows, size: float) -> Rows:
+    """The sample as it is, or without users where too little is left of them."""
+    if sample.user is None or size >= LEAST_OF_USER * (int(sample.user.max()) + 1):
+        return sample
+    return replace(sample, user=None)
 
 
 def _sizes(log: Log, threads: int) -> tuple[float, Floats]:

@@ -68,6 +68,9 @@ def test_where_few_rows_are_left_of_a_user_users_are_not_told_apart():
     assert prior_rows(log_of(many(users=300))).user is not None
     assert prior_rows(log_of(many(users=1500))).user is None
     assert prior_of(many(users=1500)).source == "hold-out"
+    # Rows of weight 0 make a log large, but nothing is thinned by leaving them out.
+    weight = pa.array((np.arange(20_000) % 10 == 0).astype(float))
+    assert prior_rows(log_of(many(users=1500).append_column("weight", weight))).user is not None
 
 
 @pytest.mark.parametrize("text", [False, True])
