@@ -40,6 +40,7 @@ from slc_ops.correction.kernels import Floats
 from slc_ops.correction.link import FittedLink, fit_link, link_warnings
 from slc_ops.correction.offsets import ItemOffsets
 from slc_ops.correction.parameters import ParameterSet
+from slc_ops.correction.prior_sample import is_large
 from slc_ops.correction.prior_variance import Prior, choose_prior
 
 
@@ -53,7 +54,10 @@ def fit(calibration: Calibration) -> ParameterSet:
     if prior.variance == 0:
         link, offset, variance = fit_link(calibration), start.offset, start.offset
     else:
-        found = model.minimise(model.visit(near), prior.variance)
+        here = model.visit(near)
+        if is_large(calibration.log):  # the sample knows the link, but not every item
+            here = model.approached(here, calibration.item_sums, prior.variance)
+        found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
         settled = prior.lasting == 1 and model.spread > 0
         link = joint_link(model, found) if settled else fit_link(calibration, ItemOffsets(offset))

@@ -16,8 +16,16 @@ BOUND = 4000
 
 @pytest.fixture(autouse=True)
 def bounded(monkeypatch):
-    """A log of more than 4,000 rows is a large one."""
+    """A log of more than 4,000 rows is a large one; 40 of its items say what the others are like."""
     monkeypatch.setattr(prior_sample, "PRIOR_ROWS", BOUND)
+    monkeypatch.setattr(prior_sample, "LEAST_ITEMS", 40)
+
+
+def many(rows=20_000, users=60, **options):
+    """A log of many items, of which whole ones are sampled."""
+    table = world(rows=rows, users=users, **options)[0]
+    item = np.random.default_rng(7).integers(0, 1000, rows)
+    return table.set_column(0, "item_id", pa.array(item))
 
 
 def busy(rows=20_000, **options):
@@ -44,8 +52,29 @@ def picked(table):
 # --- who is chosen -------------------------------------------------------------------------------------
 
 
+def test_of_many_items_whole_ones_are_chosen():
+    log = log_of(many())
+    found = prior_rows(log)
+    chosen = np.zeros(log.n_rows, bool)
+    chosen[found.time.astype(int)] = True
+    of_item = np.bincount(log.item_codes, chosen) / np.bincount(log.item_codes)
+    assert set(of_item) == {0.0, 1.0}
+    assert len(found) == pytest.approx(BOUND, rel=0.2)
+    pairs = set(zip(found.user.tolist(), log.user_codes[chosen].tolist(), strict=True))
+    assert len(pairs) == len(log.users) == 60
+
+
+def test_where_few_rows_are_left_of_a_user_users_are_not_told_apart():
+    assert prior_rows(log_of(many(users=300))).user is not None
+    assert prior_rows(log_of(many(users=1500))).user is None
+    assert prior_of(many(users=1500)).source == "hold-out"
+    # Rows of weight 0 make a log large, but nothing is thinned by leaving them out.
+    weight = pa.array((np.arange(20_000) % 10 == 0).astype(float))
+    assert prior_rows(log_of(many(users=1500).append_column("weight", weight))).user is not None
+
+
 @pytest.mark.parametrize("text", [False, True])
-def test_users_are_chosen_whole(text):
+def test_of_few_items_whole_users_are_chosen(text):
     table = busy()
     if text:
         names = pa.array([f"user-{k}-of-a-long-name" for k in table["user_id"].to_pylist()])
@@ -97,9 +126,13 @@ def test_no_user_is_held_as_a_column():
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), dropped=st.sampled_from([[], ["user_id"], ["event_time"]]))
-def test_order_and_rows_written_twice_do_not_change_the_sample(seed, dropped):
-    table = world(seed=seed, rows=12_000, items=60, users=900)[0].drop_columns(dropped)
+@given(
+    seed=st.integers(0, 10**6),
+    items=st.sampled_from([60, 2000]),
+    dropped=st.sampled_from([[], ["user_id"], ["event_time"]]),
+)
+def test_order_and_rows_written_twice_do_not_change_the_sample(seed, items, dropped):
+    table = world(seed=seed, rows=12_000, items=items, users=900)[0].drop_columns(dropped)
     weight = np.random.default_rng(seed).integers(0, 3, 12_000)
     weighted = table.append_column("weight", pa.array(weight.astype(float)))
     twice = table.take(pa.array(np.repeat(np.arange(12_000), weight)))
@@ -110,9 +143,11 @@ def test_order_and_rows_written_twice_do_not_change_the_sample(seed, dropped):
     assert picked(shuffled(twice, seed)).equals(expected)
 
 
+@pytest.mark.parametrize("items", [60, 2000])
+@pytest.mark.parametrize("users", [90, 900])
 @pytest.mark.parametrize("dropped", [[], ["user_id"], ["event_time"], ["user_id", "event_time"]])
-def test_order_and_rows_written_twice_do_not_change_the_fit(dropped):
-    table = world(rows=12_000, items=60, users=900)[0].drop_columns(dropped)
+def test_order_and_rows_written_twice_do_not_change_the_fit(items, users, dropped):
+    table = world(rows=12_000, items=items, users=users)[0].drop_columns(dropped)
     weight = np.random.default_rng(3).integers(0, 3, 12_000)
     weighted = table.append_column("weight", pa.array(weight.astype(float)))
     twice = table.take(pa.array(np.repeat(np.arange(12_000), weight)))
@@ -136,6 +171,16 @@ def test_weights_of_any_scale_bring_a_sample_of_rows_within_its_bounds(scale):
     weight = np.random.default_rng(1).uniform(0.5, 1.5, 40_000) * scale
     rows = prior_rows(log_of(table.append_column("weight", pa.array(weight))))
     assert BOUND / 8 <= len(rows) <= 2 * BOUND
+
+
+def test_many_rows_of_little_weight_do_not_break_the_bound():
+    log = log_of(busy(rows=40_000))
+    # Who is chosen has ten times the rows of the others, at a tenth of their weight.
+    lucky = hashes_of(log.users)[log.user_codes] < np.uint64(2**64 // 4)
+    few = np.flatnonzero(lucky | (np.arange(40_000) % 10 == 0))
+    table = busy(rows=40_000).take(pa.array(few))
+    table = table.append_column("weight", pa.array(np.where(lucky[few], 0.1, 1.0)))
+    assert len(prior_rows(log_of(table))) <= 2 * BOUND
 
 
 def test_rows_of_weight_0_are_left_out_of_a_sample():
@@ -206,7 +251,9 @@ def test_where_nothing_tells_rows_apart_all_of_them_decide(monkeypatch):
     assert prior_rows(log_of(table)) is None
     sampled = fit("slc_eb", log_of(table))
     monkeypatch.setattr(prior_sample, "PRIOR_ROWS", 1 << 22)
-    assert sampled.items.equals(fit("slc_eb", log_of(table)).items)
+    whole = fit("slc_eb", log_of(table))
+    assert sampled.prior_var == whole.prior_var
+    np.testing.assert_allclose(predictions(table, sampled), predictions(table, whole), atol=1e-8)
     frozen = busy(items=2).drop_columns(["user_id"])
     frozen = frozen.set_column(
         frozen.column_names.index("event_time"), "event_time", pa.array([7.0] * 20_000)

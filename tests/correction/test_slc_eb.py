@@ -121,6 +121,43 @@ def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start():
     np.testing.assert_allclose(here.state.offset, best.offset, atol=1e-7)
 
 
+def test_offsets_of_items_whose_rows_are_alike_are_found_at_once():
+    table, _ = world(rows=4000, items=30, sd=2.0, scale=0.0, shift=0.4)
+    calibration = Calibration(log_of(table))
+    model, _ = model_of(calibration)
+    state = State(np.array([0.0, -1.5]), np.zeros(calibration.n_items))
+    offset = model.visit(state).alike(calibration.item_sums, 0.5)
+    there = model.visit(State(state.link, offset))
+    # The best offsets with this link: their slope is 0.
+    np.testing.assert_allclose(there.sums.residual + offset / 0.5, 0.0, atol=1e-6)
+    np.testing.assert_allclose(there.alike(calibration.item_sums, 0.5), offset, atol=1e-8)
+
+
+@pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
+    table, _ = world(rows=40_000, items=2000, sd=1.5, **distort)
+    if weighted:
+        table = table.append_column(
+            "weight", pa.array(np.random.default_rng(1).uniform(0, 3, 40_000).round())
+        )
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    best = model.minimise(model.visit(start), 1.0).state
+    # A good link, and offsets that know nothing.
+    begin = model.visit(State(best.link, np.zeros(calibration.n_items)))
+    visits, visit = [], JointModel.visit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JointModel, "visit", lambda self, state: visits.append(1) or visit(self, state))
+        direct = model.minimise(begin, 1.0).state
+        needed = len(visits)
+        short = model.minimise(model.approached(begin, calibration.item_sums, 1.0), 1.0).state
+    assert len(visits) - needed < needed
+    for found in (direct, short):
+        np.testing.assert_allclose(found.link, best.link, atol=1e-8)
+        np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
+
+
 def test_posterior_variance_is_the_inverse_curvature_and_the_passing_share_adds_to_it():
     table, _ = world(rows=3000, items=20)
     calibration = Calibration(log_of(table))

@@ -138,7 +138,7 @@ def test_weights_and_missing_columns_agree(engine: SparkEngine, tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("long_way")
-@pytest.mark.parametrize("kind", ["users", "weights", "one busy user", "no users", "all rows"])
+@pytest.mark.parametrize("kind", ["items", "users", "weights", "one busy user", "no users", "all rows"])
 def test_the_prior_is_chosen_on_the_same_rows(
     engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -154,6 +154,7 @@ def test_the_prior_is_chosen_on_the_same_rows(
         table = table.drop_columns(["user_id"])
     pq.write_table(table, tmp_path / "week.parquet", row_group_size=500)
     monkeypatch.setattr(prior_sample, "PRIOR_ROWS", 9000 if kind == "all rows" else 2000)
+    monkeypatch.setattr(prior_sample, "LEAST_ITEMS", 1 if kind == "items" else 1e9)
     there, here = (each.read(tmp_path / "week.parquet") for each in (engine, LOCAL))
     found, expected = (prior_sample.prior_rows(log) for log in (there, here))
     assert found is not None
