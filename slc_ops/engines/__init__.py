@@ -71,7 +71,7 @@ def engine_of(name: str) -> Engine:
     """The engine of a deployment; a cluster is reached when rows are asked for."""
     if name == "local":
         return LOCAL
-    from slc_ops.engines.spark.log import SparkEngine
+    from slc_ops.engines.spark.engine import SparkEngine
 
     return SparkEngine()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from slc_ops.engines import engine_of
-from slc_ops.engines.spark.log import SparkEngine
+from slc_ops.engines.spark.engine import SparkEngine
 from tests.engines.cluster import Cluster, why_not
 
 

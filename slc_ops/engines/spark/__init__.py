@@ -4,7 +4,9 @@
 * :mod:`~slc_ops.engines.spark.splits` cuts Parquet files into runs of row groups, and keeps the compact
   columns of a run with the Python worker that has read it;
 * :mod:`~slc_ops.engines.spark.cluster` runs a function over all splits and adds up what it gives;
-* :mod:`~slc_ops.engines.spark.log` is a log whose rows lie there.
+* :mod:`~slc_ops.engines.spark.answers` has what is asked of a split;
+* :mod:`~slc_ops.engines.spark.log` is a log whose rows lie there;
+* :mod:`~slc_ops.engines.spark.engine` opens it.
 
 Only the engine imports pyspark; ``pip install slc-ops[spark]`` brings it.
 """

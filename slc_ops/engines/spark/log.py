@@ -17,18 +17,30 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.engines import HOLD_OUT, NO_TIME, ONE_MOMENT
+from slc_ops.engines.spark.answers import (
+    Counted,
+    Distinct,
+    Picked,
+    Tables,
+    own_groups,
+    own_items,
+    own_users,
+    picked,
+    rows_after,
+    rows_per_item,
+    sums,
+    table,
+    versions,
+)
 from slc_ops.engines.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
-from slc_ops.engines.spark.session import master_url, open_session
-from slc_ops.engines.spark.splits import Dictionaries, Split, SplitRows, parquet, plan_splits, read_split
+from slc_ops.engines.spark.splits import Dictionaries, Split, parquet, plan_splits, read_split
 from slc_ops.errors import InputError, SlcError
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.logs.buffers import as_arrow, as_numpy
-from slc_ops.logs.content import ContentDigest
 from slc_ops.logs.interactions import InteractionLog, check_columns
-from slc_ops.logs.manifest import WindowManifest
-from slc_ops.logs.passes import Partial, Totals
-from slc_ops.logs.reading import ParquetSource, files_of, open_source
-from slc_ops.logs.rows import Kernel, Rows, joined
+from slc_ops.logs.passes import Partial
+from slc_ops.logs.reading import open_source
+from slc_ops.logs.rows import Kernel, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,62 +48,6 @@ if TYPE_CHECKING:
 AT_HAND_ROWS = 1 << 19
 MOST_SAMPLES = 3
 _PLACE = 32  # bits of an identifier's place within its split
-
-
-class SparkEngine:
-    """Logs on one cluster; the application ends with this process, or with :meth:`close`."""
-
-    def __init__(self) -> None:
-        self._master = master_url()
-
-    @property
-    def session(self) -> "SparkSession":
-        """This process's session, opened (again) where it is needed."""
-        return open_session(self._master)
-
-    def read(self, paths: Path | Sequence[Path], *, summed: bool = False) -> "SparkLog":
-        """The windows' rows, which every executor must see at these paths; sums are always made anew."""
-        given = [paths] if isinstance(paths, str | Path) else list(paths)
-        files = [file.absolute() for path in given for file in files_of(Path(path))]
-        session = self.session
-        look = [(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
-        return _opened((session.sparkContext.applicationId, *look), lambda: SparkLog(session, files))
-
-    def cut(self, path: Path, times: int = 1) -> tuple["SparkLog", "SparkLog"]:
-        """Cut a window in time."""
-        earlier = self.read(path)
-        for _ in range(times):
-            earlier, later = earlier.cut()
-        return earlier, later
-
-    def check(self, manifest: WindowManifest) -> None:
-        """Read an extracted window on the cluster and compare its content with its manifest."""
-        session, splits = self.session, plan_splits([parquet(manifest.path.absolute())])
-        task = Task(session.sparkContext.broadcast(splits), None, _content)
-        found = add_up(session, frame_of(session, splits), task, len(splits), 1)
-        if (found.digest.rows, found.digest.hexdigest()) != (manifest.rows, manifest.digest):
-            raise InputError(
-                f"the cluster finds {found.digest.rows} rows in {manifest.path}, and their content is not "
-                f"what the manifest says ({manifest.rows} rows); see that all workers share this path, or "
-                f"remove {manifest.directory} and extract again"
-            )
-
-    def close(self) -> None:
-        """End the application."""
-        self.session.stop()
-
-
-_logs: dict[tuple[Any, ...], "SparkLog"] = {}
-MOST_LOGS = 16
-
-
-def _opened(key: tuple[Any, ...], make: "Callable[[], SparkLog]") -> "SparkLog":
-    """The log of these files: the methods of a refresh ask for the same ones, whose items are known then."""
-    if key not in _logs:
-        while len(_logs) >= MOST_LOGS:
-            _logs.pop(next(iter(_logs))).release()
-        _logs[key] = make()
-    return _logs[key]
 
 
 class SparkLog:
@@ -109,7 +65,7 @@ class SparkLog:
         self._shared = session.sparkContext.broadcast(self.splits)
         self.frame = frame_of(session, self.splits).persist()
         self._samples: dict[tuple[int, ...], list[Rows]] = {}
-        self.items: pa.Array = self._distinct("item_id", _own_items)
+        self.items: pa.Array = self._distinct("item_id", own_items)
 
     def release(self) -> None:
         """Let the executors forget what they keep for this log; it can still be used."""
@@ -137,25 +93,25 @@ class SparkLog:
     def item_counts(self) -> NDArray[np.int64]:
         """Rows per item; a row of weight 0 does not exist."""
         size = len(self.items)
-        found = self.add_up(partial(_rows_per_item, size), n_keys=size)
+        found = self.add_up(partial(rows_per_item, size), n_keys=size)
         return found.values.astype(np.int64)
 
     @cached_property
     def users(self) -> pa.Array | None:
         """The distinct users in the order of appearance; None without ``user_id``."""
-        return self._distinct("user_id", _own_users) if self.has("user_id") else None
+        return self._distinct("user_id", own_users) if self.has("user_id") else None
 
     @cached_property
     def groups(self) -> pa.Array | None:
         """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
-        return self._distinct("group_id", _own_groups, pa.string()) if self.has("group_id") else None
+        return self._distinct("group_id", own_groups, pa.string()) if self.has("group_id") else None
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
         """The distinct backbone versions, sorted; empty without that column."""
         if not self.has("backbone_version"):
             return ()
-        found: Distinct = self.over_splits(_versions)
+        found: Distinct = self.over_splits(versions)
         return tuple(sorted(found.values))
 
     def add_up(
@@ -171,7 +127,7 @@ class SparkLog:
     ) -> Partial:
         """The kernel's sums over all rows (see :class:`~slc_ops.logs.rows.RowSource`)."""
         self._require(time)
-        work = partial(_sums, kernel, time, user, group, n_keys, span_rows)
+        work = partial(sums, kernel, time, user, group, n_keys, span_rows)
         result: Partial = self.over_splits(work, n_keys=n_keys, users=user, groups=group)
         return result
 
@@ -181,7 +137,7 @@ class SparkLog:
 
     @cached_property
     def _brought(self) -> InteractionLog:
-        found: Tables = self.over_splits(_table)
+        found: Tables = self.over_splits(table)
         return InteractionLog.from_table(pa.concat_tables(found.tables))
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
@@ -193,8 +149,8 @@ class SparkLog:
             if len(self._samples) == MOST_SAMPLES:
                 self._samples.pop(next(iter(self._samples)))
             wanted = [(first, first + length) for first in firsts]
-            picked: Picked = self.over_splits(partial(_picked, wanted, time))
-            self._samples[question] = [picked.rows(first, last) for first, last in wanted]
+            found: Picked = self.over_splits(partial(picked, wanted, time))
+            self._samples[question] = [found.rows(first, last) for first, last in wanted]
         return self._samples[question]
 
     def cut(self) -> tuple["SparkLog", "SparkLog"]:
@@ -202,7 +158,7 @@ class SparkLog:
         if not self.has("event_time"):
             raise InputError(NO_TIME)
         moment = float(time_quantiles(self, np.array([1 - HOLD_OUT]))[0])
-        later: Counted = self.over_splits(partial(_rows_after, moment))
+        later: Counted = self.over_splits(partial(rows_after, moment))
         if not any(later.rows.values()):
             raise InputError(ONE_MOMENT)
         sides = [[(each, each.rows - later.rows[each.number]) for each in self.splits]]
@@ -293,22 +249,6 @@ def frame_of(session: "SparkSession", splits: Sequence[Split]) -> "DataFrame":
     return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "place")
 
 
-@dataclass
-class Counted:
-    """Numbers of rows by split."""
-
-    rows: dict[int, int]
-
-    def add(self, other: "Counted") -> None:
-        """Take up further splits."""
-        self.rows |= other.rows
-
-
-def _rows_after(moment: float, rows: SplitRows) -> Counted:
-    assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
-    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > moment))})
-
-
 def _renumbered(side: list[tuple[Split, int]]) -> list[Split]:
     splits: list[Split] = []
     first = 0
@@ -317,111 +257,6 @@ def _renumbered(side: list[tuple[Split, int]]) -> list[Split]:
             splits.append(replace(split, number=len(splits), first=first, rows=rows))
             first += rows
     return splits
-
-
-@dataclass
-class Digest:
-    """The digest of some rows' content."""
-
-    digest: ContentDigest
-
-    def add(self, other: "Digest") -> None:
-        """Take up further rows."""
-        self.digest.take_up(other.digest)
-
-
-def _content(split: Split) -> Digest:
-    found = ContentDigest()
-    source = ParquetSource(Path(split.path), groups=split.groups)
-    for batch in source.batches(list(source.types), as_written=True):
-        found.add(batch)
-    return Digest(found)
-
-
-@dataclass
-class Distinct:
-    """Some distinct words."""
-
-    values: set[str]
-
-    def add(self, other: "Distinct") -> None:
-        """Take up further ones."""
-        self.values |= other.values
-
-
-@dataclass
-class Tables:
-    """Rows as Arrow tables."""
-
-    tables: list[pa.Table]
-
-    def add(self, other: "Tables") -> None:
-        """Take up further ones."""
-        self.tables += other.tables
-
-
-def _table(rows: SplitRows) -> Tables:
-    log = rows.log
-    table = log.as_table()
-    if log.user_codes is not None:
-        users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
-        table = table.append_column("user_id", users)
-    return Tables([table if log.group is None else table.append_column("group_id", log.group)])
-
-
-@dataclass
-class Picked:
-    """Rows by the number of the first of them."""
-
-    pieces: list[tuple[int, Rows]]
-
-    def add(self, other: "Picked") -> None:
-        """Take up further ones."""
-        self.pieces += other.pieces
-
-    def rows(self, first: int, last: int) -> Rows:
-        """Consecutive rows, which may come from two splits."""
-        found = [rows for begin, rows in self.pieces if first <= begin < last]
-        return found[0] if len(found) == 1 else joined(found)
-
-
-def _sums(
-    kernel: Kernel[Partial],
-    time: bool,
-    user: bool,
-    group: bool,
-    n_keys: int,
-    span_rows: int | None,
-    rows: SplitRows,
-) -> Partial:
-    return rows.add_up(kernel, time=time, user=user, group=group, n_keys=n_keys, span_rows=span_rows)
-
-
-def _picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Picked:
-    begin, end = rows.split.first, rows.split.first + rows.n_rows
-    inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
-    return Picked([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
-
-
-def _rows_per_item(size: int, rows: Rows) -> Totals:
-    codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
-    return Totals(np.bincount(codes, minlength=size).astype(np.float64))
-
-
-def _versions(rows: SplitRows) -> Distinct:
-    return Distinct(set(rows.log.backbone_versions))
-
-
-def _own_items(log: InteractionLog) -> pa.Array:
-    return log.items
-
-
-def _own_users(log: InteractionLog) -> pa.Array:
-    return log.users
-
-
-def _own_groups(log: InteractionLog) -> pa.Array:
-    return log.groups
 
 
 def _id_type(kind: pa.DataType) -> pa.DataType:
