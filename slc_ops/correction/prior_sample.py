@@ -131,16 +131,14 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
 
 def _sizes(log: Log, threads: int) -> tuple[float, Floats]:
     """How many rows count, and Σw of every item."""
-    if not log.weighted:
-        return log.n_rows, log.item_counts.astype(np.float64)
     size = len(log.items)
     rows, mass = log.add_up(partial(_rows_and_weights, size), threads=threads, n_keys=size).values
     return float(rows.sum()), mass
 
 
 def _rows_and_weights(size: int, rows: Rows) -> Totals:
-    assert rows.weight is not None  # noqa: S101 - asked of logs with weights
-    return Totals(np.array([np.bincount(rows.codes, each, size) for each in (rows.weight > 0, rows.weight)]))
+    columns = (None, None) if rows.weight is None else (rows.weight > 0, rows.weight)
+    return Totals(np.array([np.bincount(rows.codes, each, size) for each in columns], dtype=np.float64))
 
 
 def _gathered(log: Log, choice: Choice | None) -> Rows:
