@@ -159,15 +159,6 @@ def extent(rows: Rows) -> Extent:
     return Extent(int(low), int(high))
 
 
-@dataclass(frozen=True)
-class Reached:
-    """The moment at which the rows, in order of time, reach a weight; and the weight before and at it."""
-
-    moment: float
-    before: float
-    at: float
-
-
 def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     """Edges of equal-count bins over all rows that ``add_up`` sums over.
 
@@ -179,13 +170,7 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     low, high = moment_of(span.low), moment_of(span.high)
     if low == high:
         return np.array([low, np.nextafter(high, np.inf)])
-    inner = [edge.moment for edge in _select(add_up, span, np.arange(1, bins), bins)]
-    return np.unique(np.array([low, *inner, high]))
-
-
-def moment_reached(add_up: AddUp, part: int, of: int) -> Reached:
-    """Where the rows in order of time reach so many of that many equal parts of their weight."""
-    return _select(add_up, add_up(extent), np.array([part]), of)[0]
+    return np.unique(np.array([low, *_select(add_up, span, np.arange(1, bins), bins), high]))
 
 
 def span_of_time(add_up: AddUp) -> Extent:
@@ -195,29 +180,29 @@ def span_of_time(add_up: AddUp) -> Extent:
 
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
     """The moments at these places (from 1) in the order of time, of so many rows without weights."""
-    return np.array([each.moment for each in _select(add_up, add_up(extent), ranks, n_rows)])
+    return np.array(_select(add_up, add_up(extent), ranks, n_rows))
 
 
-def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[Reached]:
+def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[float]:
+    """The moments at which the rows, in order of time, reach so many of that many parts of their weight."""
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
     mass = add_up(digit(None, np.array([span.low], np.uint64), span.high - span.low + 1, shift)).mass
     ranks = float(mass[0].sum()) * parts / of
     bases = [span.low] * len(ranks)
-    rows, before, at = np.zeros(len(ranks), np.intp), np.zeros(len(ranks)), np.zeros(len(ranks))
+    rows, before = np.zeros(len(ranks), np.intp), np.zeros(len(ranks))
     first = np.zeros(_CELLS, np.bool_)
     while True:
         for k, rank in enumerate(ranks):
             row = mass[int(rows[k])]
             line = before[k] + np.cumsum(row)
             cell = min(int(np.searchsorted(line, rank, side="left")), int(np.flatnonzero(row)[-1]))
-            before[k], at[k] = line[cell] - row[cell], row[cell]
+            before[k] = line[cell] - row[cell]
             if shift == first_shift:
                 first[cell] = True
             bases[k] += cell << shift
         if shift == 0:
-            where = zip(map(moment_of, bases), before.tolist(), at.tolist(), strict=True)
-            return [Reached(moment, below, here) for moment, below, here in where]
+            return [moment_of(base) for base in bases]
         distinct, rows = np.unique(np.array(bases, np.uint64), return_inverse=True)
         width, shift = 1 << shift, max(0, shift - _DIGIT)
         mass = add_up(digit(first, distinct, width, shift)).mass

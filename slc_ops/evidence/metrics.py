@@ -153,7 +153,8 @@ def row_sums(rows: Ranked) -> RowSums:
     cuts = np.unique([0, *edges, half, p.size])
     starts, n = cuts[:-1], np.diff(cuts)
     weight = n if w is None else np.add.reduceat(w, starts)
-    label = np.add.reduceat(y if w is None else w * y, starts, dtype=np.float64)
+    # Counted stretch by stretch: a sum of booleans would turn all rows into numbers first.
+    label = np.add.reduceat(w * y, starts) if w is not None else _counts(y, cuts)
     prediction = np.add.reduceat(p if w is None else w * p, starts)
     loss, squared = np.sum([_errors(rows, start) for start in range(0, p.size, BLOCK)], axis=0)
     bins = np.searchsorted(edges, starts, side="right")
@@ -170,6 +171,12 @@ def row_sums(rows: Ranked) -> RowSums:
         squared=float(squared),
         right=float(np.sum(np.where(starts >= half, label, weight - label))),
     )
+
+
+def _counts(marked: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """How many are marked between each cut and the next."""
+    stretches = zip(cuts[:-1], cuts[1:], strict=True)
+    return np.array([np.count_nonzero(marked[first:last]) for first, last in stretches], dtype=np.float64)
 
 
 def unordered_sums(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None) -> RowSums:
