@@ -6,8 +6,9 @@ the column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+
 or from e = e^−|η|: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as
 exact as |η| = 1.
 
-Spans are worked off in slices whose temporaries stay in the processor's cache, and each thread keeps its
-temporaries: fresh memory would cost more than the arithmetic. Dot products avoid BLAS, whose own threads
+Spans are worked off in slices whose temporaries stay in the processor's cache, yet long enough that two
+threads seldom wait for each other between two operations; and each thread keeps its temporaries: fresh memory
+would cost more than the arithmetic. Dot products avoid BLAS, whose own threads
 would make the order of additions, and so the last bits, a matter of chance.
 """
 
@@ -22,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from slc_ops.logs.rows import Rows
 
 Floats = NDArray[np.float64]
-SLICE_ROWS = 1 << 15
+SLICE_ROWS = 1 << 17
 _BITS = 1020  # a product of 1+e^−η is kept below two to this, which is finite
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
 _BESIDE = float(1 << 26)  # a count in these units leaves room for another below it

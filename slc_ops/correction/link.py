@@ -20,15 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.calibration import Calibration
-from slc_ops.correction.kernels import SLICE_ROWS, Floats, LinkSums, link_sums, scratch, slices
+from slc_ops.correction.kernels import Floats, LinkSums, link_sums, scratch, slices
 from slc_ops.correction.newton import Minimum, minimise
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.errors import FitError
-from slc_ops.logs.passes import add_up
+from slc_ops.logs.passes import add_up, evenly_spaced
 from slc_ops.logs.rows import Rows
 
-_SAMPLE_SHARE = 8  # one slice in eight gives the starting point, but never more than
-_SAMPLE_SLICES = 64  # these, which are two million rows; a log of few slices needs no sample
+_BEGIN = 8  # one slice of the sample in eight gives the sample's own starting point
 
 
 @dataclass(frozen=True)
@@ -113,17 +112,11 @@ def _maximum_likelihood(
     total = calibration.total_weight
     share = float(calibration.item_sums.y.sum()) / total
     flat_loss = _entropy(share) if intercept else float(np.log(2.0))
-    if log.n_rows >= 2 * _SAMPLE_SHARE * SLICE_ROWS:
-        sample = log.sample(_sampled(log.n_rows), SLICE_ROWS, time=needs_time)
+    firsts, length = evenly_spaced(log.n_rows)
+    if length < log.n_rows:
+        sample = log.sample(firsts, length, time=needs_time)
         start = _start_from_sample(sample, kernel, start, flat, flat_loss, workers)
     return minimise(over_all, start, total, safe_start=(flat, flat_loss * total))
-
-
-def _sampled(n_rows: int) -> list[int]:
-    """Where evenly spaced slices begin."""
-    n_slices = n_rows // SLICE_ROWS
-    count = min(n_slices // _SAMPLE_SHARE, _SAMPLE_SLICES)
-    return [k * n_slices // count * SLICE_ROWS for k in range(count)]
 
 
 def _start_from_sample(
@@ -139,8 +132,8 @@ def _start_from_sample(
     def over(part: list[Rows], beta: Floats) -> LinkSums:
         return add_up(lambda k, _: kernel(beta, part[k]), len(part), workers, 1)
 
-    for part in (sample[::_SAMPLE_SHARE], sample):
-        rows = len(part) * SLICE_ROWS
+    for part in (sample[::_BEGIN], sample):
+        rows = sum(len(each) for each in part)
         flat_start = flat, flat_loss * rows
         try:
             found = minimise(partial(over, part), start, rows, safe_start=flat_start, last_step=1e-2)

@@ -20,7 +20,8 @@ from slc_ops.correction.curves import Isotonic
 from slc_ops.correction.kernels import Floats, sigmoid, slices
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.correction.ranking import Ranked, ranked
-from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid, grid_sample
+from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid
+from slc_ops.logs.passes import evenly_spaced
 from slc_ops.logs.rows import Rows
 
 EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
@@ -35,7 +36,7 @@ def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Is
     if log.n_rows <= EXACT_ROWS:
         every = calibration.add_up(partial(_gather, offsets), time=offsets.needs_time)
         return isotonic_map(*every.together())
-    sample = log.sample(*grid_sample(log), time=offsets.needs_time)
+    sample = log.sample(*evenly_spaced(log.n_rows), time=offsets.needs_time)
     grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
     counts = log.add_up(
         partial(_count, offsets, grid),

@@ -27,13 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.correction.kernels import SLICE_ROWS, Floats, scratch, slices
+from slc_ops.correction.kernels import Floats, scratch, slices
 from slc_ops.correction.kernels import total as sum_by_key
-from slc_ops.logs.rows import Log
 
 CELLS = 1 << 20
 SPAN_ROWS = 1 << 20  # rows counted together: enough that clearing a million counters costs little
-SAMPLE_SLICES = 64
 _STRIPS = 1 << 16
 _MARGIN = 1 / 16  # of the sample's range: room for scores beyond it
 _FAR = 8.0  # times the range of 98 % of the rows
@@ -102,14 +100,6 @@ def _range_of(sample: Floats) -> tuple[float, float]:
         high = min(high, last + _FAR * (last - first))
     margin = (high - low) * _MARGIN or 1.0
     return low - margin, high + margin
-
-
-def grid_sample(log: Log) -> tuple[list[int], int]:
-    """Where the slices of a log begin that make a grid, and how long they are."""
-    slices_ = log.n_rows // SLICE_ROWS
-    if slices_ <= SAMPLE_SLICES:
-        return [0], log.n_rows
-    return [k * slices_ // SAMPLE_SLICES * SLICE_ROWS for k in range(SAMPLE_SLICES)], SLICE_ROWS
 
 
 @dataclass

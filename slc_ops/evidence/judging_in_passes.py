@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.correction.parameters import Apply
-from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid, grid_sample
+from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid
 from slc_ops.evidence.auc import Auc, one_class
 from slc_ops.evidence.judged import ALL_ROWS, Part, item_sums
 from slc_ops.evidence.metrics import Metrics, RowSums, metrics_of, no_rows, unordered_sums
 from slc_ops.evidence.slices import Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
-from slc_ops.logs.passes import Totals
+from slc_ops.logs.passes import Totals, evenly_spaced
 from slc_ops.logs.rows import Log, Rows
 
 SLICE_CELLS = 1 << 14  # of a slice's grid, which keeps its AUC within 1e-4
@@ -126,7 +126,7 @@ class JudgedInPasses:
     @cached_property
     def _scores(self) -> NDArray[np.float64]:
         """Scores of evenly spaced rows."""
-        rows = self.test.sample(*grid_sample(self.test), time=self.apply.needs_time)
+        rows = self.test.sample(*evenly_spaced(self.test.n_rows), time=self.apply.needs_time)
         return np.concatenate([self.apply.score(each) for each in rows])
 
     @cached_property

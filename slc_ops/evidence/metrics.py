@@ -12,6 +12,7 @@ why; it is never NaN and never a number that looks like a result.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,7 @@ def row_sums(rows: Ranked) -> RowSums:
 
 def _counts(marked: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     """How many are marked between each cut and the next."""
-    stretches = zip(cuts[:-1], cuts[1:], strict=True)
+    stretches = pairwise(cuts)
     return np.array([np.count_nonzero(marked[first:last]) for first, last in stretches], dtype=np.float64)
 
 

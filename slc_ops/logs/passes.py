@@ -22,6 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPAN_ROWS = 1 << 18
+SAMPLE_ROWS = 1 << 15
+SAMPLE_SHARE = 8  # one slice in eight is sampled, but never more than
+SAMPLE_SLICES = 64  # these, which are two million rows
 
 Result = TypeVar("Result")
 Partial = TypeVar("Partial", bound="Addable")
@@ -51,6 +54,21 @@ class Totals:
 def span_for(n_keys: int) -> int:
     """Rows of a span: sums per key cost their number once a span, so spans are longer where keys are many."""
     return SPAN_ROWS if n_keys <= 1 << 16 else 4 * SPAN_ROWS if n_keys <= 1 << 20 else 16 * SPAN_ROWS
+
+
+def evenly_spaced(n_rows: int) -> tuple[list[int], int]:
+    """Where the slices of a sample begin, and how long they are; few rows are their own sample.
+
+    >>> evenly_spaced(1000)
+    ([0], 1000)
+    >>> evenly_spaced(1 << 20)
+    ([0, 262144, 524288, 786432], 32768)
+    """
+    slices = n_rows // SAMPLE_ROWS
+    if slices < 2 * SAMPLE_SHARE:
+        return [0], n_rows
+    count = min(slices // SAMPLE_SHARE, SAMPLE_SLICES)
+    return [k * slices // count * SAMPLE_ROWS for k in range(count)], SAMPLE_ROWS
 
 
 def in_spans(

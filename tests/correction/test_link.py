@@ -8,6 +8,7 @@ from slc_ops.correction.link import fit_link
 from slc_ops.correction.newton import minimise
 from slc_ops.correction.offsets import ItemOffsets
 from slc_ops.errors import NotConvergedError, OneClassError
+from slc_ops.logs import passes
 from tests.correction.synthetic import log, log_of
 
 
@@ -126,11 +127,9 @@ def test_one_class_among_the_rows_that_count_is_refused():
 
 
 def test_a_long_log_started_from_a_sample_ends_where_a_direct_fit_ends(monkeypatch):
-    from slc_ops.correction import link
-
     rows = log(rows=40_000)
     direct = fit_link(Calibration(rows))
-    monkeypatch.setattr(link, "SLICE_ROWS", 1000)
+    monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)
     sampled = fit_link(Calibration(rows))
     assert [sampled.a, sampled.b0] == pytest.approx([direct.a, direct.b0], abs=1e-9)
 
