@@ -102,13 +102,17 @@ def prior_rows(log: Log, threads: int = 1) -> Rows | None:
         return _gathered(log, None)
     rows, mass = _sizes(log, threads)
     weight = float(mass.sum())
-    share = min(1.0, PRIOR_ROWS / _size(rows, weight))
+    share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
     # As many items of equal size would be as uneven as these.
     items = weight**2 / dot(mass, mass)
     for by in By if share * items >= LEAST_ITEMS else (By.USER, By.MOMENT):
         if log.has(by.value):
             choice = Choice(by, min(int(share * 2**64), 2**64 - 1))
-            brought, found = log.over_splits(partial(_count, choice)).values
+            if by is By.ITEM:
+                chosen = hashes_of(log.items) <= np.uint64(choice.highest)
+                brought, found = float(rows[chosen].sum()), float(mass[chosen].sum())
+            else:
+                brought, found = log.over_splits(partial(_count, choice)).values.tolist()
             asked = share * weight
             if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
                 sample = _gathered(log, choice)
@@ -129,15 +133,16 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
     return replace(sample, user=None)
 
 
-def _sizes(log: Log, threads: int) -> tuple[float, Floats]:
-    """How many rows count, and Σw of every item."""
+def _sizes(log: Log, threads: int) -> tuple[Floats, Floats]:
+    """Of every item how many rows count, and Σw."""
     size = len(log.items)
-    rows, mass = log.add_up(partial(_rows_and_weights, size), threads=threads, n_keys=size).values
-    return float(rows.sum()), mass
+    found = log.add_up(partial(_rows_and_weights, size), threads=threads, n_keys=size).values
+    return found[0], found[-1]
 
 
 def _rows_and_weights(size: int, rows: Rows) -> Totals:
-    columns = (None, None) if rows.weight is None else (rows.weight > 0, rows.weight)
+    """Per item; without weights the two are one."""
+    columns = (None,) if rows.weight is None else (rows.weight > 0, rows.weight)
     return Totals(np.array([np.bincount(rows.codes, each, size) for each in columns], dtype=np.float64))
 
 
