@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slc_ops.code_version import code_version
 from slc_ops.durable import digest_json, read_json, replacing_directory, write_json
 from slc_ops.errors import InputError, SlcError, ValidationStopped
 from slc_ops.logs.window import Window
 from slc_ops.observability.steps import observed
-from slc_ops.plan import Plan, PlannedWindow, code_version, make_plan, read_plan
+from slc_ops.plan import Plan, PlannedWindow, make_plan, read_plan
 from slc_ops.settings import Decision, Deployment, Places
 
 if TYPE_CHECKING:

@@ -1,16 +1,14 @@
 """What one refresh is about to do: which windows it learns from, and the key it is known by."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slc_ops import __version__
+from slc_ops.code_version import code_version
 from slc_ops.durable import digest_json, read_json, replacing, write_json
 from slc_ops.logs.window import Window
 from slc_ops.settings import Deployment
@@ -19,23 +17,6 @@ FILE = "plan.json"
 
 NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify"}
 """Settings that change when or by whom a refresh runs, not what it works out."""
-
-
-DECIDING_ROOMS = ("logs", "quality", "correction", "engines", "evidence")
-
-
-@cache
-def code_version() -> str:
-    """The release and a digest of the code that decides results.
-
-    Two installations with the same code version give the same bytes; a changed formula is a new version even
-    between releases, and never reads what another formula stored.
-    """
-    package = Path(__file__).parent
-    digest = hashlib.sha256()
-    for source in sorted(path for room in DECIDING_ROOMS for path in (package / room).rglob("*.py")):
-        digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
-    return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

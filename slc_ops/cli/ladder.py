@@ -251,8 +251,8 @@ def _read(path: Path, rename: dict[str, str]) -> "InteractionLog":
 
 
 def _with_origin(fitted: "ParameterSet", log: "InteractionLog", options: "FitOptions") -> "ParameterSet":
+    from slc_ops.code_version import code_version
     from slc_ops.durable import digest_json
-    from slc_ops.plan import code_version
 
     versions = log.backbone_versions
     if len(versions) > 1:

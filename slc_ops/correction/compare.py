@@ -9,6 +9,7 @@ a number of threads that returns an object with ``as_dict``.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,8 @@ from slc_ops.correction.lookup import ItemIndex
 from slc_ops.correction.parameters import ParameterSet
 from slc_ops.errors import SettingsError
 from slc_ops.logs.interactions import InteractionLog
+from slc_ops.logs.passes import Totals
+from slc_ops.logs.rows import Rows
 
 SIDE_BY_SIDE = 2
 NEED_TIME = ("platt_time", "naive", "slc_t")
@@ -112,8 +115,13 @@ def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
     index = ItemIndex(calibration.log.items)
     counted = np.append(calibration.item_sums.n[index.order] > 0, False)
     known = counted[index.positions(test.items)]
-    rows = np.bincount(test.item_codes, minlength=len(test.items))
+    size = len(test.items)
+    rows = test.add_up(partial(_rows_by_code, size), n_keys=size).values
     return float(rows[~known].sum() / test.n_rows)
+
+
+def _rows_by_code(size: int, rows: Rows) -> Totals:
+    return Totals(np.bincount(rows.codes, minlength=size).astype(np.float64))
 
 
 def _chosen(

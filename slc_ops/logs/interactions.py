@@ -8,7 +8,7 @@ first asked for. A log whose items are known beforehand reads its rows only when
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.encoding import IdEncoder
 from slc_ops.logs.passes import Partial
 from slc_ops.logs.reading import Source, TableSource, converted, open_source
-from slc_ops.logs.rows import InSpans, ReadableRows, Rows
+from slc_ops.logs.rows import InSpans, ReadableRows, Rows, rows_per_item
 from slc_ops.logs.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
@@ -165,8 +165,8 @@ class InteractionLog(InSpans):
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
         """Rows per item; a row of weight 0 does not exist."""
-        codes = self.item_codes[self.weight > 0] if self.weighted else self.item_codes
-        return np.bincount(codes, minlength=len(self.items))
+        size = len(self.items)
+        return self.add_up(partial(rows_per_item, size), n_keys=size).values.astype(np.int64)
 
     @property
     def label(self) -> NDArray[np.int8]:

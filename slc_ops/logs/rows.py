@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.logs.passes import Partial, add_up, span_for
+from slc_ops.logs.passes import Partial, Totals, add_up, span_for
 
 if TYPE_CHECKING:
     from slc_ops.logs.interactions import InteractionLog
@@ -52,6 +52,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
         values = [getattr(part, field.name) for part in parts]
         columns[field.name] = None if values[0] is None else np.concatenate(values)
     return Rows(**columns)
+
+
+def rows_per_item(size: int, rows: Rows) -> Totals:
+    """Rows that count, by item."""
+    codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
+    return Totals(np.bincount(codes, minlength=size).astype(np.float64))
 
 
 Kernel = Callable[[Rows], Partial]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from slc_ops.engines.spark import log as spark_log
 from slc_ops.engines.spark import splits
 from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.engines.spark.log import SparkLog
-from slc_ops.errors import ClusterUnavailable, InputError
+from slc_ops.errors import ClusterUnavailable, InputError, SettingsError
 from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
@@ -186,6 +187,14 @@ def test_large_logs_are_counted_on_the_same_grid(
     shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
     there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
+
+
+def test_workers_with_other_code_are_refused(
+    engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_log, "Task", partial(running.Task, code="9.9+other"))
+    with pytest.raises(SettingsError, match=r"runs slc_ops .*, but this refresh 9\.9\+other"):
+        Calibration(engine.read(weeks[0][1])).item_sums  # noqa: B018 - reads rows on the cluster
 
 
 def test_detectability_agrees(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:

@@ -10,7 +10,7 @@ from slc_ops.engines.spark.splits import Split, SplitRows
 from slc_ops.logs.buffers import as_arrow
 from slc_ops.logs.content import ContentDigest
 from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.passes import Partial, Totals
+from slc_ops.logs.passes import Partial
 from slc_ops.logs.reading import ParquetSource
 from slc_ops.logs.rows import Kernel, Rows, joined
 
@@ -118,12 +118,6 @@ def picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Picked
     begin, end = rows.split.first, rows.split.first + rows.n_rows
     inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
     return Picked([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
-
-
-def rows_per_item(size: int, rows: Rows) -> Totals:
-    """Rows that count, by item."""
-    codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
-    return Totals(np.bincount(codes, minlength=size).astype(np.float64))
 
 
 def versions(rows: SplitRows) -> Distinct:

@@ -13,16 +13,17 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slc_ops import errors
+from slc_ops.code_version import code_version
 from slc_ops.engines.spark.session import executors, first_line, wait_seconds
 from slc_ops.engines.spark.splits import Dictionaries, Split, open_split
-from slc_ops.errors import ClusterUnavailable, SlcError
+from slc_ops.errors import ClusterUnavailable, SettingsError, SlcError
 from slc_ops.logs.passes import Addable
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Task:
     splits: Any
     dictionaries: Dictionaries | None
     work: Callable[[Any], Any]
+    code: str = field(default_factory=code_version)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer for each row of the frame."""
@@ -50,6 +52,11 @@ class Task:
                 yield _answer(place, partial(self._one, place))
 
     def _one(self, place: int) -> Any:
+        if self.code != code_version():
+            raise SettingsError(
+                f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {self.code}: their "
+                "results may differ; install the same slc_ops on all workers"
+            )
         split: Split = self.splits.value[place]
         return self.work(split if self.dictionaries is None else open_split(split, self.dictionaries))
 

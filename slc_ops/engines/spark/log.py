@@ -27,7 +27,6 @@ from slc_ops.engines.spark.answers import (
     own_users,
     picked,
     rows_after,
-    rows_per_item,
     sums,
     table,
     versions,
@@ -40,7 +39,7 @@ from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.interactions import InteractionLog, check_columns
 from slc_ops.logs.passes import Partial
 from slc_ops.logs.reading import open_source
-from slc_ops.logs.rows import Kernel, Rows
+from slc_ops.logs.rows import Kernel, Rows, rows_per_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
