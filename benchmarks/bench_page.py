@@ -70,8 +70,8 @@ def ladder_text(figures: list[Figures]) -> str:
     )
     return (
         f"## The whole ladder beside the scan\n\n{rows:,} + {rows:,} rows, {found['items']:,} items, reading "
-        f"included, as `slc-ops compare` runs it; the best of three runs each. Peak {found['peak'] / 1024:.1f} GB. The bar is set at 20 "
-        f"+ 20 million rows.\n\n{table}"
+        f"included, as `slc-ops compare` runs it; the best of three runs each. Peak "
+        f"{found['peak'] / 1024:.1f} GB. The bar is set at 20 + 20 million rows.\n\n{table}"
     )
 
 
