@@ -1,6 +1,6 @@
 """One command: measure, print a table of ratios, write ``docs/performance.md`` with the machine named.
 
-    make bench                 # everything: about 25 minutes on two quiet cores
+    make bench                 # everything: a quarter of an hour on two quiet cores
     make bench ROWS=1e6        # the same on smaller logs, in a few minutes; written to var/, not to docs/
 
 Every figure is taken in a process of its own, so that peaks of memory are its own too. Ratios are between
