@@ -8,7 +8,6 @@ by one. The result is scikit-learn's
 knots, constant beyond them.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from slc_ops.correction.kernels import Floats, sigmoid, slices
 from slc_ops.correction.offsets import NoOffsets, Offsets
 from slc_ops.correction.ranking import Ranked, ranked
 from slc_ops.correction.scoregrid import SPAN_ROWS, GridCounts, ScoreGrid
-from slc_ops.logs.passes import evenly_spaced
+from slc_ops.logs.passes import Pieces, evenly_spaced
 from slc_ops.logs.rows import Rows
 
 EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
@@ -35,7 +34,7 @@ def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Is
     offsets, log = offsets or NoOffsets(), calibration.log
     if log.n_rows <= EXACT_ROWS:
         every = calibration.add_up(partial(_gather, offsets), time=offsets.needs_time)
-        return isotonic_map(*every.together())
+        return isotonic_map(*_together(every.all))
     sample = log.sample(*evenly_spaced(log.n_rows), time=offsets.needs_time)
     grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
     counts = log.add_up(
@@ -86,25 +85,17 @@ def isotonic_of_counts(counts: GridCounts) -> Isotonic:
     return Isotonic(x[knots], y[knots])
 
 
-@dataclass
-class Gathered:
-    """Scores, labels and weights of rows, collected; only of logs that are small enough."""
-
-    pieces: list[tuple[Floats, NDArray[Any], NDArray[Any] | None]]
-
-    def add(self, other: "Gathered") -> None:
-        """Take up further rows."""
-        self.pieces += other.pieces
-
-    def together(self) -> tuple[Floats, NDArray[Any], NDArray[Any] | None]:
-        """All rows, in their order."""
-        score, label, weight = zip(*self.pieces, strict=True)
-        weights = None if weight[0] is None else np.concatenate(weight).astype(np.float64)
-        return np.concatenate(score), np.concatenate(label), weights
+Scored = tuple[Floats, NDArray[Any], NDArray[Any] | None]  # scores, labels and weights of some rows
 
 
-def _gather(offsets: Offsets, rows: Rows) -> Gathered:
-    return Gathered([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
+def _together(pieces: list[Scored]) -> Scored:
+    score, label, weight = zip(*pieces, strict=True)
+    weights = None if weight[0] is None else np.concatenate(weight).astype(np.float64)
+    return np.concatenate(score), np.concatenate(label), weights
+
+
+def _gather(offsets: Offsets, rows: Rows) -> Pieces[Scored]:
+    return Pieces([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
 
 
 def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:

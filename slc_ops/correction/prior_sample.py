@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from slc_ops.correction.kernels import Floats, dot
 from slc_ops.correction.lookup import Words, hashes_of, stir
 from slc_ops.logs.buffers import as_arrow, as_numpy
-from slc_ops.logs.passes import SPAN_ROWS, Totals
+from slc_ops.logs.passes import SPAN_ROWS, Pieces, Totals
 from slc_ops.logs.rows import Log, ReadableRows, Rows, joined
 
 Places = NDArray[np.intp]
@@ -78,17 +78,6 @@ class Choice:
             return items[rows.codes]
         assert rows.time is not None  # noqa: S101 - the pieces bring it
         return stir(items[rows.codes] ^ stir((rows.time + 0.0).view(np.uint64)))
-
-
-@dataclass
-class Gathered:
-    """Rows that were chosen, in their order."""
-
-    parts: list[Rows]
-
-    def add(self, other: "Gathered") -> None:
-        """Take up further ones."""
-        self.parts += other.parts
 
 
 def is_large(log: Log) -> bool:
@@ -149,18 +138,18 @@ def _rows_and_weights(size: int, rows: Rows) -> Totals:
 def _gathered(log: Log, choice: Choice | None) -> Rows:
     """The chosen rows of a log, or all, with users as codes in the order of their appearance."""
     time, user = log.has("event_time"), log.has("user_id")
-    found = joined(log.over_splits(partial(_gather, choice, time, user)).parts)
+    found = joined(log.over_splits(partial(_gather, choice, time, user)).all)
     if found.user is None:
         return found
     codes = as_numpy(as_arrow(found.user.view(np.int64)).dictionary_encode().indices)
     return replace(found, user=codes)
 
 
-def _gather(choice: Choice | None, time: bool, user: bool, source: ReadableRows) -> Gathered:
+def _gather(choice: Choice | None, time: bool, user: bool, source: ReadableRows) -> Pieces[Rows]:
     if choice is None:
-        return Gathered([joined(list(_pieces(source, time=time, user=user)))])
+        return Pieces([joined(list(_pieces(source, time=time, user=user)))])
     pieces = choice.pieces(source, time=time, user=user)
-    return Gathered([joined([rows.chosen(places) for rows, places in pieces])])
+    return Pieces([joined([rows.chosen(places) for rows, places in pieces])])
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:

@@ -94,7 +94,7 @@ def pull(source: Source, settings: Mapped, window: Window, path: Path) -> Window
         for batch in in_contract(source, settings, window, notes):
             writer.add(batch)
         schema = writer.close()
-    except BaseException:
+    except BaseException:  # even an interrupt must not leave half a file behind
         writer.abandon()
         raise
     return WindowManifest(

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ SAMPLE_SHARE = 8  # one slice in eight is sampled, but never more than
 SAMPLE_SLICES = 64  # these, which are two million rows
 
 Result = TypeVar("Result")
+Piece = TypeVar("Piece")
 Partial = TypeVar("Partial", bound="Addable")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -49,6 +50,17 @@ class Totals:
     def add(self, other: "Totals") -> None:
         """Take up further ones."""
         self.values += other.values
+
+
+@dataclass
+class Pieces(Generic[Piece]):
+    """What has to be brought whole, piece by piece in row order: a sample, or the rows of a small log."""
+
+    all: list[Piece]
+
+    def add(self, other: "Pieces[Piece]") -> None:
+        """Take up further ones."""
+        self.all += other.all
 
 
 def span_for(n_keys: int) -> int:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -63,27 +63,26 @@ def rows_per_item(size: int, rows: Rows) -> Totals:
 Kernel = Callable[[Rows], Partial]
 
 
+class Needs(TypedDict, total=False):
+    """What a pass needs: columns beside the usual ones, the length of its sums, rows worked on together."""
+
+    time: bool
+    user: bool
+    group: bool
+    n_keys: int
+    span_rows: int | None
+
+
 class RowSource(Protocol):
     """Rows that sums can be taken over, wherever they lie."""
 
     @property
     def n_rows(self) -> int: ...
 
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
         """The kernel's sums over all rows, which it is shown span by span.
 
-        ``time``, ``user`` and ``group`` say what it needs beside the usual columns, ``n_keys`` how long its
-        sums are. A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
         """
         ...
 
@@ -102,23 +101,15 @@ class InSpans(ABC):
     ) -> Rows:
         """Rows ``first`` to ``last`` (exclusive), with the columns that are asked for."""
 
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
         """The kernel's sums over all rows (see :class:`RowSource`)."""
+
+        time, user, group = needs.get("time", False), needs.get("user", False), needs.get("group", False)
 
         def work(first: int, last: int) -> Partial:
             return kernel(self.rows(first, last, time=time, user=user, group=group))
 
-        return add_up(work, self.n_rows, threads, span_rows or span_for(n_keys))
+        return add_up(work, self.n_rows, threads, needs.get("span_rows") or span_for(needs.get("n_keys", 1)))
 
 
 class ReadableRows(Protocol):

@@ -64,12 +64,11 @@ class Watcher:
         self._thread.start()
 
     def _run(self) -> None:
-        # A fleet that was started together should not ask together.
-        # Spread out, so that many servers do not ask at once; nothing secret about it.
+        # A fleet that was started together should not ask together; nothing secret about it.
         while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311
             try:
                 self._look()
-            except Exception:
+            except Exception:  # a watcher that dies would leave the server with its old set for ever
                 _log.exception("looking at the alias failed in an unexpected way; watching goes on")
 
     def stop(self) -> None:

@@ -217,7 +217,7 @@ def test_where_a_few_users_hold_everything_rows_are_sampled_and_never_more_than_
 
     def watched(*arguments):
         found = gather(*arguments)
-        sizes.append(sum(len(part) for part in found.parts))
+        sizes.append(sum(len(part) for part in found.all))
         return found
 
     monkeypatch.setattr(prior_sample, "_gather", watched)

@@ -42,7 +42,7 @@ def wait_until(what: Callable[[], Any], seconds: float, name: str) -> Any:
             last = what()
             if last:
                 return last
-        except Exception as error:
+        except Exception as error:  # not there yet, in whatever way; the last one is shown
             last = error
         time.sleep(0.5)
     raise AssertionError(f"{name} did not happen within {seconds:.0f} s; last seen: {last!r}")

@@ -10,9 +10,9 @@ from slc_ops.engines.spark.splits import Split, SplitRows
 from slc_ops.logs.buffers import as_arrow
 from slc_ops.logs.content import ContentDigest
 from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.passes import Partial
+from slc_ops.logs.passes import Partial, Pieces
 from slc_ops.logs.reading import ParquetSource
-from slc_ops.logs.rows import Kernel, Rows, joined
+from slc_ops.logs.rows import Kernel, Needs, Rows, joined
 
 
 @dataclass
@@ -63,61 +63,35 @@ class Distinct:
         self.values |= other.values
 
 
-@dataclass
-class Tables:
-    """Rows as Arrow tables."""
-
-    tables: list[pa.Table]
-
-    def add(self, other: "Tables") -> None:
-        """Take up further ones."""
-        self.tables += other.tables
-
-
-def table(rows: SplitRows) -> Tables:
+def table(rows: SplitRows) -> Pieces[pa.Table]:
     """All rows of the split."""
     log = rows.log
     table = log.as_table()
     if log.user_codes is not None:
         users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
         table = table.append_column("user_id", users)
-    return Tables([table if log.group is None else table.append_column("group_id", log.group)])
+    return Pieces([table if log.group is None else table.append_column("group_id", log.group)])
 
 
-@dataclass
-class Picked:
-    """Rows by the number of the first of them."""
-
-    pieces: list[tuple[int, Rows]]
-
-    def add(self, other: "Picked") -> None:
-        """Take up further ones."""
-        self.pieces += other.pieces
-
-    def rows(self, first: int, last: int) -> Rows:
-        """Consecutive rows, which may come from two splits."""
-        found = [rows for begin, rows in self.pieces if first <= begin < last]
-        return found[0] if len(found) == 1 else joined(found)
+Numbered = tuple[int, Rows]  # rows, and the number of the first of them
 
 
-def sums(
-    kernel: Kernel[Partial],
-    time: bool,
-    user: bool,
-    group: bool,
-    n_keys: int,
-    span_rows: int | None,
-    rows: SplitRows,
-) -> Partial:
+def consecutive(pieces: list[Numbered], first: int, last: int) -> Rows:
+    """Consecutive rows, which may come from two splits."""
+    found = [rows for begin, rows in pieces if first <= begin < last]
+    return found[0] if len(found) == 1 else joined(found)
+
+
+def sums(kernel: Kernel[Partial], needs: Needs, rows: SplitRows) -> Partial:
     """A kernel's sums over the split."""
-    return rows.add_up(kernel, time=time, user=user, group=group, n_keys=n_keys, span_rows=span_rows)
+    return rows.add_up(kernel, **needs)
 
 
-def picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Picked:
+def picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Pieces[Numbered]:
     """Those of the wanted rows that lie in the split."""
     begin, end = rows.split.first, rows.split.first + rows.n_rows
     inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
-    return Picked([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
+    return Pieces([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
 
 
 def versions(rows: SplitRows) -> Distinct:

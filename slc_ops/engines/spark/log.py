@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 import numpy as np
@@ -20,8 +20,8 @@ from slc_ops.engines import HOLD_OUT, NO_TIME, ONE_MOMENT
 from slc_ops.engines.spark.answers import (
     Counted,
     Distinct,
-    Picked,
-    Tables,
+    Numbered,
+    consecutive,
     own_groups,
     own_items,
     own_users,
@@ -37,9 +37,9 @@ from slc_ops.errors import InputError, SlcError
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.logs.buffers import as_arrow, as_numpy
 from slc_ops.logs.interactions import InteractionLog, check_columns
-from slc_ops.logs.passes import Partial
+from slc_ops.logs.passes import Partial, Pieces
 from slc_ops.logs.reading import open_source
-from slc_ops.logs.rows import Kernel, Rows, rows_per_item
+from slc_ops.logs.rows import Kernel, Needs, Rows, rows_per_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,21 +113,15 @@ class SparkLog:
         found: Distinct = self.over_splits(versions)
         return tuple(sorted(found.values))
 
-    def add_up(
-        self,
-        kernel: Kernel[Partial],
-        *,
-        threads: int = 1,
-        time: bool = False,
-        user: bool = False,
-        group: bool = False,
-        n_keys: int = 1,
-        span_rows: int | None = None,
-    ) -> Partial:
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
         """The kernel's sums over all rows (see :class:`~slc_ops.logs.rows.RowSource`)."""
-        self._require(time)
-        work = partial(sums, kernel, time, user, group, n_keys, span_rows)
-        result: Partial = self.over_splits(work, n_keys=n_keys, users=user, groups=group)
+        self._require(needs.get("time", False))
+        result: Partial = self.over_splits(
+            partial(sums, kernel, needs),
+            n_keys=needs.get("n_keys", 1),
+            users=needs.get("user", False),
+            groups=needs.get("group", False),
+        )
         return result
 
     def at_hand(self) -> InteractionLog | None:
@@ -136,8 +130,8 @@ class SparkLog:
 
     @cached_property
     def _brought(self) -> InteractionLog:
-        found: Tables = self.over_splits(table)
-        return InteractionLog.from_table(pa.concat_tables(found.tables))
+        found: Pieces[pa.Table] = self.over_splits(table)
+        return InteractionLog.from_table(pa.concat_tables(found.all))
 
     def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
         """``length`` rows from each of the given places on."""
@@ -148,8 +142,8 @@ class SparkLog:
             if len(self._samples) == MOST_SAMPLES:
                 self._samples.pop(next(iter(self._samples)))
             wanted = [(first, first + length) for first in firsts]
-            found: Picked = self.over_splits(partial(picked, wanted, time))
-            self._samples[question] = [found.rows(first, last) for first, last in wanted]
+            found: Pieces[Numbered] = self.over_splits(partial(picked, wanted, time))
+            self._samples[question] = [consecutive(found.all, first, last) for first, last in wanted]
         return self._samples[question]
 
     def cut(self) -> tuple["SparkLog", "SparkLog"]:
