@@ -12,15 +12,15 @@ install:
 	@scripts/install.sh
 
 run: install ## Set up, run the weekly refresh of the demo through real Airflow, show the result
-	@$(PY) -m slc_ops.embedded run
+	@$(PY) -m slc_ops.demo.run run
 
 ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
-	@$(PY) -m slc_ops.embedded ui
+	@$(PY) -m slc_ops.demo.run ui
 
 # Whole installations on real servers and controls on real data: minutes each, so they have a target of their own.
 LONG := tests/airflow/test_end_to_end.py tests/airflow/test_operations_dags.py tests/airflow/test_refresh_dag.py \
         tests/production/test_services.py tests/controls/test_real_controls.py tests/registry/test_servers.py \
-        tests/registry/test_stress.py tests/test_embedded.py
+        tests/registry/test_stress.py tests/demo/test_run.py
 
 test: install ## Set up and run the tests
 	@$(PY) -m pytest $(LONG:%=--ignore=%)
@@ -33,11 +33,12 @@ quick: install ## Run the tests that need no services
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark
-	@$(PY) -m pytest tests/engines
+	@$(PY) -m pytest tests/rows/spark
 
 check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctests
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
+	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/mypy
 	@$(PY) -m pytest --doctest-modules slc_ops
 

@@ -52,9 +52,9 @@ def scan(paths: Paths) -> dict[str, float]:
 
 def ladder(paths: Paths) -> dict[str, float]:
     """Fourteen methods, fitted on one log and scored on the other."""
-    from slc_ops.correction.compare import compare
-    from slc_ops.evidence.judging import Metering
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.evidence.compare import compare
+    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.rows.interactions import InteractionLog
 
     compare(*(InteractionLog.read(path) for path in paths), Metering())
     return {}
@@ -62,16 +62,16 @@ def ladder(paths: Paths) -> dict[str, float]:
 
 def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
     """One method; with a second log also what it is worth there."""
-    from slc_ops.correction import FitOptions
-    from slc_ops.correction import fit as fit_method
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.methods import FitOptions
+    from slc_ops.methods import fit as fit_method
+    from slc_ops.rows.interactions import InteractionLog
 
     log = InteractionLog.read(paths[0])
     begun, spent = time.perf_counter(), time.process_time()
     parameters = fit_method(method, log, options=FitOptions(time_bins=bins))
     found = {"fit": time.perf_counter() - begun, "fit_cpu": time.process_time() - spent}
     if len(paths) > 1:
-        from slc_ops.evidence.judging import Metering
+        from slc_ops.evidence.evaluate import Metering
 
         metrics = Metering()(parameters, InteractionLog.read(paths[1])).as_dict()
         found |= {"auc": metrics["auc"], "nll": metrics["nll"]}
@@ -87,8 +87,8 @@ def set_of(log: Path) -> Path:
 
 
 def wide_fit(paths: Paths) -> dict[str, float]:
-    from slc_ops.correction import fit as fit_method
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.methods import fit as fit_method
+    from slc_ops.rows.interactions import InteractionLog
 
     log = InteractionLog.read(paths[0])
     fit_method("slc_eb", log).write(set_of(paths[0]))
@@ -98,9 +98,9 @@ def wide_fit(paths: Paths) -> dict[str, float]:
 def wide_publish(paths: Paths) -> dict[str, float]:
     import tempfile
 
-    from slc_ops.logs.window import Window
+    from slc_ops.base.window import Window
     from slc_ops.registry import Publication, Registry
-    from slc_ops.settings import Places
+    from slc_ops.settings.deployments import Places
 
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as home:
         Path(home, "mlflow").mkdir()
@@ -136,8 +136,8 @@ def wide_load(paths: Paths) -> dict[str, float]:
 
 
 def wide_apply(paths: Paths) -> dict[str, float]:
-    from slc_ops.correction.applying import apply_file
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.applying import apply_file
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     target = paths[1].with_name(paths[1].stem + "-corrected.parquet")
     rows = apply_file(ParameterSet.read(set_of(paths[0])), paths[1], target)

@@ -16,9 +16,9 @@ def main() -> None:
     rows, items = (int(float(text)) for text in (sys.argv[1:3] or ["1e6", "50000"]))
     calibration, test = (write_log(rows, items, seed=seed) for seed in (1, 2))
     begun, spent = time.perf_counter(), time.process_time()
-    from slc_ops.correction.compare import compare
-    from slc_ops.evidence.judging import Metering
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.evidence.compare import compare
+    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.rows.interactions import InteractionLog
 
     imported = time.perf_counter()
     logs = [InteractionLog.read(path) for path in (calibration, test)]

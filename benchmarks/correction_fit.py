@@ -13,8 +13,8 @@ import time
 import pyarrow.parquet as pq
 from correction_logs import write_log
 
-from slc_ops.correction import fit
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.methods import fit
+from slc_ops.rows.interactions import InteractionLog
 
 COLUMNS = ["item_id", "label", "logit", "event_time"]
 

@@ -26,8 +26,8 @@ def main() -> None:
 
 
 def one(rows: int) -> None:
-    from slc_ops.correction import fit
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.methods import fit
+    from slc_ops.rows.interactions import InteractionLog
 
     begun = time.perf_counter()
     fit("slc", InteractionLog.read(write_log(rows, ITEMS)))

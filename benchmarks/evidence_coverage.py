@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.correction import fit
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.metrics import log_loss
 from slc_ops.evidence.uncertainty import paired_difference
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.methods import fit
+from slc_ops.rows.interactions import InteractionLog
 
 ITEMS, PER_USER = 200, 25
 BIAS = np.random.default_rng(0).normal(0, 0.7, ITEMS)

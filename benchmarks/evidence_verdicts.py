@@ -19,7 +19,7 @@ from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.decision import decide
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.tuning import Grid
-from slc_ops.settings import Decision
+from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import write_weeks
 
 WORLDS = {

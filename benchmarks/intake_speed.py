@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from slc_ops.logs.extract import extract
-from slc_ops.logs.manifest import WindowManifest
-from slc_ops.logs.simulate import simulate
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.simulate import simulate
 from slc_ops.quality import validate
-from slc_ops.settings import Deployment, LakeSource
+from slc_ops.settings.deployments import Deployment, LakeSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 PARTITIONED = Deployment(source=LakeSource(path="lake", partition={"key": "week", "days": 7}))

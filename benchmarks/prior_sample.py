@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from correction_logs import CHUNK, ROOT
 
-from slc_ops.correction import fit, prior_sample, slc_eb
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.methods import fit, slc_eb
+from slc_ops.numerics import prior_sample
+from slc_ops.rows.interactions import InteractionLog
 
 EVERY_ROW = 1 << 62
 

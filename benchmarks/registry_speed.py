@@ -66,9 +66,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="slc-registry-") as directory:
         home = Path(directory)
         (home / "mlflow").mkdir()
-        code = (
-            "import sys; from slc_ops.mlflow_client import connect; connect(sys.argv[1]).search_experiments()"
-        )
+        code = "import sys; from slc_ops.base.mlflow_client import connect; "
+        code += "connect(sys.argv[1]).search_experiments()"
         subprocess.run([sys.executable, "-c", code, places_in(home).tracking_uri], check=True)
         print(json.dumps(measure(home, given.items), indent=2))
 

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.errors import PromotionConflict, PromotionRefused, RegistryError, SlcError
-from slc_ops.mlflow_client import quiet_mlflow
+from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError, SlcError
+from slc_ops.base.mlflow_client import quiet_mlflow
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.audit import line_findings
 from slc_ops.registry.model import write_model
 from slc_ops.serving import Corrector
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.registry.factory import WEEKS, parameter_set, places_in, publication
 
 BROKEN = ("golden", "digest", "no parameter set", "schema version", "missing", "understood")
@@ -172,7 +172,8 @@ def prepare(
     """Parameter sets, and an MLflow database that is migrated before the processes are forked."""
     places = places_in(home, tracking, ledger)
     (home / "mlflow").mkdir(parents=True, exist_ok=True)
-    code = f"from slc_ops.mlflow_client import connect; connect({places.tracking_uri!r}).search_experiments()"
+    code = "from slc_ops.base.mlflow_client import connect; "
+    code += f"connect({places.tracking_uri!r}).search_experiments()"
     subprocess.run([sys.executable, "-c", code], check=True)
     sets = [parameter_set(home / f"set{seed}", seed=seed) for seed in range(3)]
     _warm_up(sets[0], home / "warm")

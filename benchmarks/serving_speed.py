@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.correction.curves import Affine
-from slc_ops.correction.parameters import ParameterSet
+from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving import Corrector
 
 

@@ -16,22 +16,23 @@ from tempfile import mkdtemp
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.window import Window
 from slc_ops.controls import film_backbones, flight_backbone, movielens
 from slc_ops.controls.flights import gather
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.correction import fit, prior_variance
-from slc_ops.correction.calibration import Calibration
-from slc_ops.correction.curves import Affine
-from slc_ops.correction.joint import State
-from slc_ops.correction.link import fit_link
-from slc_ops.correction.offsets import ItemOffsets
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.correction.prior_variance import Prior
-from slc_ops.correction.slc_eb import joint_model, lasting_offsets
 from slc_ops.evidence.metrics import evaluate
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.window import Window
+from slc_ops.methods import fit
+from slc_ops.methods.slc_eb import joint_model, lasting_offsets
+from slc_ops.numerics import prior_variance
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.joint import State
+from slc_ops.numerics.link import fit_link
+from slc_ops.numerics.offsets import ItemOffsets
+from slc_ops.numerics.prior_variance import Prior
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.interactions import InteractionLog
 
 SEASONS = {
     "year": ("2013-01-01/2013-05-06", "2013-05-06/2013-09-02", "2013-09-02/2013-12-30"),

@@ -27,11 +27,11 @@ def peak_mb(pid: int) -> float:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from slc_ops.correction import METHODS, fit_prepared
-    from slc_ops.correction.calibration import Calibration
-    from slc_ops.engines import LOCAL, engine_of
-    from slc_ops.evidence.judging import judge
-    from tests.engines.cluster import Cluster, descendants
+    from slc_ops.evidence.evaluate import judge
+    from slc_ops.methods import METHODS, fit_prepared
+    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.rows.engine import LOCAL, engine_of
+    from tests.rows.spark.cluster import Cluster, descendants
 
     rows, items = (int(float(text)) for text in (*sys.argv[1:3], "2e6", "10000")[:2])
     methods = sys.argv[3].split(",") if len(sys.argv) > 3 and sys.argv[3] != "all" else METHODS

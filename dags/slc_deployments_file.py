@@ -3,6 +3,6 @@
 A broken entry must not take the other deployments' DAGs down, and must not vanish in silence either.
 """
 
-from slc_ops.settings import Places, load_deployments
+from slc_ops.settings.deployments import Places, load_deployments
 
 load_deployments(Places.from_environment().deployments_file)

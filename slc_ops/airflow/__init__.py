@@ -10,11 +10,11 @@ A second deployment is one entry of the deployments file. A DAG of your own may 
 
 from slc_ops.airflow.assets import champion_asset, window_asset
 from slc_ops.airflow.backfill import backfill_dag
+from slc_ops.airflow.champion import promote_dag, rollback_dag
 from slc_ops.airflow.forms import usable_deployments
-from slc_ops.airflow.moves import promote_dag, rollback_dag
-from slc_ops.airflow.notify import on_control_failure
 from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
+from slc_ops.observability.notify import on_control_failure
 
 __all__ = [
     "backfill_dag",

@@ -10,12 +10,12 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from slc_ops.airflow.forms import deployment_field
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
-from slc_ops.errors import SlcError
-from slc_ops.logs.window import Window
-from slc_ops.settings import Method, Places
+from slc_ops.base.errors import SlcError
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Method, Places
 
 if TYPE_CHECKING:
-    from slc_ops.backfill import Week
+    from slc_ops.refresh.backfill import Week
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ def look() -> list[str]:
 @task(max_active_tis_per_dagrun=1, map_index_template="{{ task.op_kwargs['window'] }}")
 def refresh(window: str) -> str:
     """One week: all steps of the weekly refresh up to the registered version."""
-    from slc_ops import pipeline
-    from slc_ops.backfill import promote_week
+    from slc_ops.refresh import pipeline
+    from slc_ops.refresh.backfill import promote_week
 
     _wait_for_turn()
     form = checked_conf()
@@ -106,7 +106,7 @@ def summary() -> str:
 
 def _asked() -> tuple[dict[str, Any], list["Week"]]:
     """The checked form and its weeks as they stand."""
-    from slc_ops import backfill
+    from slc_ops.refresh import backfill
 
     form = checked_conf()
     places = Places.from_environment()

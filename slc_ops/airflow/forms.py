@@ -4,8 +4,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from slc_ops.errors import SlcError
-from slc_ops.settings import Deployment, Places, read_deployments
+from slc_ops.base.errors import SlcError
+from slc_ops.settings.deployments import Deployment, Places, read_deployments
 
 
 def usable_deployments() -> dict[str, Deployment]:

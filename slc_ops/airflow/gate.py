@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from slc_ops.airflow.assets import champion_asset
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
-from slc_ops.settings import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Places
 
 AUTOMATIC = "slc_weekly_refresh"
 """How the ledger names a promotion that no person asked for."""
@@ -34,8 +34,8 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
 @task
 def propose(deployment: str, refresh: str, gate: str) -> str:
     """Hold what may not be promoted; for the rest, put the evidence together."""
-    from slc_ops.gate import evidence_text
-    from slc_ops.gate import propose as look
+    from slc_ops.refresh.gate import evidence_text
+    from slc_ops.refresh.gate import propose as look
 
     places = Places.from_environment()
     plan = planned(places, deployment, refresh)
@@ -48,8 +48,8 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
 @task
 def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str:
     """Make the version the champion: in the ledger by compare-and-set, then in MLflow's alias."""
-    from slc_ops.gate import promote as move
-    from slc_ops.gate import propose as look
+    from slc_ops.refresh.gate import promote as move
+    from slc_ops.refresh.gate import propose as look
 
     places = Places.from_environment()
     plan = planned(places, deployment, refresh)

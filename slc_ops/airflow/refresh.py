@@ -6,10 +6,10 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
 from slc_ops.airflow.assets import window_asset
 from slc_ops.airflow.gate import gate_tasks
-from slc_ops.airflow.notify import on_failure
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
-from slc_ops.settings import Deployment, Method
+from slc_ops.observability.notify import on_failure
+from slc_ops.settings.deployments import Deployment, Method
 
 DOC = """\
 ### Weekly refresh of `{name}`

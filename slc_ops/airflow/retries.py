@@ -1,8 +1,8 @@
 """What is tried again: only what may pass the second time.
 
-An :class:`~slc_ops.errors.SlcError` is a verdict on the input, the settings or the evidence; trying again
-changes nothing, so the task fails at once. A registry or ledger that could not be reached may be back in a
-minute, and so may a file system or a database that raised an error of its own.
+An :class:`~slc_ops.base.errors.SlcError` is a verdict on the input, the settings or the evidence; trying
+again changes nothing, so the task fails at once. A registry or ledger that could not be reached may be back
+in a minute, and so may a file system or a database that raised an error of its own.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-from slc_ops.errors import PromotionRefused, RegistryError, SlcError, SourceUnavailable
+from slc_ops.base.errors import PromotionRefused, RegistryError, SlcError, SourceUnavailable
 
 BUGS: list[Any] = [TypeError, AttributeError, NameError, ImportError, AssertionError]
 

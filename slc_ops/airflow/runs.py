@@ -6,10 +6,10 @@ from typing import Any
 
 from airflow.sdk import get_current_context
 
-from slc_ops.errors import SettingsError
-from slc_ops.logs.window import WEEK, Window
-from slc_ops.plan import FILE, Plan, read_plan
-from slc_ops.settings import Deployment, Places
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.window import WEEK, Window
+from slc_ops.refresh.plan import FILE, Plan, read_plan
+from slc_ops.settings.deployments import Deployment, Places
 
 
 def run_window(deployment: Deployment) -> Window:

@@ -1,6 +1,6 @@
 """The steps of a refresh as Airflow tasks, for the weekly DAG and for DAGs of your own.
 
-Each task calls one function of :mod:`slc_ops.pipeline` and hands on a short reference, never data::
+Each task calls one function of :mod:`slc_ops.refresh.pipeline` and hands on a short reference, never data::
 
     from slc_ops.airflow import extract, fit, validate
 
@@ -16,14 +16,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import window_asset
 from slc_ops.airflow.runs import planned, reference, run_window
-from slc_ops.logs.window import Window
-from slc_ops.settings import Places
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Places
 
 
 @task
 def extract(deployment: str) -> str:
     """Pull the run's week and the history that its backtest needs."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     places = Places.from_environment()
     settings = places.deployment(deployment)
@@ -39,7 +39,7 @@ def extract(deployment: str) -> str:
 @task
 def validate(deployment: str, window: str) -> str:
     """Let the suite judge every window that has no verdict yet, and name the refresh."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     plan = pipeline.validate(Places.from_environment(), deployment, Window.parse(window))
     for event in _outlets(deployment):
@@ -56,7 +56,7 @@ def _outlets(deployment: str) -> list[Any]:
 @task(map_index_template="{{ task.op_kwargs['method'] }}")
 def fit(deployment: str, refresh: str, method: str) -> str:
     """Fit one method on every fold and score it on the strictly later window."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     pipeline.fit(planned(Places.from_environment(), deployment, refresh), method)
     return refresh
@@ -65,7 +65,7 @@ def fit(deployment: str, refresh: str, method: str) -> str:
 @task
 def backtest(deployment: str, refresh: str) -> str:
     """Compare the methods on the folds, beside the reigning champion on the same rows."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     places = Places.from_environment()
     pipeline.backtest(places, planned(places, deployment, refresh))
@@ -75,7 +75,7 @@ def backtest(deployment: str, refresh: str) -> str:
 @task
 def detectability(deployment: str, refresh: str) -> str:
     """Work out which drifts these data could show."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     pipeline.detectability(planned(Places.from_environment(), deployment, refresh))
     return refresh
@@ -84,8 +84,8 @@ def detectability(deployment: str, refresh: str) -> str:
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
     """Choose on the older folds, confirm on the newest, give the verdict."""
-    from slc_ops import pipeline
-    from slc_ops.airflow.notify import announce
+    from slc_ops.observability.notify import announce
+    from slc_ops.refresh import pipeline
 
     plan = planned(Places.from_environment(), deployment, refresh)
     verdict = pipeline.decide(plan)
@@ -97,7 +97,7 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
 @task
 def publish(deployment: str, refresh: str) -> int | None:
     """Refit the chosen method with the newest week, write the report, register the version."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     places = Places.from_environment()
     return pipeline.publish(places, planned(places, deployment, refresh))

@@ -10,7 +10,7 @@ import sys
 import click
 
 from slc_ops import __version__
-from slc_ops.errors import SlcError
+from slc_ops.base.errors import SlcError
 from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help shown without importing the module)

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
-from slc_ops.settings import Places
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.settings.deployments import Places
 
 data_option = click.option(
     "--data",

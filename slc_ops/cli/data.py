@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 
 
 @click.command()
@@ -49,7 +49,7 @@ def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     The platform's frozen model has a wrong scale and shift and does not know the items' biases, so there is
     something to correct, and truth.parquet says what.
     """
-    from slc_ops.logs.simulate import simulate as write_lake
+    from slc_ops.intake.simulate import simulate as write_lake
 
     with progress("simulating ..."):
         manifest = write_lake(out, **settings)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def ingest(
     directory. Each student's first 60 % become history, the next 20 % calibration, the last 20 % test: three
     files for the options --history, --calibration and --test of slc-ops compare.
     """
-    from slc_ops.logs.datasets.ingest import ingest as read_dataset
+    from slc_ops.paper.datasets.ingest import ingest as read_dataset
 
     with progress(f"reading {dataset} ..."):
         report = read_dataset(dataset, files, out, **options)  # type: ignore[arg-type]

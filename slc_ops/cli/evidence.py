@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.cli.ladder import calibration_option, map_option, prior_option, test_option
-from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
 
 if TYPE_CHECKING:
     from slc_ops.evidence.decision import Verdict
     from slc_ops.evidence.results import Backtest
-    from slc_ops.settings import Deployment
+    from slc_ops.settings.deployments import Deployment
 
 path_type = click.Path(path_type=Path)
 
@@ -32,7 +32,7 @@ def detectability(
 ) -> None:
     """Say which drift could be seen at all, for the data set and for every item (Proposition 2)."""
     from slc_ops.evidence.detectability import detectability as report
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.rows.interactions import InteractionLog
 
     with progress("counting"):
         found = report(InteractionLog.read(list(sources), rename=rename), time_bins=time_bins, alpha=alpha)
@@ -71,10 +71,10 @@ def paper(
     rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Run all of the paper's analyses on a pair of files: tables (CSV, Markdown) and figures."""
-    from slc_ops.correction import FitOptions
-    from slc_ops.evidence.paper import analyse
-    from slc_ops.logs.interactions import InteractionLog
-    from slc_ops.reporting.paper import write_paper
+    from slc_ops.methods import FitOptions
+    from slc_ops.paper.analyses import analyse
+    from slc_ops.paper.page import write_paper
+    from slc_ops.rows.interactions import InteractionLog
 
     options = FitOptions(prior_var=prior_var, time_bins=time_bins)
     with progress("analysing"):
@@ -111,8 +111,8 @@ def backtest(
     """
     from tempfile import TemporaryDirectory
 
-    from slc_ops.logs.window import Window
-    from slc_ops.reporting.offline_backtest import backtest_settings, run_backtest
+    from slc_ops.base.window import Window
+    from slc_ops.refresh.offline_backtest import backtest_settings, run_backtest
 
     settings = backtest_settings(
         name, lake, methods=methods, calibration_weeks=calibration_weeks, folds=folds

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option, print_table, progress, say
-from slc_ops.errors import InputError
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.errors import InputError
 
 if TYPE_CHECKING:
-    from slc_ops.correction import FitOptions
-    from slc_ops.correction.parameters import ParameterSet
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.methods import FitOptions
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.interactions import InteractionLog
 
 
 def _column_map(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def fit(
     The directory holds params.json, items.parquet and golden.json: plain files, verified whenever they are
     read.
     """
-    from slc_ops.correction import fit as fit_method
+    from slc_ops.methods import fit as fit_method
 
     options = _options(prior_var, time_bins, threads)
     with progress(f"fitting {method} ..."):
@@ -133,7 +133,7 @@ def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_
     All other columns are kept. Rows are streamed, and the output appears only when it is complete.
     """
     from slc_ops.cli.parameter_sets import parameter_set
-    from slc_ops.correction.applying import apply_file
+    from slc_ops.parameters.applying import apply_file
 
     with progress("correcting ..."):
         parameters = parameter_set(params)
@@ -161,8 +161,8 @@ def compare(
     AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
     better). Score-only methods cannot change AUC; per-item methods can.
     """
-    from slc_ops.correction.compare import compare as compare_methods
-    from slc_ops.evidence.judging import Metering
+    from slc_ops.evidence.compare import compare as compare_methods
+    from slc_ops.evidence.evaluate import Metering
 
     options = _options(prior_var, time_bins, threads)
     names = None if methods == "all" else [name.strip() for name in methods.split(",")]
@@ -216,8 +216,8 @@ def sweep(
 
     A fraction keeps the newest rows, as a shorter calibration window would.
     """
-    from slc_ops.correction import sweeps
-    from slc_ops.evidence.judging import Metering
+    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.paper import sweeps
 
     options = _options(prior_var, 10, threads)
     with progress("sweeping ..."):
@@ -239,20 +239,20 @@ def sweep(
 
 
 def _options(prior_var: float, time_bins: int, threads: int | None) -> "FitOptions":
-    from slc_ops.correction import FitOptions
+    from slc_ops.methods import FitOptions
 
     return FitOptions(prior_var=prior_var, time_bins=time_bins, threads=threads)
 
 
 def _read(path: Path, rename: dict[str, str]) -> "InteractionLog":
-    from slc_ops.logs.interactions import InteractionLog
+    from slc_ops.rows.interactions import InteractionLog
 
     return InteractionLog.read(path, rename=rename)
 
 
 def _with_origin(fitted: "ParameterSet", log: "InteractionLog", options: "FitOptions") -> "ParameterSet":
-    from slc_ops.code_version import code_version
-    from slc_ops.durable import digest_json
+    from slc_ops.base.code_version import code_version
+    from slc_ops.base.files import digest_json
 
     versions = log.backbone_versions
     if len(versions) > 1:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option
-from slc_ops.settings import Places
+from slc_ops.base.console import emit_json, json_option
+from slc_ops.settings.deployments import Places
 
 
 @click.command()
@@ -28,7 +28,7 @@ def metrics(
 
     With --listen it serves them to whoever sends the bearer token in SLC_OPS_METRICS_TOKEN.
     """
-    from slc_ops.durable import write_text
+    from slc_ops.base.files import write_text
     from slc_ops.observability.exposition import render
     from slc_ops.observability.metrics import collect
 

@@ -5,17 +5,17 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
 
 if TYPE_CHECKING:
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
 
 
 def parameter_set(reference: str) -> "ParameterSet":
     """Read and verify ``DIR``, ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``."""
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     if not reference.startswith("models:/"):
         return ParameterSet.read(Path(reference))
@@ -24,9 +24,9 @@ def parameter_set(reference: str) -> "ParameterSet":
 
 
 def _download(reference: str, directory: Path) -> Path:
-    from slc_ops.mlflow_client import connect
+    from slc_ops.base.mlflow_client import connect
     from slc_ops.registry.tracking import typed
-    from slc_ops.settings import Places
+    from slc_ops.settings.deployments import Places
 
     found = _REGISTERED.fullmatch(reference)
     if found is None:

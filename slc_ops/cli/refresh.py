@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option, progress, say
-from slc_ops.errors import InputError
-from slc_ops.logs.window import Window
-from slc_ops.settings import Places
+from slc_ops.base.console import emit_json, json_option, progress, say
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Places
 
 window_option = click.option(
     "--window",
@@ -28,8 +28,8 @@ def refresh(deployment: str, window_text: str, json_path: str | None) -> None:
     What was finished before is not done again. The verdict and the deployment's gate decide whether the new
     version becomes champion.
     """
-    from slc_ops import pipeline
-    from slc_ops.cli.summary import print_refresh, refresh_summary
+    from slc_ops.refresh import pipeline
+    from slc_ops.refresh.summary import print_refresh, refresh_summary
 
     places = Places.from_environment()
     window = Window.parse(window_text)
@@ -51,7 +51,7 @@ def report(
     deployment: str | None, window_text: str | None, run_id: str | None, json_path: str | None
 ) -> None:
     """Write the HTML report of a finished refresh again."""
-    from slc_ops import pipeline
+    from slc_ops.refresh import pipeline
 
     places = Places.from_environment()
     plan = _find(places, deployment, window_text, run_id)
@@ -62,7 +62,7 @@ def report(
 
 
 def _find(places: Places, deployment: str | None, window_text: str | None, run_id: str | None) -> Any:
-    from slc_ops.refreshes import find_by_run, newest_refresh
+    from slc_ops.refresh.finished import find_by_run, newest_refresh
 
     if (run_id is None) == (window_text is None):
         raise click.UsageError(

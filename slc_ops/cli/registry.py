@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.cli.output import emit_json, json_option, print_table, say
-from slc_ops.errors import RegistryError, SettingsError
-from slc_ops.settings import Places, read_deployments
+from slc_ops.base.console import emit_json, json_option, print_table, say
+from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.settings.deployments import Places, read_deployments
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry, Version
@@ -123,7 +123,7 @@ def rollback(
     if "AIRFLOW_HOME" not in os.environ:  # without an Airflow there are no connections, so nobody to tell
         return
     with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
-        from slc_ops.airflow.notify import announce_rollback
+        from slc_ops.observability.notify import announce_rollback
 
         announce_rollback(deployment, champion, who, why, {})
 

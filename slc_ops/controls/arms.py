@@ -13,12 +13,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops import pipeline
-from slc_ops.durable import read_json, replacing, write_json, write_text
-from slc_ops.errors import SettingsError
-from slc_ops.logs.window import Window
-from slc_ops.plan import Plan
-from slc_ops.settings import Places
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import read_json, replacing, write_json, write_text
+from slc_ops.base.window import Window
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
 
 Role = Literal["positive", "negative", "contrast", "turning", "observed"]
 

@@ -15,8 +15,8 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.errors import InputError
 from slc_ops.controls.csvs import header, read_csv
-from slc_ops.errors import InputError
 
 NAMES = {
     "date": ("FlightDate", "FL_DATE"),

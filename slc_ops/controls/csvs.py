@@ -7,7 +7,7 @@ from typing import IO
 import pyarrow as pa
 from pyarrow import csv
 
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 
 BLOCK_BYTES = 8 << 20
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slc_ops.base.errors import SettingsError
 from slc_ops.controls.download import Progress, download
-from slc_ops.errors import SettingsError
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 BTS = "https://transtats.bts.gov/PREZIP/On_Time_Reporting_Carrier_On_Time_Performance_1987_present"

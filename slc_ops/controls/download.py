@@ -7,7 +7,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from slc_ops.errors import InputError, SettingsError
+from slc_ops.base.errors import InputError, SettingsError
 
 BLOCK = 1 << 20
 TIMEOUT_SECONDS = 60

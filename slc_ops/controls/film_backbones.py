@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

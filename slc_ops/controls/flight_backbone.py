@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
 from slc_ops.controls.flights import Flights
-from slc_ops.errors import InputError
-from slc_ops.logs.window import Window
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

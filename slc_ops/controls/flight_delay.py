@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, Role, declare, write_lake
 from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
 from slc_ops.controls.flights import Flights, gather
-from slc_ops.logs.window import Window
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 NAME = "flight-delay"
 

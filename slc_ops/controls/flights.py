@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import digest_json, replacing
+from slc_ops.base.window import Window
 from slc_ops.controls import bts, nyc
-from slc_ops.durable import digest_json, replacing
-from slc_ops.errors import InputError
-from slc_ops.logs.window import Window
 
 SCHEMA = pa.schema(
     {

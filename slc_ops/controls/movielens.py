@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, declare, write_lake
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.verdict import NEGLIGIBLE
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.errors import InputError
-from slc_ops.logs.window import Window
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 NAME = "movielens"
 TEST = Window.parse("2000-01-10/2000-01-17")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.errors import InputError
 from slc_ops.controls.csvs import read_csv
-from slc_ops.errors import InputError
 
 COLUMNS = (
     "year", "month", "day", "hour", "minute", "arr_delay", "carrier", "tailnum", "origin", "dest", "distance",

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.durable import read_json
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import read_json
 from slc_ops.evidence.backtest import Backtest
 from slc_ops.evidence.uncertainty import Interval, paired_difference
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.plan import Plan
+from slc_ops.refresh.plan import Plan
+from slc_ops.rows.interactions import InteractionLog
 
 SUBJECTS = ("slc", "slc_eb")
 """The methods whose gain a control is about: the paper's and ours."""
@@ -37,7 +37,7 @@ class Observation:
 
 def observe(plan: Plan, clusters: Clusters) -> Observation:
     """Read the backtest, and compare the subjects with Platt on the test window, cluster by cluster."""
-    from slc_ops.correction import fit
+    from slc_ops.methods import fit
 
     newest = Backtest.from_dict(read_json(plan.directory / "backtest.json")).newest
     metrics = {name: score.metrics for name, score in newest.items() if score.metrics is not None}

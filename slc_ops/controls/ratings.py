@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 
 POSITIVE = 4.0
 COLUMNS = ("user", "item", "rating", "time")

@@ -5,17 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from slc_ops import pipeline
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import write_json
 from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_places, declared, walk
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
 from slc_ops.controls.tracking import record
 from slc_ops.controls.verdict import ControlVerdict, judge
-from slc_ops.correction import METHODS
-from slc_ops.durable import write_json
-from slc_ops.errors import SettingsError
-from slc_ops.plan import Plan
-from slc_ops.settings import Places
+from slc_ops.methods import METHODS
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
 
 CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
     flight_delay.NAME: (flight_delay, by_day),

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from slc_ops.base.mlflow_client import connect
 from slc_ops.controls.verdict import ControlVerdict
-from slc_ops.mlflow_client import connect
 from slc_ops.registry.tracking import experiment, typed
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 EXPERIMENT = "slc-controls"
 

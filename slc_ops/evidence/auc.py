@@ -5,7 +5,7 @@ With P positives and N negatives
     AUC = 1/(P·N) · Σ_{i positive} Σ_{j negative} ( 1[s_i > s_j] + ½·1[s_i = s_j] ).
 
 Unweighted, the double sum needs no ranks and no index array: of rows in order of their scores
-(:mod:`slc_ops.correction.ranking`) the positives stand at known positions, and Σ position − P(P−1)/2 counts
+(:mod:`slc_ops.numerics.ranking`) the positives stand at known positions, and Σ position − P(P−1)/2 counts
 the pairs that are in order. Nothing is rounded.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slc_ops.correction.ranking import BLOCK, Ranked, ranked
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
+from slc_ops.numerics.ranking import BLOCK, Ranked, ranked
 
 
 @dataclass(frozen=True)

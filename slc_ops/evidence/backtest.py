@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from slc_ops.correction import METHODS, FitOptions
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.engines import LOCAL, Engine
+from slc_ops.base.window import Window
 from slc_ops.evidence import selftest
+from slc_ops.evidence.evaluation import ALL_ROWS
 from slc_ops.evidence.folds import FoldPlan, plan_folds
 from slc_ops.evidence.items import item_gains
-from slc_ops.evidence.judged import ALL_ROWS
 from slc_ops.evidence.results import REFERENCES, Backtest, Champion
 from slc_ops.evidence.scoring import (
     CHAMPION,
@@ -34,8 +32,10 @@ from slc_ops.evidence.scoring import (
 )
 from slc_ops.evidence.tuning import Grid
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
-from slc_ops.logs.window import Window
-from slc_ops.settings import Decision
+from slc_ops.methods import METHODS, FitOptions
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.settings.deployments import Decision
 
 __all__ = [
     "CHAMPION",

@@ -17,7 +17,7 @@ from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.reasons import Reason, against_champion, against_platt, slice_reasons
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import CHAMPION
-from slc_ops.settings import Decision
+from slc_ops.settings.deployments import Decision
 
 AUC_TOLERANCE = 0.001  # isotonic maps lose this little through ties
 SCORE_ONLY = ("base", "platt", "temperature", "isotonic", "histogram", "platt_time")

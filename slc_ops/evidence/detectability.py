@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.correction.options import FitOptions
-from slc_ops.errors import InputError, SettingsError
+from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.evidence.slices import time_quantiles
-from slc_ops.logs.passes import Totals
-from slc_ops.logs.rows import Log, Rows
+from slc_ops.numerics.options import FitOptions
+from slc_ops.rows.passes import Totals
+from slc_ops.rows.rows import Log, Rows
 
 REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
 BLOCK_CELLS = 1 << 24  # (item, time bin) cells that are worked on at a time

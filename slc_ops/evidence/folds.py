@@ -15,12 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from slc_ops.engines import LOCAL, Engine
-from slc_ops.errors import InputError
-from slc_ops.logs.rows import Log
-from slc_ops.logs.window import Window
+import numpy as np
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
+from slc_ops.evidence.slices import time_quantiles
+from slc_ops.numerics.window_sums import open_windows
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.rows import Log
 
 Role = Literal["choose", "confirm"]
+HOLD_OUT = 0.3
 
 
 @dataclass(frozen=True)
@@ -46,20 +51,27 @@ class Fold:
     def calibration_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to learn from."""
         if self.test is None:
-            return engine.cut(self.calibration[0])[0]
-        return engine.read(self.calibration, summed=self.summed)
+            return hold_out(engine.read(self.calibration[0]))[0]
+        return self._read(engine, self.calibration)
 
     def test_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to be scored on, all later."""
-        return engine.read(self.test) if self.test is not None else engine.cut(self.calibration[0])[1]
+        if self.test is not None:
+            return engine.read(self.test)
+        return hold_out(engine.read(self.calibration[0]))[1]
 
     def tuning_logs(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
         """(earlier, later) rows inside the calibration weeks: what hyperparameters may see."""
         if len(self.calibration) > 1:
             earlier, last = self.calibration[:-1], self.calibration[-1]
-            return engine.read(earlier, summed=self.summed), engine.read(last)
-        # Without a test window of its own, the later part of this window is the test.
-        return engine.cut(self.calibration[0], times=2 if self.test is None else 1)
+            return self._read(engine, earlier), engine.read(last)
+        log = engine.read(self.calibration[0])
+        if self.test is None:  # the later part of this window is the test
+            log, _ = hold_out(log)
+        return hold_out(log)
+
+    def _read(self, engine: Engine, windows: tuple[Path, ...]) -> Log:
+        return open_windows(engine, windows) if self.summed else engine.read(windows)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -108,6 +120,13 @@ class FoldPlan:
     def from_dict(cls, value: dict[str, Any]) -> "FoldPlan":
         """Read what :meth:`as_dict` wrote."""
         return cls(tuple(Fold.from_dict(fold) for fold in value["folds"]), tuple(value["notes"]))
+
+
+def hold_out(log: Log) -> tuple[Log, Log]:
+    """Cut a log where 70 % of its rows lie before; rows of the same timestamp stay together."""
+    if not log.has("event_time"):
+        raise InputError("a window without event_time cannot be cut into an earlier and a later part")
+    return log.cut(float(time_quantiles(log, np.array([1 - HOLD_OUT]))[0]))
 
 
 def plan_folds(

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from slc_ops.correction.curves import bin_of
-from slc_ops.correction.kernels import dot, sum_of_logs
-from slc_ops.correction.ranking import BLOCK, Ranked, ranked
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 from slc_ops.evidence.auc import Auc, area, check_weights
+from slc_ops.numerics.curves import bin_of
+from slc_ops.numerics.kernels import dot, sum_of_logs
+from slc_ops.numerics.ranking import BLOCK, Ranked, ranked
 
 CLIP = 1e-6
 BINS = 15

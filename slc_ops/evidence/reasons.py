@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from slc_ops.evidence.results import Champion
 from slc_ops.evidence.uncertainty import Interval, PairedDifference
-from slc_ops.settings import Decision
+from slc_ops.settings.deployments import Decision
 
 Says = Literal["pass", "hold", "reject", "note"]
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.uncertainty import PairedDifference
-from slc_ops.logs.window import Window
 
 REFERENCES = ("base", "platt")  # always in the ladder: the backbone itself and the bar to clear
 

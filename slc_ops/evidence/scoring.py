@@ -15,18 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slc_ops.correction import FitOptions, fit
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.durable import read_json, replacing, replacing_directory, write_json
-from slc_ops.engines import LOCAL, Engine
-from slc_ops.errors import FitError, InputError
+from slc_ops.base.errors import FitError, InputError
+from slc_ops.base.files import read_json, replacing, replacing_directory, write_json
+from slc_ops.evidence.evaluate import judge
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.judging import judge
 from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums
-from slc_ops.logs.rows import Log
+from slc_ops.methods import FitOptions, fit
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.rows import Log
 
 CHAMPION = "champion"
 QUESTION = "question.json"

@@ -8,7 +8,7 @@ of the pairs that are tied in probability but not in the logits, which is all th
 
 import math
 
-from slc_ops.errors import SelfTestFailed
+from slc_ops.base.errors import SelfTestFailed
 from slc_ops.evidence.metrics import CLIP
 from slc_ops.evidence.scoring import Score
 

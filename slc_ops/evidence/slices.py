@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slc_ops.correction.timebins import moment_of, order_statistics, span_of_time
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.passes import Partial, Totals
-from slc_ops.logs.rows import Log, Rows
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
+from slc_ops.numerics.time_bins import moment_of, order_statistics, span_of_time
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.passes import Partial, Totals
+from slc_ops.rows.rows import Log, Rows
 
 TIME_SLICES = 7
 MAX_GROUPS = 50

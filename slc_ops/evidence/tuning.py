@@ -7,12 +7,12 @@ The window on which the method will be scored plays no part in it.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from slc_ops.correction import FitOptions, fit
-from slc_ops.engines import LOCAL, Engine
-from slc_ops.errors import FitError, InputError
+from slc_ops.base.errors import FitError, InputError
+from slc_ops.evidence.evaluate import judge
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.judging import judge
-from slc_ops.settings import Decision
+from slc_ops.methods import FitOptions, fit
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.settings.deployments import Decision
 
 # slc_eb estimates its variance itself; the others have nothing to tune.
 WITH_PRIOR = ("ridge", "slc", "slc_t", "slc_iso")

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 
 
 def configure_logs() -> None:

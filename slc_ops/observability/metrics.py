@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops import __version__
-from slc_ops.durable import read_json
-from slc_ops.errors import RegistryError
-from slc_ops.logs.window import Window
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.files import read_json
+from slc_ops.base.window import Window
 from slc_ops.observability.exposition import Metric
 from slc_ops.observability.steps import DIRECTORY
 from slc_ops.quality.result import RESULT
-from slc_ops.settings import Places, read_deployments
+from slc_ops.settings.deployments import Places, read_deployments
 
 VERDICTS = ("promote", "hold", "reject")
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from slc_ops.errors import SettingsError, SlcError
+from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.passwords import weakness
 from slc_ops.observability.exposition import CONTENT_TYPE, render
 from slc_ops.observability.metrics import collect
-from slc_ops.production.passwords import weakness
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 
 class MetricsHandler(BaseHTTPRequestHandler):

@@ -14,8 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from slc_ops.durable import write_json
-from slc_ops.logs.window import Window
+from slc_ops.base.files import write_json
+from slc_ops.base.window import Window
 
 DIRECTORY = "steps"
 

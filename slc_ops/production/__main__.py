@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slc_ops.errors import SettingsError, SlcError
+from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.production.health import SERVICES
 
 anything = {"ignore_unknown_options": True, "allow_interspersed_args": False}

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 
 
 def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:
     """Copy every artifact into a new directory, which appears whole or not at all; answers how many."""
-    from slc_ops.durable import replacing_directory
+    from slc_ops.base.files import replacing_directory
 
     if directory.exists():
         raise SettingsError(f"{directory} exists; name a new directory for this backup")
@@ -27,7 +27,7 @@ def restore_artifacts(environment: Mapping[str, str], directory: Path) -> int:
 
 
 def _repository(environment: Mapping[str, str]) -> Any:
-    from slc_ops.mlflow_client import quiet_mlflow
+    from slc_ops.base.mlflow_client import quiet_mlflow
 
     quiet_mlflow()
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.passwords import check_secrets
 from slc_ops.production import schemas
-from slc_ops.production.passwords import check_secrets
 from slc_ops.production.stores import (
     check_broker,
     check_bucket,
@@ -41,7 +41,7 @@ def check_surroundings(environment: Mapping[str, str]) -> None:
             check_space(Path(environment[name]), megabytes)
     check_space(Path(tempfile.gettempdir()), min(megabytes, 64))
     if "SLC_OPS_DEPLOYMENTS" in environment:
-        from slc_ops.settings import read_deployments
+        from slc_ops.settings.deployments import read_deployments
 
         read_deployments(Path(environment["SLC_OPS_DEPLOYMENTS"]))
 
@@ -65,7 +65,7 @@ def write_auth_file(environment: Mapping[str, str]) -> None:
 
     A checked password is remembered for a minute: checking one costs half a second of PBKDF2 per request.
     """
-    from slc_ops.durable import write_text
+    from slc_ops.base.files import write_text
 
     if AUTH_FILE not in environment:
         return

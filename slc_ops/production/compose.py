@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-from slc_ops.errors import SettingsError
-from slc_ops.production.passwords import secrets_in
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.passwords import secrets_in
 
 ENTRYPOINT = [sys.executable, "-m", "slc_ops.production", "run"]
 """That of the Dockerfile: check, then become the command."""

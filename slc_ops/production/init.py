@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from slc_ops.errors import RegistryError, SettingsError, SlcError
+from slc_ops.base.errors import RegistryError, SettingsError, SlcError
 from slc_ops.production.checks import check_servers, check_surroundings
 from slc_ops.production.databases import ensure_databases
 from slc_ops.production.logins import ADMIN, ensure_airflow_admin, ensure_mlflow_users

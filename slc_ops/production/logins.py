@@ -12,7 +12,7 @@ def ensure_airflow_admin(password: str) -> None:
     from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
     from werkzeug.security import check_password_hash
 
-    from slc_ops.errors import SlcError
+    from slc_ops.base.errors import SlcError
 
     with get_application_builder() as builder:
         security = builder.sm

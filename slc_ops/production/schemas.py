@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from slc_ops.errors import SettingsError, SourceUnavailable
+from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.production.schemas import Schema, compare
 
 if TYPE_CHECKING:

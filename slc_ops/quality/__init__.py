@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from slc_ops.logs.manifest import WindowManifest
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import Finding, ValidationResult
-from slc_ops.settings import Deployment
+from slc_ops.settings.deployments import Deployment
 
 __all__ = ["Finding", "ValidationResult", "validate"]
 
@@ -15,8 +15,8 @@ def validate(
     """Judge a window, with the trailing windows (oldest first) as its measure.
 
     Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
-    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.errors.ValidationStopped` when a critical
-    expectation is not met, with the files already written. Judging again costs one read.
+    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` when a
+    critical expectation is not met, with the files already written. Judging again costs one read.
     """
     from slc_ops.quality.verdict import judge_window
 

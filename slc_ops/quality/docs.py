@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from slc_ops.durable import read_json, write_text
-from slc_ops.logs.manifest import WindowManifest
-from slc_ops.logs.window import Window
+from slc_ops.base.files import read_json, write_text
+from slc_ops.base.window import Window
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import PAGE, RESULT, ValidationResult
 from slc_ops.quality.statistics import Statistics
 from slc_ops.quality.suite import Judgement

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slc_ops.logs.content import mix, value_hashes
+from slc_ops.intake.content import mix, value_hashes
 
 
 def repeated(hashes: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.logs.manifest import WindowManifest
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import Statistics, item_ids
 
 ENOUGH_ROWS = 100

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.logs.content import value_hashes
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
+from slc_ops.intake.content import value_hashes
 from slc_ops.quality.duplicates import combined_hashes
 from slc_ops.quality.rows import RowCheck, failures, row_checks
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slc_ops.durable import replacing
-from slc_ops.logs.content import value_hashes
-from slc_ops.logs.manifest import WindowManifest
+from slc_ops.base.files import replacing
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import batches
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.logs.contract import ALLOWED_TYPES, TIME
+from slc_ops.intake.contract import ALLOWED_TYPES, TIME
 
 Failing = Callable[[pa.Array], np.ndarray]
 

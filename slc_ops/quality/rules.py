@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slc_ops.logs.contract import ALLOWED_TYPES, REQUIRED
+from slc_ops.intake.contract import ALLOWED_TYPES, REQUIRED
 from slc_ops.quality.result import Severity
 from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, RowCheck
-from slc_ops.settings import Band, Limit, Quality
+from slc_ops.settings.deployments import Band, Limit, Quality
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slc_ops.durable import digest_json, read_json, replacing, write_json
-from slc_ops.logs.contract import ALLOWED_TYPES
-from slc_ops.logs.manifest import WindowManifest
+from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.intake.contract import ALLOWED_TYPES
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import Pass, batches, example
 from slc_ops.quality.rows import DUPLICATE

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slc_ops.errors import ValidationStopped
+from slc_ops.base.errors import ValidationStopped
 from slc_ops.quality.rules import Rule
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from slc_ops.durable import digest_json, read_json, write_json
-from slc_ops.errors import ValidationStopped
-from slc_ops.logs.manifest import WindowManifest
+from slc_ops.base.errors import ValidationStopped
+from slc_ops.base.files import digest_json, read_json, write_json
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
 from slc_ops.quality.measures import measures
 from slc_ops.quality.quarantine import CLEAN, split
@@ -16,7 +16,7 @@ from slc_ops.quality.rows import row_checks
 from slc_ops.quality.rules import rules
 from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Judgement, judge
-from slc_ops.settings import Quality
+from slc_ops.settings.deployments import Quality
 
 VERSION = 2
 

@@ -1,6 +1,6 @@
 """The registry: versions in MLflow, the line of champions in a ledger."""
 
-from slc_ops.names import model_name
+from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap
 from slc_ops.registry.audit import Finding
 from slc_ops.registry.publication import Move, Publication, Version

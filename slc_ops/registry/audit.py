@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.errors import ParameterSetError, RegistryError
-from slc_ops.names import model_name
+from slc_ops.base.errors import ParameterSetError, RegistryError
+from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import gaps
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.model import PARAMETERS
@@ -88,7 +88,7 @@ def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Pa
     import requests
     from mlflow.exceptions import MlflowException
 
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     try:
         path = Path(client.download_artifacts(version.run_id, f"model/{PARAMETERS}", str(into)))

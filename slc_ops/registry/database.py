@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, inspe
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
 
 SCHEMA_TABLE = "slc_ledger_schema"
 SCHEMA = "0001"

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from slc_ops.errors import PromotionConflict, RegistryError
+from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import Move, Version
 from slc_ops.registry.rows import move_of, move_row, version_of, version_row

@@ -2,15 +2,18 @@
 
 import shutil
 from importlib.metadata import version as installed
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops import __version__
-from slc_ops.mlflow_client import load_mlflow
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.mlflow_client import load_mlflow
 
 if TYPE_CHECKING:
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
+MODEL_CODE = "slc_ops.serving.pyfunc"
 PARAMETERS = "artifacts/parameters"
 """Where the parameter set lies inside the model directory."""
 
@@ -25,19 +28,25 @@ def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> No
     import pandas as pd
     from mlflow.models import ModelSignature
 
-    import slc_ops.serving
-
     staged = directory.parent / "parameters"  # MLflow keeps the name of the directory it copies
     shutil.copytree(source, staged)
     mlflow.pyfunc.save_model(
         path=str(directory),
-        python_model=str(Path(slc_ops.serving.__file__).with_name("pyfunc.py")),
+        python_model=_code(),
         artifacts={"parameters": str(staged)},
         signature=ModelSignature(inputs=_inputs(parameters), outputs=_outputs()),
         input_example=pd.DataFrame(_example(parameters)),
         pip_requirements=[f"slc-ops=={__version__}"]
         + [f"{name}=={installed(name)}" for name in ("mlflow", "numpy", "pandas", "pyarrow")],
     )
+
+
+def _code() -> str:
+    """The file that a scoring container runs; it is named, not imported: nothing is served here."""
+    spec = find_spec(MODEL_CODE)
+    if spec is None or spec.origin is None:
+        raise RegistryError(f"the module {MODEL_CODE} is not installed; install slc-ops again")
+    return spec.origin
 
 
 def _inputs(parameters: "ParameterSet") -> Any:

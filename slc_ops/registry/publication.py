@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slc_ops.durable import canonical_json, digest_json
-from slc_ops.errors import RegistryError
-from slc_ops.logs.window import Window
-from slc_ops.names import model_name
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.files import canonical_json, digest_json
+from slc_ops.base.names import model_name
+from slc_ops.base.window import Window
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"

@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.durable import canonical_json, digest_file, write_json
-from slc_ops.errors import ParameterSetError, RegistryError
-from slc_ops.names import model_name
+from slc_ops.base.errors import ParameterSetError, RegistryError
+from slc_ops.base.files import canonical_json, digest_file, write_json
+from slc_ops.base.names import model_name
 from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.publication import Publication, Version
 from slc_ops.registry.tracking import experiment
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
 KEY_TAG = "idempotency_key"
 _TAG_LENGTH = 5000  # MLflow's limit for the tags of a run; all of it is in verdict.json
@@ -134,7 +134,7 @@ def _log_evidence(client: "MlflowClient", run_id: str, publication: Publication,
 
 def _verified(publication: Publication) -> "ParameterSet":
     """Read the parameter set as a server would (digests, golden vectors), before anything is created."""
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     found = ParameterSet.read(publication.parameters)
     if found.method != publication.method:

@@ -1,6 +1,6 @@
 """The registry: MLflow keeps the versions, the ledger keeps the truth about who reigns.
 
->>> from slc_ops.settings import Places                              # doctest: +SKIP
+>>> from slc_ops.settings.deployments import Places                              # doctest: +SKIP
 >>> registry = Registry.open(Places.from_environment())              # doctest: +SKIP
 >>> version = registry.publish(publication)                          # doctest: +SKIP
 >>> registry.promote("demo", version.number, actor="ann", reason="better on every fold")  # doctest: +SKIP
@@ -14,15 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.errors import PromotionConflict, RegistryError
-from slc_ops.mlflow_client import connect
-from slc_ops.names import model_name
+from slc_ops.base.errors import PromotionConflict, RegistryError
+from slc_ops.base.mlflow_client import connect
+from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
 from slc_ops.registry.publication import Move, Publication, Version
 from slc_ops.registry.rules import check_against, check_promotion, check_rollback, check_signed, moved_by
 from slc_ops.registry.tracking import shown, typed
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -3,8 +3,8 @@
 import logging
 from typing import TYPE_CHECKING
 
-from slc_ops.errors import RegistryError
-from slc_ops.names import model_name
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.names import model_name
 from slc_ops.registry.ledger import Ledger
 from slc_ops.registry.publication import Version
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
 from slc_ops.registry.publication import Move, Version
 
 

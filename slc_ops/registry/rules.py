@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from slc_ops.errors import PromotionConflict, PromotionRefused, RegistryError
+from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry.publication import Move, Version
 
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from slc_ops.errors import RegistryError
-from slc_ops.mlflow_client import load_mlflow
-from slc_ops.settings import Places
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.mlflow_client import load_mlflow
+from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.durable import read_json, replacing_directory, write_text
+from slc_ops.base.files import read_json, replacing_directory, write_text
+from slc_ops.base.window import Window
 from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
-from slc_ops.logs.window import Window
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
 from slc_ops.reporting.figures import draw_all
 from slc_ops.reporting.style import Drawing

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slc_ops.durable import read_json, replacing_directory, write_json
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.serving.pointer import Pointer
 from slc_ops.serving.sources import Source
 

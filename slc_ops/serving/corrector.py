@@ -13,8 +13,8 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.errors import RegistryError, SlcError
-from slc_ops.names import model_name
+from slc_ops.base.errors import RegistryError, SlcError
+from slc_ops.base.names import model_name
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.pointer import Pointer, check_may_follow
 from slc_ops.serving.snapshot import Snapshot

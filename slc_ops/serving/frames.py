@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.errors import InputError
-from slc_ops.logs.columns import as_logits
+from slc_ops.base.errors import InputError
+from slc_ops.rows.columns import as_logits
 
 if TYPE_CHECKING:
     import pandas as pd

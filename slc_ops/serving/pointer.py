@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from slc_ops.errors import RegistryError
-from slc_ops.logs.window import Window, parse_moment
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.window import Window, parse_moment
 
 
 @dataclass(frozen=True)

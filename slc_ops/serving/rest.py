@@ -10,7 +10,7 @@ import urllib.request
 from http.client import HTTPException
 from typing import IO, Any
 
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
 
 _CHUNK = 1 << 20
 _PATIENCE = 30  # a download may take this many times the timeout before it counts as hanging

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slc_ops.correction import storage
-from slc_ops.correction.parameters import ParameterSet
+from slc_ops.parameters import storage
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.pointer import Pointer
 
 _NEEDED = ["item_id", "offset"]  # variances and counts are for reports, not for serving

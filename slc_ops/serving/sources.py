@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from slc_ops.durable import read_json
-from slc_ops.errors import ParameterSetError, RegistryError
-from slc_ops.names import alias_name, model_name
+from slc_ops.base.errors import ParameterSetError, RegistryError
+from slc_ops.base.files import read_json
+from slc_ops.base.names import alias_name, model_name
 from slc_ops.serving.pointer import Pointer
 from slc_ops.serving.rest import RestClient
 
@@ -74,7 +74,7 @@ class ClientSource:
 
     def pointer(self) -> Pointer:
         """One query."""
-        from slc_ops.mlflow_client import connect
+        from slc_ops.base.mlflow_client import connect
 
         try:
             self._client = self._client or connect(self._uri)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from slc_ops.errors import SlcError
+from slc_ops.base.errors import SlcError
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from slc_ops.logs.simulate import simulate
-from slc_ops.logs.window import Window
-from slc_ops.settings import Deployment, Places
+from slc_ops.base.window import Window
+from slc_ops.intake.simulate import simulate
+from slc_ops.settings.deployments import Deployment, Places
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
 AFTER = "2026-02-23T00:00:01+00:00"  # a run by hand, a second after the seventh week ended

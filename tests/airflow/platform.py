@@ -14,10 +14,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from slc_ops.durable import read_json
-from slc_ops.embedded import environment
+from slc_ops.base.files import read_json
+from slc_ops.demo.run import environment
 from slc_ops.registry import Registry
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 SERVICES = {
     "api-server": ["airflow", "api-server", "--host", "127.0.0.1"],

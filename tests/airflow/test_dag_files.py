@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.airflow.conftest import ENTRY
 
 DAGS = Path(__file__).parents[2] / "dags"

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from slc_ops.embedded import DEMO_DAG, DEMO_WINDOW, ROOT, simulate_lake
-from slc_ops.logs.simulate import simulate
-from slc_ops.logs.window import WEEK, Window
+from slc_ops.base.window import WEEK, Window
+from slc_ops.demo.run import DEMO_DAG, DEMO_WINDOW, ROOT, simulate_lake
+from slc_ops.intake.simulate import simulate
 from slc_ops.registry import Version
 from tests.airflow.conftest import ENTRY
 from tests.airflow.platform import Platform

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slc_ops import pipeline
 from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
 from slc_ops.airflow.controls import control_dag
+from slc_ops.base.window import Window
 from slc_ops.cli import app
-from slc_ops.logs.window import Window
+from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.airflow.conftest import configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run

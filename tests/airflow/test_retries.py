@@ -3,8 +3,8 @@
 import pytest
 from airflow.sdk import RetryAction
 
-from slc_ops import errors
 from slc_ops.airflow.retries import retry_policy
+from slc_ops.base import errors
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from slc_ops.airflow.runs import planned, window_of
-from slc_ops.errors import SettingsError
-from slc_ops.settings import Deployment, LakeSource, Places
+from slc_ops.base.errors import SettingsError
+from slc_ops.settings.deployments import Deployment, LakeSource, Places
 
 DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05", end="2026-03-30")  # type: ignore[arg-type]
 LATE = datetime(2026, 11, 16, 9, tzinfo=UTC)

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from slc_ops import cli
-from slc_ops.correction import METHODS, fit
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.logs.interactions import InteractionLog
-from tests.correction.synthetic import table
+from slc_ops.methods import METHODS, fit
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.interactions import InteractionLog
+from tests.methods.synthetic import table
 
 
 @pytest.fixture

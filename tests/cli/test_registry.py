@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from slc_ops.base.errors import SlcError
 from slc_ops.cli import app
-from slc_ops.errors import SlcError
 from slc_ops.registry import Registry
 from tests.registry.conftest import migrated, parameters
 from tests.registry.factory import WEEKS, places_in, publication

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 
 @pytest.fixture(scope="module")

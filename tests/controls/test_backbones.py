@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.window import Window
 from slc_ops.controls import film_backbones
 from slc_ops.controls.flight_backbone import features, known, scored, train
 from slc_ops.controls.flights import SCHEMA, Flights
-from slc_ops.errors import InputError, SettingsError
 from slc_ops.evidence.auc import auc
-from slc_ops.logs.window import Window
 
 MARCH = Window.parse("2018-03-01/2018-04-01")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
 from slc_ops.controls import nyc
 from slc_ops.controls.bts import batches
 from slc_ops.controls.flights import gather
-from slc_ops.errors import InputError
-from slc_ops.logs.window import Window
 from tests.controls.flight_files import COMBINED, MONTHLY, flight, text, write_zip
 
 YEAR = Window.parse("2013-01-01/2014-01-01")

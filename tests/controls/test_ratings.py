@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slc_ops.base.errors import InputError
 from slc_ops.controls import wheel
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
-from slc_ops.errors import InputError
 
 RATINGS = [(1, 10, 5, 100), (1, 11, 3, 50), (2, 10, 4, 10), (1, 12, 2, 100), (2, 11, 1, 10)]
 

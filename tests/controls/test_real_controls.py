@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from slc_ops.base.files import read_json
 from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
-from slc_ops.durable import read_json
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.airflow.runs import run
 
 pytestmark = pytest.mark.slow

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.mlflow_client import connect
 from slc_ops.cli import app
 from slc_ops.controls import wheel
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
-from slc_ops.errors import InputError, SettingsError
 from slc_ops.evidence import decision
-from slc_ops.mlflow_client import connect
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 pytestmark = pytest.mark.slow
 

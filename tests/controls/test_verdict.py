@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm
 from slc_ops.controls.observation import Observation
 from slc_ops.controls.verdict import ControlVerdict, judge
 from slc_ops.evidence.uncertainty import Interval
-from slc_ops.logs.window import Window
 
 WINDOW = Window.parse("2026-01-05/2026-01-12")
 GAIN, NOTHING = Interval(0.006, 0.003, 0.009), Interval(0.001, -0.001, 0.003)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 from slc_ops.evidence.auc import BLOCK, auc, placements
 
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.correction import FitOptions, fit
-from slc_ops.errors import InputError, SelfTestFailed
+from slc_ops.base.errors import InputError, SelfTestFailed
 from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion, ladder
 from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.settings import Decision
+from slc_ops.methods import FitOptions, fit
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import week, write_weeks
 
 SHAPE = {"calibration_weeks": 2, "folds": 3}

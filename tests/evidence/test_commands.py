@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from slc_ops.cli import app
-from slc_ops.correction import fit
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.methods import fit
+from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows, week, write_weeks
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.errors import InputError, SettingsError
+from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.evidence.detectability import (
     Detectability,
     detectability,
     required_obs_per_bin,
     smallest_visible_drift,
 )
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import sigmoid
 
 

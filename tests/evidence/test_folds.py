@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.engines import cut_in_time
-from slc_ops.errors import InputError
-from slc_ops.evidence.folds import Fold, FoldPlan, plan_folds
+from slc_ops.base.errors import InputError
+from slc_ops.evidence.folds import Fold, FoldPlan, hold_out, plan_folds
+from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import week, write_weeks
 
 
@@ -110,6 +110,10 @@ def test_in_a_hold_out_inside_one_week_the_held_out_rows_do_not_tune(tmp_path):
 
 
 def steps(time):
+    return InteractionLog.from_table(rows_at(time))
+
+
+def rows_at(time):
     size = len(time)
     return pa.table(
         {"item_id": ["a"] * size, "label": [0, 1] * (size // 2), "logit": [0.0] * size, "event_time": time}
@@ -118,15 +122,15 @@ def steps(time):
 
 def test_rows_of_one_moment_cannot_be_cut():
     with pytest.raises(InputError, match="share one event_time"):
-        cut_in_time(steps([5, 5]))
+        hold_out(steps([5, 5]))
 
 
 def test_rows_without_time_cannot_be_cut():
     with pytest.raises(InputError, match="without event_time"):
-        cut_in_time(steps([1, 2]).drop_columns("event_time"))
+        hold_out(InteractionLog.from_table(rows_at([1, 2]).drop_columns("event_time")))
 
 
 def test_rows_of_the_same_moment_stay_together():
-    earlier, later = cut_in_time(steps(np.repeat(np.arange(10), 10)))
-    assert not set(earlier["event_time"].to_pylist()) & set(later["event_time"].to_pylist())
-    assert earlier.num_rows + later.num_rows == 100
+    earlier, later = hold_out(steps(np.repeat(np.arange(10), 10)))
+    assert not set(earlier.time) & set(later.time)
+    assert earlier.n_rows + later.n_rows == 100

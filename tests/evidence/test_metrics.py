@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 from slc_ops.evidence.metrics import BINS, NAMES, Metrics, evaluate
 
 

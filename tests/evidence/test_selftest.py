@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slc_ops.errors import SelfTestFailed
+from slc_ops.base.errors import SelfTestFailed
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.evidence.scoring import Score

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.evidence.slices import MAX_GROUPS, calibration_counts, density_slices, group_slices, time_slices
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows, week
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.correction import FitOptions
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.evidence.tuning import Grid, candidates, tune
-from slc_ops.settings import Decision
+from slc_ops.methods import FitOptions
+from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import week, write_weeks
 
 
@@ -20,7 +20,7 @@ def fold(directory, weeks=3, **world):
 
 
 def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
-    from slc_ops.correction import fit
+    from slc_ops.methods import fit
 
     learned = fold(tmp_path, bias_sd=1.0, items=300, seed=1)
     grid = Grid((0.001, 0.1, 1.0, 10.0))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.logs.window import WEEK, Window
+from slc_ops.base.window import WEEK, Window
 
 FIRST = Window.week_of(datetime(2026, 1, 5, tzinfo=UTC))
 

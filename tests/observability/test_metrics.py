@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slc_ops.durable import write_json
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import write_json
 from slc_ops.observability.exposition import Metric, render
 from slc_ops.observability.metrics import collect
 from slc_ops.observability.server import MetricsServer
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 TOKEN = "0123456789abcdef" * 4
 NOW = datetime(2026, 4, 1, tzinfo=UTC)

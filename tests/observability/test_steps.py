@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 import structlog
 
-from slc_ops.durable import read_json
-from slc_ops.logs.window import Window
+from slc_ops.base.files import read_json
+from slc_ops.base.window import Window
 from slc_ops.observability.logs import configure_logs
 from slc_ops.observability.steps import observed, step
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 ROOT = Path(__file__).parent.parent.parent
 WINDOW = Window.parse("2026-03-23/2026-03-30")
@@ -28,7 +28,7 @@ def places(tmp_path: Path) -> Places:
 
 @observed
 def extract(places: Places, name: str, window: Window) -> str:
-    logging.getLogger("slc_ops.logs.anything").warning("half of it is missing")
+    logging.getLogger("slc_ops.intake.anything").warning("half of it is missing")
     return "rows"
 
 
@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_written_does_not_fail_the_step(
 
 
 def test_an_unknown_log_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from slc_ops.errors import SettingsError
+    from slc_ops.base.errors import SettingsError
 
     monkeypatch.setenv("SLC_OPS_LOG", "xml")
     with pytest.raises(SettingsError, match="SLC_OPS_LOG must be json or unset, found 'xml'"):

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.logs.window import WEEK, Window
+from slc_ops.base.window import WEEK, Window
 from slc_ops.registry import Registry, Version
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"

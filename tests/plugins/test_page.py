@@ -5,7 +5,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.plugins import school
 
 PATHS = (

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from slc_ops import settings
-from slc_ops.logs import source_settings
-from slc_ops.settings import Deployment
+from slc_ops.settings import deployments as settings
+from slc_ops.settings import sources as source_settings
+from slc_ops.settings.deployments import Deployment
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "operations.md").read_text()

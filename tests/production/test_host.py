@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 from slc_ops.production.compose import interpolate, read_env_file, read_service
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,8 +5,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+from slc_ops.base.passwords import check_secrets, weakness
 from slc_ops.production.compose import read_env_file
-from slc_ops.production.passwords import check_secrets, weakness
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.errors import SettingsError, SourceUnavailable
+from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.production import schemas, stores
 from slc_ops.production.databases import ensure_databases
 from slc_ops.production.stores import check_broker, check_schema, check_space

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from alembic.script import ScriptDirectory
 
-from slc_ops.errors import SettingsError
+from slc_ops.base.errors import SettingsError
 from slc_ops.production import schemas
 from slc_ops.production.schemas import Schema, compare
 

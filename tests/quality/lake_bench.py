@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.logs.extract import extract
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
 from slc_ops.quality import ValidationResult, validate
-from slc_ops.settings import Deployment, LakeSource, Places
+from slc_ops.settings.deployments import Deployment, LakeSource, Places
 
 WEEKS = 4
 ROWS = 2000

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from slc_ops import pipeline
-from slc_ops.errors import InputError, ValidationStopped
+from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
 from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slc_ops.errors import ValidationStopped
-from slc_ops.logs.extract import extract
+from slc_ops.base.errors import ValidationStopped
+from slc_ops.intake.extract import extract
 from slc_ops.quality import validate
 from tests.quality import damage as d
 from tests.quality.lake_bench import NEWEST, Bench

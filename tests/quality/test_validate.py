@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from slc_ops.errors import ValidationStopped
-from slc_ops.logs.extract import extract
+from slc_ops.base.errors import ValidationStopped
+from slc_ops.intake.extract import extract
 from slc_ops.quality import validate
 from slc_ops.quality.statistics import Statistics, statistics_of
 from tests.quality import damage as d

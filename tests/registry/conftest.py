@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.mlflow_client import connect
+from slc_ops.base.mlflow_client import connect
 from slc_ops.registry import Registry
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.registry.factory import parameter_set, places_in
 
 

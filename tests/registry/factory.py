@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.correction import fit
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.logs.interactions import InteractionLog
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
+from slc_ops.methods import fit
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Publication
-from slc_ops.settings import Places
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.settings.deployments import Places
 
 WEEKS = [Window.parse("2026-01-05/2026-01-12")]
 for _ in range(12):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from slc_ops.errors import PromotionConflict, RegistryError
+from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import Version
 from tests.registry.factory import WEEKS

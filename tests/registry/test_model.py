@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slc_ops.correction import METHODS
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.mlflow_client import quiet_mlflow
+from slc_ops.base.mlflow_client import quiet_mlflow
+from slc_ops.methods import METHODS
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry.model import write_model
 from tests.registry.factory import parameter_set
 

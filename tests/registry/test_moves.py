@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.errors import ParameterSetError, PromotionConflict, PromotionRefused, RegistryError
+from slc_ops.base.errors import ParameterSetError, PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.aliases import read_aliases
 from tests.registry.factory import WEEKS, publication

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.errors import ParameterSetError, RegistryError, SlcError
+from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 from tests.registry.factory import WEEKS, no_file_above, parameter_set, publication
 
 
@@ -107,7 +107,7 @@ def test_a_version_loads_as_pyfunc_without_pickle(
     import mlflow
     import pandas as pd
 
-    from slc_ops.correction.parameters import ParameterSet
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     if allow is not None:
         monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", allow)

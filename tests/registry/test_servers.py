@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
 from slc_ops.serving import Corrector

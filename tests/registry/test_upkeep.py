@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.aliases import read_aliases
 from tests.registry.factory import WEEKS, publication

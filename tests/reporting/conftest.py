@@ -4,14 +4,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.correction import FitOptions, fit
-from slc_ops.durable import write_json
+from slc_ops.base.files import write_json
 from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.decision import decide
 from slc_ops.evidence.detectability import detectability
-from slc_ops.logs.interactions import InteractionLog
+from slc_ops.methods import FitOptions, fit
 from slc_ops.reporting import write_report
-from slc_ops.settings import Decision
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import rows, week
 
 HOSTILE = "<script>alert('item')</script>"

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.correction.parameters import ParameterSet
 from slc_ops.evidence.backtest import Backtest, Champion
 from slc_ops.evidence.decision import decide
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import offsets
-from slc_ops.settings import Decision
+from slc_ops.settings.deployments import Decision
 
 FIGURES = {"rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}
 
@@ -140,6 +140,6 @@ def test_a_million_items_make_no_larger_page(tmp_path, page):
 
 
 def fit_link():
-    from slc_ops.correction.curves import Affine
+    from slc_ops.numerics.curves import Affine
 
     return Affine()

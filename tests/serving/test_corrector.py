@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.errors import InputError, ParameterSetError
+from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving import Corrector
 from tests.registry.factory import parameter_set
 
@@ -73,7 +73,7 @@ def _tamper_items(directory: Path) -> None:
 
 def _tamper_golden(directory: Path) -> None:
     """A golden vector that differs, with digests that fit: only recomputing finds it."""
-    from slc_ops.durable import digest_file, digest_json
+    from slc_ops.base.files import digest_file, digest_json
 
     golden = json.loads((directory / "golden.json").read_text())
     golden["vectors"][3]["probability"] += 1e-6

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry, Version
 from slc_ops.serving import Corrector
 from tests.registry.factory import WEEKS, no_file_above, parameter_set, publication

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slc_ops.errors import InputError
+from slc_ops.base.errors import InputError
 from slc_ops.serving import Corrector
 from slc_ops.serving.frames import correct_frame
 from tests.registry.factory import parameter_set

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
 from slc_ops.serving import Corrector
 from tests.serving.faulty import FaultyRegistry, faulty_registry
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.correction.parameters import ParameterSet
-from slc_ops.errors import RegistryError
+from slc_ops.base.errors import RegistryError
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.pointer import Pointer
 from slc_ops.serving.sources import ClientSource
 from tests.registry.factory import WEEKS

@@ -5,8 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from slc_ops.errors import SettingsError
-from slc_ops.settings import (
+from slc_ops.base.errors import SettingsError
+from slc_ops.settings.deployments import (
     Deployment,
     FilesSource,
     LakeSource,

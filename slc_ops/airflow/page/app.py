@@ -13,9 +13,9 @@ from slc_ops.airflow.page.access import Readable, Schedule
 from slc_ops.airflow.page.items import SORTS, find_items
 from slc_ops.airflow.page.overview import cards, refresh_of, validation_page
 from slc_ops.airflow.page.render import ASSETS, render
-from slc_ops.errors import SlcError
+from slc_ops.base.errors import SlcError
 from slc_ops.registry import Registry, Version
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 OURS = (
     "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
 
-from slc_ops.logs.window import Window
+from slc_ops.base.window import Window
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.durable import read_json
+from slc_ops.base.files import read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,11 @@ from typing import Any
 
 from slc_ops.airflow.page.access import Schedule
 from slc_ops.airflow.page.charts import Chart, Point, chart
-from slc_ops.durable import read_json
-from slc_ops.logs.window import Window
+from slc_ops.base.files import read_json
+from slc_ops.base.window import Window
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.overview import Glance, overview
-from slc_ops.settings import Places
+from slc_ops.settings.deployments import Places
 
 WINDOWS = 12
 """Windows in the lines."""

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from slc_ops.airflow.page.overview import week
-from slc_ops.gate import interval
+from slc_ops.refresh.gate import interval
 from slc_ops.registry import Version, model_name
 
 HERE = Path(__file__).parent / "templates"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slc_ops.correction.parameters import ParameterSet
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting.style import ACCENT, INK, MUTED, Drawing, new_figure, save, styled
 
 SHOWN = 260

@@ -1,0 +1,133 @@
+"""Moving a champion by hand: ``slc_promote`` and ``slc_rollback``, forms over the registry's functions."""
+
+from typing import Any
+
+from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
+
+from slc_ops.airflow.assets import champion_asset
+from slc_ops.airflow.forms import deployment_field, reason_field
+from slc_ops.airflow.retries import PROMOTION_POOL, default_args
+from slc_ops.airflow.runs import checked_conf, run_actor, run_request
+from slc_ops.observability.notify import announce_rollback
+from slc_ops.settings.deployments import Places
+
+CHAMPIONS = AssetAlias(name="slc champions")
+"""Stands for ``slc://<deployment>/champion`` of whichever deployment the form names."""
+
+PROMOTE_DOC = """\
+### Promote a version by hand
+
+Makes a registered version the champion of its deployment, by the registry's rules: an older window never
+replaces a newer one, and a version that its evidence rejected needs an override. Who and why are kept in the
+ledger. The versions are on the page **SLC** and in MLflow.
+"""
+
+ROLLBACK_DOC = """\
+### Roll back to an earlier champion
+
+Gives the crown back to the champion before the present one, or to an earlier one by number. The weekly
+refresh will not promote what was taken back; a person may, with `slc_promote`.
+"""
+
+
+@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+def promote_by_hand() -> str:
+    """Promote the version that the form names."""
+    from slc_ops.registry import Registry
+
+    places, form = _asked()
+    name = form["deployment"]
+    version = Registry.open(places).promote(
+        name,
+        int(form["version"]),
+        actor=run_actor(),
+        reason=form["reason"],
+        override=form["override"] or None,
+        request=run_request(),
+    )
+    return _told(name, version)
+
+
+@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+def roll_back() -> str:
+    """Give the crown back."""
+    from slc_ops.registry import Registry
+
+    places, form = _asked()
+    name = form["deployment"]
+    to = None if form["to"] is None else int(form["to"])
+    version = Registry.open(places).rollback(
+        name, to, actor=run_actor(), reason=form["reason"], request=run_request()
+    )
+    said = _told(name, version)
+    announce_rollback(name, version, run_actor(), form["reason"], get_current_context())
+    return said
+
+
+def _asked() -> tuple[Places, dict[str, Any]]:
+    """The places and the form; an unknown deployment is an error before anything is opened."""
+    form, places = checked_conf(), Places.from_environment()
+    places.deployment(form["deployment"])
+    return places, form
+
+
+def _told(name: str, version: Any) -> str:
+    """Tell whoever schedules on the champion, and the log."""
+    extra = {"version": version.number, "window": str(version.window)}
+    get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
+    return f"version {version.number} is the champion of {name}"
+
+
+def promote_dag() -> DAG:
+    """Build ``slc_promote``."""
+    return _form(
+        "slc_promote",
+        "Promote a version",
+        "Make a registered version the champion, by hand",
+        PROMOTE_DOC,
+        promote_by_hand,
+        version=Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),
+        reason=reason_field("this version should reign"),
+        override=Param(
+            None,
+            type=["null", "string"],
+            title="Override",
+            maxLength=1000,
+            description="Only for a version that its evidence rejected: why it should reign nevertheless",
+        ),
+    )
+
+
+def rollback_dag() -> DAG:
+    """Build ``slc_rollback``."""
+    return _form(
+        "slc_rollback",
+        "Roll back a champion",
+        "Give the crown back to an earlier champion",
+        ROLLBACK_DOC,
+        roll_back,
+        to=Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Version",
+            description="An earlier champion; empty: the one before the present champion",
+        ),
+        reason=reason_field("the present champion should go"),
+    )
+
+
+def _form(dag_id: str, title: str, description: str, doc: str, move: Any, **fields: Param) -> DAG:
+    """A DAG of one task, started from a form whose first field is the deployment."""
+    with DAG(
+        dag_id=dag_id,
+        dag_display_name=title,
+        description=description,
+        schedule=None,
+        default_args=default_args("slc-ops", hours=0.5),
+        tags=["slc", "registry"],
+        doc_md=doc,
+        params={"deployment": deployment_field(), **fields},
+    ) as dag:
+        move()
+    return dag

@@ -1,0 +1,1 @@
+"""Errors, atomic files, names, windows and text for people: what every other package stands on."""

@@ -1,0 +1,63 @@
+"""What every command prints: a table for people, JSON for machines, progress on a terminal."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slc_ops.base.files import write_text
+
+json_option = click.option(
+    "--json", "json_path", metavar="FILE", help="Write the result as JSON to FILE; '-' is the terminal."
+)
+
+
+def emit_json(json_path: str | None, value: Any) -> None:
+    """Write ``value`` where ``--json`` says; nothing without it. NaN is refused, never written."""
+    if json_path is None:
+        return
+    import json
+
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    if json_path == "-":
+        click.echo(text)
+    else:
+        write_text(Path(json_path), text + "\n")
+
+
+def print_table(
+    json_path: str | None, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """A rich table, unless JSON goes to the terminal. The first column is text, the others are figures."""
+    if json_path == "-":
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="left" if position == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def say(json_path: str | None, text: str) -> None:
+    """A line for people, unless JSON goes to the terminal."""
+    if json_path != "-":
+        click.echo(text)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """A spinner on stderr while the block runs; silent when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield

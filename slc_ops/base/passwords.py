@@ -1,0 +1,71 @@
+"""Secrets as they reach a service: present, strong, fit for the place they stand in."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+
+from slc_ops.base.errors import SettingsError
+
+MIN_LENGTH = 24
+MIN_DISTINCT = 8
+FERNET = "AIRFLOW__CORE__FERNET_KEY"
+REMEDY = "make env writes good ones into a new .env; docs/operations.md says how to rotate one"
+
+_NAMES = re.compile(r"(PASSWORD|SECRET|SECRET_KEY|SECRET_ACCESS_KEY|TOKEN|FERNET_KEY)$")
+_OURS = ("AIRFLOW", "MLFLOW_", "SLC_OPS_", "POSTGRES_", "AWS_SECRET_ACCESS_KEY")
+_IN_URL = re.compile(r"://[^:/@]*:(.*)@")
+
+
+def weakness(secret: str) -> str | None:
+    """What is wrong with a secret, or None.
+
+    >>> weakness("changeme")
+    'it has 8 characters, at least 24 are needed'
+    >>> weakness("a" * 40)
+    'it has 1 different characters, at least 8 are needed'
+    >>> weakness("0123456789abcdef0123456789abcdef")
+    """
+    if len(secret) < MIN_LENGTH:
+        return f"it has {len(secret)} characters, at least {MIN_LENGTH} are needed"
+    if len(set(secret)) < MIN_DISTINCT:
+        return f"it has {len(set(secret))} different characters, at least {MIN_DISTINCT} are needed"
+    return None
+
+
+def secrets_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Every secret among a service's variables, by the variable that carries it; URLs carry passwords too.
+
+    >>> list(secrets_in({"SLC_OPS_LEDGER_URL": "postgresql://ann:hidden@db/ledger", "PATH": "/bin"}))
+    [('SLC_OPS_LEDGER_URL', 'hidden')]
+    """
+    for name, value in sorted(environment.items()):
+        if not name.startswith(_OURS):
+            continue
+        if _NAMES.search(name):
+            yield name, value
+        elif found := _IN_URL.search(value):
+            yield name, found[1]
+
+
+def check_secrets(environment: Mapping[str, str]) -> None:
+    """Refuse a weak secret, one that would break the URL it stands in, and a Fernet key that is none."""
+    for name, secret in secrets_in(environment):
+        if fault := weakness(secret):
+            raise SettingsError(f"the secret in {name} is too weak: {fault}; {REMEDY}")
+        if "://" in environment[name] and not re.fullmatch(r"[A-Za-z0-9._~-]+", secret):
+            raise SettingsError(
+                f"the password in {name} holds characters that mean something in a URL; "
+                f"use letters, digits and . _ ~ - only; {REMEDY}"
+            )
+    if FERNET in environment and not all(
+        map(_is_fernet, environment[FERNET].split(","))
+    ):  # new,old: rotating
+        raise SettingsError(f"{FERNET} is not 32 bytes in URL-safe base64, as Fernet needs them; {REMEDY}")
+
+
+def _is_fernet(key: str) -> bool:
+    try:
+        return len(base64.urlsafe_b64decode(key)) == 32
+    except (ValueError, binascii.Error):
+        return False

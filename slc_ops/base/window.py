@@ -1,0 +1,102 @@
+"""Weekly windows: half-open, UTC, from the data interval and never from the clock."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from slc_ops.base.errors import SettingsError
+
+WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """The half-open span ``[start, end)`` in UTC.
+
+    >>> window = Window.parse("2026-01-05/2026-01-12")
+    >>> str(window)
+    '2026-01-05/2026-01-12'
+    >>> [str(w) for w in window.before(2)]
+    ['2025-12-22/2025-12-29', '2025-12-29/2026-01-05']
+    >>> window.key
+    '2026-01-05'
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            moment: datetime = getattr(self, name)
+            if moment.tzinfo is None:
+                raise SettingsError(
+                    f"window {name} {moment.isoformat()} has no time zone; windows are in UTC"
+                )
+            object.__setattr__(self, name, moment.astimezone(UTC))
+        if self.start >= self.end:
+            raise SettingsError(f"window {self} is empty or reversed: its start must lie before its end")
+
+    @classmethod
+    def parse(cls, text: str) -> "Window":
+        """Read ``START/END``; dates mean midnight UTC."""
+        parts = text.split("/")
+        if len(parts) != 2:
+            raise SettingsError(f"window {text!r} is not START/END, for example 2026-01-05/2026-01-12")
+        return cls(parse_moment(parts[0]), parse_moment(parts[1]))
+
+    @classmethod
+    def week_of(cls, moment: datetime) -> "Window":
+        """The window [Monday 00:00 UTC, next Monday) that contains ``moment``."""
+        moment = moment.astimezone(UTC)
+        start = datetime(moment.year, moment.month, moment.day, tzinfo=UTC) - timedelta(days=moment.weekday())
+        return cls(start, start + WEEK)
+
+    @property
+    def key(self) -> str:
+        """A name for directories: the start's date, with the time when it is not midnight."""
+        return _short(self.start).replace(":", "")
+
+    def before(self, count: int) -> list["Window"]:
+        """The ``count`` windows of the same length that end where this one starts, oldest first."""
+        length = self.end - self.start
+        return [Window(self.start - k * length, self.start - (k - 1) * length) for k in range(count, 0, -1)]
+
+    def contains(self, moment: datetime) -> bool:
+        """Whether ``moment`` lies in ``[start, end)``."""
+        return self.start <= moment < self.end
+
+    def as_dict(self) -> dict[str, str]:
+        """The JSON form: ISO 8601 with offset."""
+        return {"start": self.start.isoformat(), "end": self.end.isoformat()}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, str]) -> "Window":
+        """Read what :meth:`as_dict` wrote."""
+        return cls(parse_moment(value["start"]), parse_moment(value["end"]))
+
+    def __str__(self) -> str:
+        return f"{_short(self.start)}/{_short(self.end)}"
+
+
+def parse_moment(text: str) -> datetime:
+    """An ISO 8601 moment in UTC; a bare date is its midnight.
+
+    >>> parse_moment("2026-01-05")
+    datetime.datetime(2026, 1, 5, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise SettingsError(
+            f"{text!r} is not a date or time; write 2026-01-05 or 2026-01-05T00:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        if not re.fullmatch(r"\d{4}-\d{2}-\d{2}(T00:00(:00)?)?", text.strip()):
+            raise SettingsError(f"{text!r} has no time zone; write it in UTC, for example {text.strip()}Z")
+        moment = moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
+
+
+def _short(moment: datetime) -> str:
+    text = moment.isoformat().replace("+00:00", "Z")
+    return text.removesuffix("T00:00:00Z")

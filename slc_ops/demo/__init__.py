@@ -1,0 +1,1 @@
+"""The embedded demo: Airflow and MLflow on SQLite in one directory."""

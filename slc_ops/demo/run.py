@@ -1,0 +1,270 @@
+"""The embedded platform: Airflow and MLflow on SQLite, logs in a local lake, all of it in ``var/``.
+
+``python -m slc_ops.demo.run run`` is ``make run``; ``python -m slc_ops.demo.run ui`` is ``make ui``.
+Nothing outside the checkout is read or written, nothing listens beyond loopback.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.files import read_json, write_json, write_text
+from slc_ops.base.window import Window
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYOUT = 1
+"""Version of the layout of ``var/``: raised when an older ``var/`` can no longer be read."""
+
+DEMO = "demo"
+DEMO_DAG = f"slc_weekly_refresh__{DEMO}"
+DEMO_START = "2026-01-05"
+DEMO_WEEKS = 12
+DEMO_WINDOW = Window.parse("2026-03-23/2026-03-30")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What the processes of the embedded platform need to know; inherited settings of others are dropped."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_"))}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    return kept | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
+        "SLC_OPS_HOME": str(home),
+        "SLC_OPS_DEPLOYMENTS": str(ROOT / "dags" / "deployments.yaml"),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow/mlflow.db",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "False",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "DO_NOT_TRACK": "true",
+        "GX_ANALYTICS_ENABLED": "false",
+        "SCARF_ANALYTICS": "false",
+        "AIRFLOW_HOME": str(home / "airflow"),
+        # A busy scheduler writes for longer than the five seconds that SQLite waits for a lock by itself.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow/airflow.db?timeout=60",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[dict[str, str]]:
+    """Hold ``var/`` for one process at a time, with its databases in place."""
+    home.mkdir(parents=True, exist_ok=True)
+    layout = home / "layout.json"
+    if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
+        _refuse_layout(home, "an unknown version")
+    if layout.exists() and (found := read_json(layout).get("layout")) != LAYOUT:
+        _refuse_layout(home, f"another version (layout {found}, this one is {LAYOUT})")
+    with (home / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise SettingsError(
+                f"process {lock.read().strip() or '?'} is already working in {home}; "
+                "wait for it or stop it, then run this again"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        write_json(layout, {"layout": LAYOUT})
+        variables = environment(home)
+        _prepare_airflow(home, variables)
+        _prepare_mlflow(home, variables)
+        yield variables
+
+
+def _refuse_layout(home: Path, what: str) -> None:
+    raise SettingsError(f"{home} was written by {what} of slc_ops; remove it with 'make clean' and run again")
+
+
+def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
+    """Create Airflow's metadata database once; a creation that was interrupted begins anew."""
+    from importlib.metadata import version
+
+    ready = home / "airflow" / f".ready-{version('apache-airflow-core')}"
+    if ready.exists():
+        return
+    click.echo("Preparing Airflow's metadata database …")
+    if not any((home / "airflow").glob(".ready-*")):
+        shutil.rmtree(home / "airflow", ignore_errors=True)
+    (home / "airflow").mkdir(parents=True, exist_ok=True)
+    _quiet(["airflow", "db", "migrate"], variables, home / "airflow" / "migrate.log")
+    write_text(ready, "")
+
+
+def _prepare_mlflow(home: Path, variables: dict[str, str]) -> None:
+    """Create MLflow's tables under a temporary name; they appear whole or not at all."""
+    database = home / "mlflow" / "mlflow.db"
+    if database.exists():
+        return
+    click.echo("Preparing MLflow's registry …")
+    shutil.rmtree(home / "mlflow", ignore_errors=True)
+    database.parent.mkdir(parents=True)
+    unfinished = database.with_suffix(".unfinished")
+    script = (
+        "import sys; from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore; "
+        "SqlAlchemyStore(sys.argv[1], sys.argv[2])"
+    )
+    arguments = [
+        sys.executable,
+        "-c",
+        script,
+        f"sqlite:///{unfinished}",
+        (home / "mlflow" / "artifacts").as_uri(),
+    ]
+    _quiet(arguments, variables, database.parent / "create.log")
+    unfinished.rename(database)
+
+
+def _quiet(command: list[str], variables: dict[str, str], log: Path) -> None:
+    with log.open("w") as stream:
+        code = subprocess.run(
+            command, env=variables, stdout=stream, stderr=subprocess.STDOUT, check=False
+        ).returncode
+    if code:
+        raise SlcError(f"'{' '.join(command[:3])}' failed with code {code}; its output is in {log}")
+
+
+def simulate_lake(home: Path) -> None:
+    """Write the demo's twelve weeks of production logs, once."""
+    lake = home / "lake" / DEMO
+    if (lake / "manifest.json").exists():
+        return
+    from slc_ops.intake.simulate import simulate
+
+    click.echo(f"Simulating {DEMO_WEEKS} weeks of a learning platform's logs …")
+    shutil.rmtree(lake, ignore_errors=True)
+    simulate(lake, weeks=DEMO_WEEKS, start=DEMO_START)
+
+
+def refresh_demo(home: Path, variables: dict[str, str]) -> None:
+    """Run the demo's newest week through Airflow, one line per finished task."""
+    # One second past the week's end: the run gets the week as its data interval and leaves the
+    # logical dates of scheduled and backfilled runs (Mondays, 00:00) free.
+    moment = DEMO_WINDOW.end.isoformat().replace("00:00:00", "00:00:01")
+    log = home / "airflow" / "run.log"
+    click.echo(f"Running {DEMO_DAG} for {DEMO_WINDOW} with Airflow …")
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            ["airflow", "dags", "test", DEMO_DAG, moment],
+            env=variables,
+            cwd=home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        try:
+            assert process.stdout is not None  # noqa: S101 - Popen was given a pipe
+            _show_tasks(process.stdout, stream)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            code = process.wait()
+    if code:
+        raise SlcError(f"the DAG run did not succeed; {_last_error(log)} (full log: {log})")
+
+
+def _show_tasks(lines: Iterable[str], log: TextIO) -> None:
+    started: dict[str, float] = {}
+    for line in lines:
+        log.write(line)
+        if match := re.search(
+            r"\[DAG TEST\] (starting|end task) ?(?:task)? ?task_id=(\S+) map_index=(-?\d+)", line
+        ):
+            event, task, index = match.groups()
+            label = task if index == "-1" else f"{task}[{index}]"
+            if event == "starting":
+                started[label] = time.monotonic()
+            else:
+                click.echo(f"  {label:<28} {time.monotonic() - started.get(label, time.monotonic()):5.1f} s")
+
+
+def _last_error(log: Path) -> str:
+    said = r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Stopped|Failed): .+)|(Error loading DAG from [^\[]+)"
+    errors = ["".join(pair) for pair in re.findall(said, log.read_text(errors="replace"), re.MULTILINE)]
+    return errors[-1][:500] if errors else "no task said why"
+
+
+def show_result(home: Path) -> None:
+    """The comparison, the verdict with its reasons, the version, and where the report lies."""
+    from slc_ops.refresh.finished import newest_refresh
+    from slc_ops.refresh.summary import print_refresh
+    from slc_ops.settings.deployments import Places
+
+    places = Places.from_environment()
+    plan = newest_refresh(places, DEMO, DEMO_WINDOW)
+    if plan is None:
+        raise SlcError(f"Airflow finished, but {home} holds no verdict; see {home / 'airflow' / 'run.log'}")
+    print_refresh(places, plan)
+    click.echo("Next:    make ui, or .venv/bin/slc-ops status")
+
+
+@click.group()
+def app() -> None:
+    """The embedded platform."""
+
+
+home_option = click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=ROOT / "var",
+    help="Where everything is kept.  [default: var]",
+)
+
+
+@app.command()
+@home_option
+def run(home: Path) -> None:
+    """From nothing to a promoted champion."""
+    home = home.absolute()
+    with opened(home) as variables:
+        os.environ.update(variables)
+        simulate_lake(home)
+        refresh_demo(home, variables)
+        show_result(home)
+
+
+@app.command()
+@home_option
+@click.option("--airflow-port", default=8080, envvar="AIRFLOW_PORT", show_default=True)
+@click.option("--mlflow-port", default=5000, envvar="MLFLOW_PORT", show_default=True)
+def ui(home: Path, airflow_port: int, mlflow_port: int) -> None:
+    """Airflow and MLflow in the browser, until Ctrl-C."""
+    from slc_ops.demo.ui import serve
+
+    home = home.absolute()
+    with opened(home) as variables:
+        serve(home, variables, airflow_port, mlflow_port)
+
+
+def main() -> None:
+    """Run a command; expected errors are one line and exit code 2."""
+    try:
+        app(standalone_mode=False)
+    except click.Abort:
+        sys.exit(130)
+    except (SlcError, click.ClickException) as error:
+        click.echo(f"slc-ops: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

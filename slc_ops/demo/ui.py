@@ -1,0 +1,159 @@
+"""``make ui``: the services of the embedded platform as children of one process.
+
+Airflow's parts run as processes of their own (``airflow standalone`` leaves orphans on SIGTERM and binds its
+log servers to all interfaces); each gets a process group, and all groups end with this process.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.files import read_json, write_text
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 15.0
+
+
+def serve(home: Path, variables: dict[str, str], airflow_port: int, mlflow_port: int) -> None:
+    """Start everything, print the addresses, wait for Ctrl-C, stop everything."""
+    _require_free(airflow_port, "AIRFLOW_PORT")
+    _require_free(mlflow_port, "MLFLOW_PORT")
+    variables = variables | {
+        "AIRFLOW__API__PORT": str(airflow_port),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{airflow_port}/execution/",
+        "AIRFLOW__API_AUTH__JWT_SECRET": _secret(home),
+        "SLC_OPS_MLFLOW_URL": f"http://127.0.0.1:{mlflow_port}",
+    }
+    tracking = variables["MLFLOW_TRACKING_URI"]
+    commands = {
+        "mlflow": ["mlflow", "server", "--host", "127.0.0.1", "--port", str(mlflow_port), "--workers", "1",
+                   "--backend-store-uri", tracking,
+                   "--default-artifact-root", (home / "mlflow" / "artifacts").as_uri()],
+        "api-server": ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(airflow_port)],
+        "scheduler": ["airflow", "scheduler", "--skip-serve-logs"],
+        "dag-processor": ["airflow", "dag-processor"],
+        "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
+    }  # fmt: skip
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, command in commands.items():
+            children[name] = _start(name, command, home, variables)
+        click.echo("Starting Airflow and MLflow (about half a minute) …")
+        _wait_for(f"http://127.0.0.1:{airflow_port}/api/v2/monitor/health", children)
+        _wait_for(f"http://127.0.0.1:{mlflow_port}/health", children)
+        user, password = _login(home)
+        click.echo(f"Airflow  http://127.0.0.1:{airflow_port}   log in as {user} with password {password}")
+        click.echo(f"MLflow   http://127.0.0.1:{mlflow_port}   no login, loopback only")
+        click.echo("Ctrl-C stops both.")
+        while all(child.poll() is None for child in children.values()):
+            time.sleep(0.5)
+        _report_death(children, home)
+    except KeyboardInterrupt:
+        click.echo("\nStopping …")
+    finally:
+        stop(children)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _secret(home: Path) -> str:
+    """The key that signs Airflow's tokens: random, made once, readable by its owner only."""
+    path = home / "airflow" / "jwt_secret"
+    if not path.exists():
+        write_text(path, secrets.token_urlsafe(48))
+        path.chmod(0o600)
+    return path.read_text()
+
+
+def _require_free(port: int, variable: str) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise SettingsError(
+                f"port {port} is in use; stop what listens there "
+                f"or choose another: make ui {variable}={port + 1}"
+            ) from None
+
+
+def _start(name: str, command: list[str], home: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    log = home / "airflow" / f"{name}.log"
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            command,
+            env=variables,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait_for(url: str, children: dict[str, subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        if any(child.poll() is not None for child in children.values()):
+            return
+        try:
+            with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - a loopback address of ours
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.5)
+    raise SlcError(f"{url} did not answer within {START_TIMEOUT:.0f} s; the logs are in var/airflow/*.log")
+
+
+def _login(home: Path) -> tuple[str, str]:
+    path = home / "airflow" / "simple_auth_manager_passwords.json.generated"
+    path.chmod(0o600)
+    ((user, password),) = read_json(path).items()
+    return str(user), str(password)
+
+
+def _report_death(children: dict[str, subprocess.Popen[bytes]], home: Path) -> None:
+    for name, child in children.items():
+        if child.poll() is not None:
+            raise SlcError(
+                f"{name} ended with code {child.returncode}; see {home / 'airflow' / f'{name}.log'}"
+            )
+
+
+def stop(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    """End every child's process group: politely, then not."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        for child in children.values():
+            _signal_group(child.pid, sig)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while time.monotonic() < deadline and any(_group_alive(child) for child in children.values()):
+            time.sleep(0.2)
+
+
+def _signal_group(group: int, sig: signal.Signals) -> None:
+    try:
+        os.killpg(group, sig)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _group_alive(child: subprocess.Popen[bytes]) -> bool:
+    child.poll()
+    try:
+        os.killpg(child.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

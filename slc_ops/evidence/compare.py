@@ -1,0 +1,146 @@
+"""The ladder side by side: fit every method on one log, score it on a later one.
+
+Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`). Two
+methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
+tables). What a parameter set is worth, the caller says: ``judge`` is a function of the set, the test log and
+a number of threads that returns an object with ``as_dict``.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.methods import METHODS, FitOptions, fit_prepared
+from slc_ops.numerics.calibration import MAX_CELLS, Calibration
+from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.passes import Totals
+from slc_ops.rows.rows import Rows
+
+SIDE_BY_SIDE = 2
+NEED_TIME = ("platt_time", "naive", "slc_t")
+NEED_CELLS = ("naive", "slc_t")
+
+Judge = Callable[[ParameterSet, InteractionLog, int | None], Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One method: its parameters, what they are worth on the test log, and what the fit took."""
+
+    parameters: ParameterSet
+    metrics: dict[str, Any]
+    seconds_fit: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form (contract, section 3)."""
+        return {
+            **self.metrics,
+            "seconds_fit": self.seconds_fit,
+            "link": self.parameters.affine(),
+            "warnings": list(self.parameters.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods on one pair of logs."""
+
+    n_calibration: int
+    n_test: int
+    n_items: int
+    cold_start_share: float
+    methods: dict[str, Scored]
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form (contract, section 3)."""
+        return {
+            "n_calibration": self.n_calibration,
+            "n_test": self.n_test,
+            "n_items": self.n_items,
+            "cold_start_share": self.cold_start_share,
+            "methods": {name: scored.as_dict() for name, scored in self.methods.items()},
+            "warnings": list(self.warnings),
+        }
+
+
+def compare(
+    calibration: InteractionLog,
+    test: InteractionLog,
+    judge: Judge,
+    *,
+    methods: Sequence[str] | None = None,
+    history: InteractionLog | None = None,
+    options: FitOptions | None = None,
+) -> Comparison:
+    """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
+    options = options or FitOptions()
+    chosen, warnings = _chosen(methods, calibration, test, options.time_bins)
+    pairs = min(SIDE_BY_SIDE, options.workers)
+    # As many passes at a time as there are methods: on two cores each pass then keeps to its own.
+    threads = 1 if options.workers == pairs else options.workers
+    prepared = Calibration(calibration, history, replace(options, threads=threads))
+    share = cold_start_share(prepared, test)
+    if share == 1.0:
+        warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
+
+    def fitted_and_scored(method: str) -> Scored:
+        begun = perf_counter()
+        parameters = fit_prepared(method, prepared)
+        seconds = perf_counter() - begun
+        metrics = judge(parameters, test, threads)
+        # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
+        return Scored(replace(parameters), metrics.as_dict(), seconds)
+
+    with ThreadPoolExecutor(pairs) as pool:
+        # The last of the ladder take longest, so they begin.
+        running = {method: pool.submit(fitted_and_scored, method) for method in reversed(chosen)}
+        try:
+            scored = {method: running[method].result() for method in chosen}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    return Comparison(calibration.n_rows, test.n_rows, prepared.n_items, share, scored, warnings)
+
+
+def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
+    """The share of test rows whose item has no calibration row that counts."""
+    index = ItemIndex(calibration.log.items)
+    counted = np.append(calibration.item_sums.n[index.order] > 0, False)
+    known = counted[index.positions(test.items)]
+    size = len(test.items)
+    rows = test.add_up(partial(_rows_by_code, size), n_keys=size).values
+    return float(rows[~known].sum() / test.n_rows)
+
+
+def _rows_by_code(size: int, rows: Rows) -> Totals:
+    return Totals(np.bincount(rows.codes, minlength=size).astype(np.float64))
+
+
+def _chosen(
+    methods: Sequence[str] | None, calibration: InteractionLog, test: InteractionLog, time_bins: int
+) -> tuple[list[str], tuple[str, ...]]:
+    if methods is not None:
+        unknown = [name for name in methods if name not in METHODS]
+        if unknown or not methods:
+            raise SettingsError(
+                f"no method {', '.join(unknown) or 'given'}; the ladder has {', '.join(METHODS)}"
+            )
+        return list(dict.fromkeys(methods)), ()
+    if not (calibration.has("event_time") and test.has("event_time")):
+        return _without(NEED_TIME), (f"no event_time: {', '.join(NEED_TIME)} are left out",)
+    if (cells := len(calibration.items) * time_bins) > MAX_CELLS // SIDE_BY_SIDE:
+        reason = f"{cells:,} cells of items and time bins are more than {MAX_CELLS // SIDE_BY_SIDE:,}"
+        return _without(NEED_CELLS), (f"{reason}: {', '.join(NEED_CELLS)} are left out",)
+    return list(METHODS), ()
+
+
+def _without(names: Sequence[str]) -> list[str]:
+    return [method for method in METHODS if method not in names]

@@ -1,0 +1,1 @@
+"""From a source to a window on disk: the log's contract, sources, extraction, manifest."""

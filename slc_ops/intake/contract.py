@@ -1,0 +1,146 @@
+"""The interaction log's columns, and how a source's types become theirs.
+
+Only changes that lose nothing happen here. A column whose type has no such change keeps its own, and the
+validation suite says so; nothing is repaired on the way in.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from slc_ops.base.errors import InputError
+from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
+
+TIME = pa.timestamp("us", "UTC")
+
+# What a log's columns may be, in Arrow's own words; the suite judges the log by this table.
+ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
+    "event_id": ("string",),
+    "event_time": (str(TIME),),
+    "user_id": ("string", "int64"),
+    "item_id": ("string", "int64"),
+    "label": ("int64", "double"),  # doubles that are all 0.0 or 1.0 become integers in the clean log
+    "logit": ("double",),
+    "probability": ("double",),
+    "weight": ("double",),
+    "group_id": ("string", "int64"),
+    "backbone_version": ("string",),
+}
+REQUIRED = ("event_id", "event_time", "user_id", "item_id", "label")
+NUMBERS = ("label", "logit", "probability", "weight")
+IDS = ("user_id", "item_id", "group_id")
+
+
+def target_type(column: str, found: pa.DataType) -> pa.DataType:
+    """The type that values of type ``found`` take in the log; ``found`` itself where none fits.
+
+    >>> target_type("label", pa.bool_()), target_type("item_id", pa.int32())
+    (DataType(int64), DataType(int64))
+    >>> target_type("logit", pa.string())
+    DataType(string)
+    """
+    if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
+        return target_type(column, found.value_type)
+    text = pt.is_string(found) or pt.is_large_string(found) or pt.is_string_view(found)
+    whole = pt.is_integer(found)
+    number = whole or pt.is_floating(found) or pt.is_decimal(found)
+    wanted = pa.string() if text else found
+    if column == "event_time":
+        wanted = TIME if text or whole or pt.is_timestamp(found) else found
+    elif column in ("event_id", "backbone_version") and whole:
+        wanted = pa.string()
+    elif (column in IDS and whole) or (column == "label" and (whole or pt.is_boolean(found))):
+        wanted = pa.int64()
+    elif column in NUMBERS and number:
+        wanted = pa.float64()
+    return wanted
+
+
+def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:
+    """Contract column → source column, for the columns that the source has.
+
+    >>> selection(["pid", "y", "extra"], {"item_id": "pid", "label": "y"})
+    {'item_id': 'pid', 'label': 'y'}
+    """
+    present = set(names)
+    chosen = {column: rename.get(column, column) for column in CONTRACT_COLUMNS}
+    return {column: name for column, name in chosen.items() if name in present}
+
+
+def common_type(column: str, first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """The type that holds both, where files or batches of one window differ."""
+    if first == second or pt.is_null(second):
+        return first
+    if pt.is_null(first):
+        return second
+    if column == "label" and {str(first), str(second)} == {"int64", "double"}:
+        return pa.float64()
+    raise InputError(
+        f"column {column} is {first} in one part of the window and {second} in another; "
+        "write it in one type, or map the new column in the deployment's source"
+    )
+
+
+def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
+    """Values in the log's type, or as they are when their type has no lossless place in the log."""
+    if column == "event_time":
+        return to_utc(values, source)
+    return cast(column, values, target_type(column, values.type))
+
+
+def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A lossless cast, or an error that names the column."""
+    if values.type == wanted:
+        return values
+    try:
+        return pc.cast(values, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"column {column}: cannot turn {values.type} into {wanted}: {error}") from None
+
+
+def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
+    """Moments in UTC, to the microsecond. Times without a zone are refused unless the source names one."""
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    found = values.type
+    if found == TIME or pt.is_null(found):
+        return values if found == TIME else pc.cast(values, TIME)
+    if pt.is_timestamp(found) and found.tz is not None:
+        return pc.cast(values, TIME, safe=False)  # finer than microseconds: cut, never rounded up
+    if pt.is_integer(found):
+        return from_epoch(values, source.epoch_unit)
+    if not (pt.is_timestamp(found) or target_type("event_time", found) == TIME):
+        raise InputError(f"column event_time is {found}; expected a timestamp, or text in ISO 8601")
+    try:
+        if not pt.is_timestamp(found):
+            if source.naive_time_zone is None:
+                return pc.cast(values, TIME)  # text: Arrow insists on an offset in every value
+            values = pc.cast(values, pa.timestamp("us"))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column event_time: {error}; expected ISO 8601 with an offset, for example 2026-01-05T09:30:00Z"
+        ) from None
+    return from_local(values, source.naive_time_zone)
+
+
+def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
+    """Numbers since 1970 as moments."""
+    if unit is None:
+        raise InputError("column event_time holds numbers; say what they count with epoch_unit: s, ms or us")
+    return pc.cast(pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit, "UTC")), TIME)
+
+
+def from_local(values: pa.Array, zone: str | None) -> pa.Array:
+    """Wall-clock times of a zone as moments; times that exist twice or never are an error."""
+    if zone is None:
+        raise InputError(
+            "column event_time has no time zone; write it in UTC, "
+            "or name its zone as naive_time_zone of the source"
+        )
+    local = pc.cast(values, pa.timestamp("us"), safe=False)
+    try:
+        return pc.cast(pc.assume_timezone(local, zone), TIME)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column event_time cannot be read as {zone} time: {error}") from None

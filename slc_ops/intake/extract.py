@@ -1,0 +1,159 @@
+"""Pull one window of a deployment's log into an immutable Parquet file with a manifest."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import digest_json, replacing_directory
+from slc_ops.base.window import Window
+from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
+from slc_ops.intake.manifest import FILE, LOG, WindowManifest
+from slc_ops.intake.sources import Source, open_source
+from slc_ops.intake.writing import LogWriter
+from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.sources import Mapped
+
+LOCK = ".lock"
+ABANDONED = 24 * 3600  # seconds
+
+
+def extract(
+    deployment: Deployment,
+    window: Window,
+    directory: Path,
+    *,
+    refresh: bool = False,
+    home: Path | None = None,
+) -> WindowManifest:
+    """Write ``directory/<window.key>/log.parquet`` and its manifest, and answer the manifest.
+
+    A finished window costs one manifest read. With ``refresh`` the source is asked again, because late rows
+    may have arrived: a source that still looks the same is not read; one that was read and said the same
+    leaves the window as it is; changed content replaces the window and its digest. A deployment whose source
+    was configured anew is always read anew.
+    """
+    target = directory / window.key
+    known = WindowManifest.read(target) if (target / FILE).exists() else None
+    settings = digest_json([window.as_dict(), deployment.source.model_dump(mode="json")])
+    same_question = known is not None and known.settings_digest == settings
+    if known and same_question and not refresh:
+        return known
+    source = open_source(deployment.source, home or Places.from_environment().home)
+    fingerprint = source.fingerprint(window)
+    if known and same_question and fingerprint is not None and fingerprint == known.fingerprint:
+        return known
+    directory.mkdir(parents=True, exist_ok=True)
+    sweep(directory)
+    with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary:
+        log = Path(temporary) / LOG
+        found = replace(
+            pull(source, deployment.source, window, log), settings_digest=settings, fingerprint=fingerprint
+        )
+        finish(found, target)
+    return WindowManifest.read(target)
+
+
+def finish(found: WindowManifest, target: Path) -> None:
+    """Put a pulled window in its place. A window that says the same stays; its manifest takes the new look.
+
+    One process at a time: several may have pulled the same window, and the first one's stays.
+    """
+    with (target.parent / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+        known = WindowManifest.read(target) if (target / FILE).exists() else None
+        if known and known.window == found.window and known.digest == found.digest:
+            replace(known, settings_digest=found.settings_digest, fingerprint=found.fingerprint).write()
+            return
+        with replacing_directory(target) as finished:
+            os.replace(found.path, finished / LOG)
+            replace(found, path=finished / LOG).write()
+
+
+def sweep(directory: Path) -> None:
+    """Remove what killed extractions left behind: temporary directories that nobody has touched for a day."""
+    for path in directory.glob(".*"):
+        if path.is_dir() and time.time() - path.stat().st_mtime > ABANDONED:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def pull(source: Source, settings: Mapped, window: Window, path: Path) -> WindowManifest:
+    """Stream the window's rows into ``path``."""
+    notes: dict[str, Any] = {}
+    writer = LogWriter(path, known_types(source, settings, window, notes))
+    try:
+        for batch in in_contract(source, settings, window, notes):
+            writer.add(batch)
+        schema = writer.close()
+    except BaseException:  # even an interrupt must not leave half a file behind
+        writer.abandon()
+        raise
+    return WindowManifest(
+        rows=writer.digest.rows,
+        digest=writer.digest.hexdigest(),
+        path=path,
+        window=window,
+        schema={field.name: str(field.type) for field in schema},
+        source=source.describe(),
+        notes=notes,
+    )
+
+
+def known_types(
+    source: Source, settings: Mapped, window: Window, notes: dict[str, Any]
+) -> dict[str, pa.DataType]:
+    """The log's columns and types over all parts of the source that tell theirs beforehand."""
+    types: dict[str, pa.DataType] = {}
+    for part, schema in source.schemas(window):
+        chosen = selection(schema.names, settings.columns)
+        require_time(chosen, part, schema.names, settings)
+        notes["source_columns"] = sorted({*notes.get("source_columns", ()), *schema.names})
+        for column, name in chosen.items():
+            found = target_type(column, schema.field(name).type)
+            try:
+                types[column] = common_type(column, types.get(column, pa.null()), found)
+            except InputError as error:
+                raise InputError(f"{part}: {error}") from None
+    return types
+
+
+def in_contract(
+    source: Source, settings: Mapped, window: Window, notes: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Rename and convert; where the source does not choose the rows itself, keep those of the window.
+
+    Rows without a time belong to no window: they are counted in ``notes`` and the suite hears of them.
+    """
+    start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
+    for batch in source.batches(window):
+        chosen = selection(batch.schema.names, settings.columns)
+        require_time(chosen, "the source", batch.schema.names, settings)
+        rows = pa.record_batch(
+            {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
+        )
+        notes.setdefault("source_columns", batch.schema.names)
+        if not source.claims:
+            time = rows.column("event_time")
+            if time.null_count:
+                notes["rows_without_time"] = notes.get("rows_without_time", 0) + time.null_count
+            inside = pc.and_(pc.greater_equal(time, start), pc.less(time, end))
+            if not pc.all(inside, skip_nulls=False).as_py():
+                rows = rows.filter(inside)
+        if rows.num_rows:
+            yield rows
+
+
+def require_time(chosen: dict[str, str], part: str, names: list[str], settings: Mapped) -> None:
+    """Without a time there is no window."""
+    if "event_time" not in chosen:
+        wanted = settings.columns.get("event_time", "event_time")
+        raise InputError(f"{part} has no column {wanted!r} for event_time; it has: {', '.join(names)}")

@@ -1,0 +1,156 @@
+"""A simulated learning platform, drawn week by week from one seed.
+
+Every week has a random stream of its own, seeded with (seed, week). So week 3 has the same rows whether
+six weeks are simulated or sixty, and a lake can be extended without touching what is there.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.errors import SettingsError
+
+WEEK_US = 7 * 24 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What is true on the platform, and what its frozen backbone gets wrong.
+
+    The label of user u on item i in week w is Bernoulli with logit
+
+        ηᵤᵢ(w) = θᵤ − dᵢ + bᵢ + γᵢ · (w − first week of i)
+
+    with ability θ ~ N(0, 1), difficulty d ~ N(0, 1), the item bias b ~ N(0, bias_sd²) and, for a share of
+    the items, a drift γ ~ N(0, drift_sd²) per week. The backbone knows θ and d but neither b nor γ, and it
+    has a wrong scale and shift:
+
+        logit = scale · (θᵤ − dᵢ) + shift + N(0, noise_sd²)
+    """
+
+    users: int = 2000
+    items: int = 400
+    rows_per_week: int = 12_000
+    new_items: int = 10
+    seed: int = 7
+    bias_sd: float = 0.8
+    drift_share: float = 0.15
+    drift_sd: float = 0.1
+    scale: float = 1.4
+    shift: float = 0.5
+    noise_sd: float = 0.3
+    skills: int = 20
+    backbone_version: str = "backbone-1"
+
+    def __post_init__(self) -> None:
+        for name in ("users", "items", "rows_per_week", "skills"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"the simulator needs {name} of at least 1, not {getattr(self, name)}")
+        for name in ("new_items", "seed", "bias_sd", "drift_sd", "noise_sd"):
+            if getattr(self, name) < 0:
+                raise SettingsError(
+                    f"the simulator's {name} must not be negative, it is {getattr(self, name)}"
+                )
+        if not 0 <= self.drift_share <= 1:
+            raise SettingsError(f"the simulator's drift_share must lie in [0, 1], it is {self.drift_share}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The items known up to some week, one entry per item."""
+
+    first_week: np.ndarray
+    difficulty: np.ndarray
+    bias: np.ndarray
+    drift: np.ndarray
+    popularity: np.ndarray
+    skill: np.ndarray
+
+    def table(self) -> pa.Table:
+        """The truth that an estimate can be held against."""
+        return pa.table(
+            {
+                "item_id": numbered("item-", np.arange(len(self.bias)), 6),
+                "group_id": numbered("skill-", self.skill, 3),
+                "first_week": pa.array(self.first_week),
+                "difficulty": pa.array(self.difficulty),
+                "bias": pa.array(self.bias),
+                "drift_per_week": pa.array(self.drift),
+                "popularity": pa.array(self.popularity),
+            }
+        )
+
+
+def catalogue(platform: Platform, week: int) -> Catalogue:
+    """All items that exist in ``week`` (counted from 0): the first ones and every week's new ones."""
+    parts = []
+    for k in range(week + 1):
+        rng = np.random.default_rng([platform.seed, 1, k])
+        n = platform.items if k == 0 else platform.new_items
+        drifts = rng.random(n) < platform.drift_share
+        parts.append(
+            (
+                np.full(n, k),
+                rng.normal(size=n),
+                rng.normal(scale=platform.bias_sd, size=n),
+                np.where(drifts, rng.normal(scale=platform.drift_sd, size=n), 0.0),
+                rng.lognormal(sigma=1.5, size=n),  # a few items get most of the traffic
+                rng.integers(platform.skills, size=n),
+            )
+        )
+    return Catalogue(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
+    """The interaction log of one week, in time order. ``start_us`` is its first microsecond since 1970."""
+    items = catalogue(platform, week)
+    people = np.random.default_rng([platform.seed, 0])
+    ability = people.normal(size=platform.users)
+    activity = people.lognormal(sigma=1.0, size=platform.users)
+
+    rng = np.random.default_rng([platform.seed, 2, week])
+    n = platform.rows_per_week
+    user = weighted_draw(rng, activity, n)
+    item = weighted_draw(rng, items.popularity, n)
+    known = ability[user] - items.difficulty[item]
+    truth = known + items.bias[item] + items.drift[item] * (week - items.first_week[item])
+    label = (rng.random(n) < 1 / (1 + np.exp(-truth))).astype(np.int8)
+    logit = platform.scale * known + platform.shift + rng.normal(scale=platform.noise_sd, size=n)
+    time = np.sort(rng.integers(WEEK_US, size=n)) + start_us
+    return pa.table(
+        {
+            "event_id": numbered(f"w{week:04d}-", np.arange(n), 8),
+            "event_time": pa.array(time, pa.timestamp("us", "UTC")),
+            "user_id": numbered("user-", user, 6),
+            "item_id": numbered("item-", item, 6),
+            "label": pa.array(label),
+            "logit": pa.array(logit),
+            "group_id": numbered("skill-", items.skill[item], 3),
+            "backbone_version": pa.repeat(platform.backbone_version, n),
+        }
+    )
+
+
+def weighted_draw(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
+    """``n`` draws with probabilities proportional to ``weight``, by inverting the distribution."""
+    edges = np.cumsum(weight)
+    drawn: np.ndarray = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
+    drawn[drawn == len(weight)] = len(weight) - 1  # rounding may reach the last edge
+    return drawn
+
+
+def numbered(prefix: str, number: np.ndarray, width: int) -> pa.Array:
+    """Names such as ``item-000042``.
+
+    >>> numbered("item-", np.array([42]), 6).to_pylist()
+    ['item-000042']
+    """
+    digits = pc.utf8_lpad(pc.cast(pa.array(number), pa.string()), width=width, padding="0")
+    return pc.binary_join_element_wise(prefix, digits, "")

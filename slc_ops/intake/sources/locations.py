@@ -1,0 +1,60 @@
+"""From the path or URI of a deployment to a filesystem."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.settings.sources import LakeSource
+
+
+def locate(source: LakeSource, home: Path) -> tuple[pafs.FileSystem, str]:
+    """A filesystem and the lake's path in it; relative local paths begin at ``home``."""
+    if "://" not in source.path:
+        return pafs.LocalFileSystem(), str(home / source.path)
+    if source.endpoint or source.region or source.anonymous:
+        return s3(source)
+    try:
+        filesystem, root = pafs.FileSystem.from_uri(source.path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise InputError(f"the lake {source.path} cannot be opened: {error}") from None
+    return filesystem, root
+
+
+def s3(source: LakeSource) -> tuple[pafs.FileSystem, str]:
+    """S3 or a server that speaks its language. Credentials come from the environment or the machine."""
+    parts = urlsplit(source.path)
+    endpoint = urlsplit(source.endpoint) if source.endpoint else None
+    filesystem = pafs.S3FileSystem(
+        endpoint_override=endpoint.netloc if endpoint else None,
+        scheme=endpoint.scheme if endpoint else "https",
+        region=source.region or ("us-east-1" if endpoint else None),
+        anonymous=source.anonymous,
+        connect_timeout=10,
+        request_timeout=60,
+    )
+    return filesystem, f"{parts.netloc}{parts.path}".rstrip("/")
+
+
+@contextmanager
+def reading(what: str, filesystem: pafs.FileSystem) -> Iterator[None]:
+    """Turn a filesystem's complaints into ours; a remote one may be back in a minute, a local one not."""
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        text = " ".join(str(error).split())
+        if (
+            isinstance(error, OSError)
+            and not isinstance(filesystem, pafs.LocalFileSystem)
+            and _transient(error)
+        ):
+            raise SourceUnavailable(f"{what} cannot be reached: {text}; try again later") from None
+        raise InputError(f"{what} cannot be read: {text}") from None
+
+
+def _transient(error: OSError) -> bool:
+    return not isinstance(error, (FileNotFoundError, PermissionError)) and "ACCESS_DENIED" not in str(error)

@@ -1,0 +1,50 @@
+"""The simulated platform as a source: any week of it, without files."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import WEEK, Window
+from slc_ops.intake.population import Platform, week_of_rows
+from slc_ops.intake.simulate import monday
+from slc_ops.settings.sources import SimulatorSource
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Simulation:
+    """Weeks drawn on demand; the same settings give the same rows for ever."""
+
+    claims = False
+
+    def __init__(self, source: SimulatorSource) -> None:
+        self.source = source
+        self.start = monday(source.start)
+        try:
+            self.platform = Platform(**source.platform)
+        except TypeError as error:
+            raise SettingsError(f"the simulator's platform: {error}") from None
+
+    def describe(self) -> dict[str, Any]:
+        """Where the rows come from."""
+        return {"kind": "simulator", "start": self.source.start, "platform": self.platform.as_dict()}
+
+    def fingerprint(self, window: Window) -> str | None:
+        """The settings are the content."""
+        return digest_json([self.source.start, self.platform.as_dict()])
+
+    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+        """Known from the first batch."""
+        return iter(())
+
+    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+        """The weeks that touch the window, none before the platform's start."""
+        first = max(0, (window.start - self.start) // WEEK)
+        last = (window.end - self.start - timedelta(microseconds=1)) // WEEK
+        for week in range(first, last + 1):
+            start_us = (self.start + week * WEEK - EPOCH) // timedelta(microseconds=1)
+            yield from week_of_rows(self.platform, week, start_us).to_batches(max_chunksize=1 << 16)

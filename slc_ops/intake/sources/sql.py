@@ -1,0 +1,170 @@
+"""A query on a database, streamed. The window's bounds are bound parameters, never text in the query."""
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc as saexc
+
+from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import Window
+from slc_ops.settings.connections import find_connection
+from slc_ops.settings.sources import SqlSource
+
+
+class Query:
+    """Rows that the operator's query claims for the window.
+
+    The session is read-only and in UTC. PostgreSQL streams through a server-side cursor. SQLite has no
+    times: it gets the bounds as text such as ``2026-01-05 00:00:00+00:00``, to be compared with
+    ``datetime(column) >= datetime(:window_start)``.
+    """
+
+    claims = True
+
+    def __init__(self, source: SqlSource, home: Path) -> None:
+        self.source = source
+        self.url = database_url(source, home)
+
+    def describe(self) -> dict[str, Any]:
+        """Which database and which query; no user, no password."""
+        url = self.url
+        shown = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
+        return {"kind": "sql", "database": shown.render_as_string(), "query": digest_json(self.source.query)}
+
+    def fingerprint(self, window: Window) -> str | None:
+        """A database cannot tell what has changed; it is asked again."""
+        return None
+
+    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+        """Known from the first batch."""
+        return iter(())
+
+    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+        """The query's rows, ``batch_rows`` at a time."""
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
+        options = {"stream_results": True, "max_row_buffer": self.source.batch_rows}
+        if engine.dialect.name == "postgresql":
+            options["postgresql_readonly"] = True
+        try:
+            with engine.connect().execution_options(**options) as connection:
+                if engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("PRAGMA query_only = ON")
+                result = connection.execute(
+                    sa.text(self.source.query), self._bounds(window, engine.dialect.name)
+                )
+                names = list(result.keys())
+                if len(set(names)) < len(names):
+                    raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
+                for rows in result.partitions(self.source.batch_rows):
+                    columns = zip(*rows, strict=True)
+                    yield pa.record_batch([column_of(values) for values in columns], names=names)
+        except (saexc.OperationalError, saexc.InterfaceError) as error:
+            raise SourceUnavailable(f"the database {self._shown()} failed: {_first_line(error)}") from None
+        except saexc.DBAPIError as error:
+            if error.connection_invalidated:
+                raise SourceUnavailable(
+                    f"the database {self._shown()} went away: {_first_line(error)}"
+                ) from None
+            raise InputError(
+                f"the database {self._shown()} refused the query: {_first_line(error)}"
+            ) from None
+        finally:
+            engine.dispose()
+
+    def _shown(self) -> str:
+        return str(self.describe()["database"])
+
+    def _connect_args(self) -> dict[str, Any]:
+        if self.url.get_backend_name() == "postgresql":
+            return {"options": "-c timezone=UTC", "connect_timeout": 10}
+        return {}
+
+    def _bounds(self, window: Window, dialect: str) -> dict[str, Any]:
+        """The bounds as the column counts: moments, or wall-clock times of ``naive_time_zone``."""
+        return {
+            "window_start": self._bound(window.start, dialect),
+            "window_end": self._bound(window.end, dialect),
+        }
+
+    def _bound(self, moment: datetime, dialect: str) -> Any:
+        unit = {"s": 1, "ms": 1_000, "us": 1_000_000}.get(self.source.epoch_unit or "")
+        if unit:
+            return int(moment.timestamp()) * unit
+        if self.source.naive_time_zone:
+            moment = moment.astimezone(ZoneInfo(self.source.naive_time_zone)).replace(tzinfo=None)
+        return moment.isoformat(sep=" ") if dialect == "sqlite" else moment
+
+
+def database_url(source: SqlSource, home: Path) -> sa.URL:
+    """The database's address, from the environment or an Airflow connection."""
+    if source.connection is not None:
+        return connection_url(source.connection)
+    text = os.environ.get(source.url_env or "")
+    if not text:
+        raise SettingsError(
+            f"the environment variable {source.url_env} is not set; it must hold the database's URL, "
+            "for example postgresql://user@host/logs"
+        )
+    try:
+        url = sa.make_url(text)
+    except saexc.ArgumentError:  # the text may hold a password: it is not shown
+        raise SettingsError(f"the environment variable {source.url_env} holds no database URL") from None
+    if url.drivername in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+        path = home / url.database
+        if not path.exists():  # SQLite would create it and answer "no such table"
+            raise SourceUnavailable(f"there is no SQLite database {path}")
+        return url.set(database=str(path))
+    return url
+
+
+def connection_url(name: str) -> sa.URL:
+    """A database's address from an Airflow connection."""
+    found = find_connection(name)
+    if found is None:
+        raise SettingsError(f"there is no Airflow connection {name!r}; create it or use url_env")
+    if found.conn_type == "sqlite":
+        return sa.URL.create("sqlite", database=found.host)
+    if found.conn_type not in ("postgres", "postgresql"):
+        raise SettingsError(
+            f"the Airflow connection {name!r} is of type {found.conn_type}; expected postgres or sqlite"
+        )
+    return sa.URL.create(
+        "postgresql+psycopg",
+        username=found.login,
+        password=found.password,
+        host=found.host,
+        port=found.port,
+        database=found.schema,
+    )
+
+
+def column_of(values: Sequence[Any]) -> pa.Array:
+    """A column of Python values in Arrow; a mixture of times with and without a zone is refused."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if uuid.UUID in kinds:
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    if datetime in kinds:
+        naive = sum(value.tzinfo is None for value in values if value is not None)
+        if 0 < naive < sum(value is not None for value in values):
+            raise InputError(f"the query returns {naive} times without a zone among times with one")
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(
+            f"the query returns a column of mixed types: {found}; cast it in the query"
+        ) from None
+
+
+def _first_line(error: saexc.DBAPIError) -> str:
+    return " ".join(str(error.orig).split())[:300]

@@ -1,1 +1,0 @@
-"""The log: its schema, where it comes from, and weekly windows of it."""

@@ -1,0 +1,54 @@
+"""The correction ladder: fourteen ways to turn frozen logits into better probabilities.
+
+>>> import pyarrow as pa
+>>> from slc_ops.rows.interactions import InteractionLog
+>>> log = InteractionLog.from_table(
+...     pa.table({"item_id": ["a", "a", "b", "b"], "label": [1, 1, 0, 1], "logit": [0.1, -0.2, 0.3, 0.2]})
+... )
+>>> parameters = fit("slc", log)
+>>> parameters.apply(log).shape
+(4,)
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.numerics.options import FitOptions
+
+if TYPE_CHECKING:
+    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.rows import Log
+
+# In ladder order: from no correction at all to everything the item's history can say.
+METHODS: tuple[str, ...] = (
+    "base", "platt", "temperature", "isotonic", "histogram", "platt_time", "rescal", "rescal_iso", "naive",
+    "ridge", "slc", "slc_t", "slc_iso", "slc_eb",
+)  # fmt: skip
+
+_DEFAULTS = FitOptions()
+
+__all__ = ["METHODS", "FitOptions", "fit", "fit_prepared"]
+
+
+def fit(
+    method: str,
+    calibration: "Log",
+    *,
+    history: "Log | None" = None,
+    options: FitOptions = _DEFAULTS,
+) -> "ParameterSet":
+    """Fit one method; ``history`` (earlier rows) only helps to place the time bins."""
+    from slc_ops.numerics.calibration import Calibration
+
+    return fit_prepared(method, Calibration(calibration, history, options))
+
+
+def fit_prepared(method: str, calibration: "Calibration") -> "ParameterSet":
+    """Fit one method on rows whose shared sums are kept for the next method."""
+    if method not in METHODS:
+        raise SettingsError(f"no method {method!r}; the ladder has {', '.join(METHODS)}")
+    module = importlib.import_module(f"slc_ops.methods.{method}")
+    fitted: ParameterSet = module.fit(calibration)
+    return fitted

@@ -1,0 +1,23 @@
+"""``platt_time``: p = σ(a·η₀ + c·t̃ + b₀), t̃ the standardised event time: does time without items help?
+
+Time is standardised with the calibration window's mean and standard deviation, which belong to the
+parameters; later rows have t̃ above the window's range.
+"""
+
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import AffineInTime
+from slc_ops.numerics.link import fit_link
+from slc_ops.parameters.parameter_set import ParameterSet
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Estimate (a, c, b₀)."""
+    link = fit_link(calibration, time=True)
+    mean, spread = calibration.time_moments
+    return ParameterSet(
+        method="platt_time",
+        link=AffineInTime(link.a, link.b0, link.c, mean, spread),
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+        warnings=link.warnings,
+    )

@@ -1,0 +1,54 @@
+"""``rescal``: each item's mean label against its mean prediction, for items with enough rows.
+
+    δᵢ = (logit(mean y) − logit(mean p)) · n/(n + 50)   for n ≥ 50, else 0;    p̂ = σ(η₀ + δᵢ)
+
+Rates are clipped to [1e-6, 1 − 1e-6] before their logit is taken. n is the sum of the weights. ``offset_var``
+is the sampling variance of δᵢ by the delta method; items below the minimum have none.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.methods.item_tables import item_table
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.parameters.parameter_set import ParameterSet
+
+MIN_COUNT = 50.0
+TAU = 50.0
+RATE_FLOOR = 1e-6
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Match rates item by item."""
+    calibration.require_two_classes()
+    return ParameterSet(
+        method="rescal",
+        link=Affine(),
+        items=rescal_items(calibration),
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+    )
+
+
+def rescal_offsets(sums: Sums) -> Floats:
+    """δ per item code."""
+    n = np.maximum(sums.n, 1e-300)
+    gap = _logit(sums.y / n) - _logit(sums.p / n)
+    return np.where(sums.n >= MIN_COUNT, gap * sums.n / (sums.n + TAU), 0.0)
+
+
+def rescal_items(calibration: Calibration) -> pa.Table:
+    """The item table of the rate-matching offsets."""
+    sums = calibration.item_sums
+    enough = sums.n >= MIN_COUNT
+    shrinkage = np.where(enough, sums.n / (sums.n + TAU), 0.0)
+    rate = np.clip(sums.y / np.maximum(sums.n, 1e-300), RATE_FLOOR, 1 - RATE_FLOOR)
+    variance = np.square(shrinkage) / (np.maximum(sums.n, 1e-300) * rate * (1 - rate))
+    return item_table(calibration, rescal_offsets(sums), np.where(enough, variance, np.nan), shrinkage)
+
+
+def _logit(rate: Floats) -> Floats:
+    clipped = np.clip(rate, RATE_FLOOR, 1 - RATE_FLOOR)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))

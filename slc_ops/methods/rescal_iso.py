@@ -1,0 +1,19 @@
+"""``rescal_iso``: an isotonic map on top of ``rescal``, the strong per-item baseline of the paper."""
+
+from slc_ops.methods.rescal import rescal_items, rescal_offsets
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.monotone import fit_isotonic
+from slc_ops.numerics.offsets import ItemOffsets
+from slc_ops.parameters.parameter_set import ParameterSet
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Rate-matching offsets, then the monotone map of σ(η₀ + δᵢ)."""
+    calibration.require_two_classes()
+    return ParameterSet(
+        method="rescal_iso",
+        link=fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums))),
+        items=rescal_items(calibration),
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+    )

@@ -1,0 +1,95 @@
+"""``slc_eb``: empirical-Bayes SLC, with link, offsets and their prior all taken from the data.
+
+The paper's ``slc`` fixes σ_b² = 1 and (a, b₀) = (1, 0) while it estimates the offsets. Where the backbone is
+miscalibrated as a whole, the offsets then take up what belongs to the link; where items hardly differ, or
+differ only for a season, they take up noise. Here
+
+1. the offset variance v and the lasting share s are chosen on held-out rows that imitate deployment
+   (:mod:`slc_ops.numerics.prior_variance` says how and why that way);
+2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.numerics.joint`),
+
+       −Σ log-likelihood of σ(a·η₀ + b₀ + cᵢ) + Σ cᵢ²/(2v),
+
+   which is convex: Platt first, then offsets and link in turn until neither moves, would end there too;
+3. what is used is the lasting part πᵢ = s·cᵢ, and the link that goes with it: p̂ = σ(a·η₀ + b₀ + πᵢ).
+
+With Wᵢ = Σ p(1 − p) at the solution, the posterior variance of πᵢ is s²/(Wᵢ + 1/v) + s(1 − s)·v, its prior
+variance s·v (``prior_var`` of the parameter set), and the shrinkage λᵢ = 1 − posterior/prior, which is
+s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: every offset is 0.
+
+>>> import pyarrow as pa
+>>> from slc_ops.numerics.calibration import Calibration
+>>> from slc_ops.rows.interactions import InteractionLog
+>>> rng = np.random.default_rng(0)
+>>> item, user = rng.integers(0, 40, 4000), rng.integers(0, 50, 4000)
+>>> truth = rng.normal(0, 1, 40)[item]
+>>> log = InteractionLog.from_table(
+...     pa.table({"item_id": item, "user_id": user, "event_time": np.arange(4000), "logit": np.zeros(4000),
+...               "label": (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(int)}))
+>>> fit(Calibration(log)).prior_var
+1.0
+"""
+
+import numpy as np
+
+from slc_ops.methods.item_tables import item_table
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.joint import JointModel, Minimum, State
+from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.link import FittedLink, fit_link, link_warnings
+from slc_ops.numerics.offsets import ItemOffsets
+from slc_ops.numerics.prior_sample import is_large
+from slc_ops.numerics.prior_variance import Prior, choose_prior
+from slc_ops.parameters.parameter_set import ParameterSet
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Prior, link and offsets together, and the link of what lasts."""
+    calibration.require_two_classes()
+    model = joint_model(calibration)
+    rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
+    start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
+    prior, near = choose_prior(calibration.log, model, start)
+    if prior.variance == 0:
+        link, offset, variance = fit_link(calibration), start.offset, start.offset
+    else:
+        here = model.visit(near)
+        if is_large(calibration.log):  # the sample knows the link, but not every item
+            here = model.approached(here, calibration.item_sums, prior.variance)
+        found = model.minimise(here, prior.variance)
+        offset, variance = lasting_offsets(found, prior)
+        settled = prior.lasting == 1 and model.spread > 0
+        link = joint_link(model, found) if settled else fit_link(calibration, ItemOffsets(offset))
+    prior_var = prior.lasting * prior.variance
+    shrinkage = 1.0 - variance / prior_var if prior_var else np.zeros_like(variance)
+    return ParameterSet(
+        method="slc_eb",
+        link=Affine(link.a, link.b0),
+        items=item_table(calibration, offset, variance, shrinkage),
+        prior_var=prior_var,
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+        warnings=link.warnings,
+    )
+
+
+def joint_model(calibration: Calibration) -> JointModel:
+    """The log's rows with their logits standardised; constant ones, as the link sees them, have no spread."""
+    mean, spread = calibration.logit_moments
+    if spread <= 1e-9 * max(1.0, abs(mean)):
+        spread = 0.0
+    return JointModel(calibration.log, calibration.n_items, mean, spread, calibration.options.workers)
+
+
+def lasting_offsets(found: Minimum, prior: Prior) -> tuple[Floats, Floats]:
+    """πᵢ and its posterior variance."""
+    v, s = prior.variance, prior.lasting
+    return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v
+
+
+def joint_link(model: JointModel, found: Minimum) -> FittedLink:
+    """(a, b₀) of the joint minimum, in the logits' own units: with whole offsets it is the link already."""
+    a = float(found.state.link[0]) / model.spread
+    b0 = float(found.state.link[1]) - a * model.mean
+    return FittedLink(a, b0, warnings=link_warnings(a, found.separated))

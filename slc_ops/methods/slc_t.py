@@ -1,0 +1,68 @@
+"""``slc_t``: ``slc`` with temporal tracking, δᵢ(t) = bᵢ + uᵢ(t) (Section 3.4).
+
+Each (item, bin) cell with Fisher weight W ≥ 1 gives a pseudo-observation z = Σ(y − p)/W with variance 1/W.
+The static bᵢ of ``slc`` is taken off, the rest is smoothed as a random walk with q = 0.01 and P₀ = σ_b²; an
+item without a single such cell keeps u = 0. Then the link, with δᵢ(t) as fixed offsets. Rows after the last
+edge (and rows without a time) use the last bin.
+
+``offset_var`` is the smoothed variance of u, with bᵢ plugged in (the posterior variance of bᵢ where u = 0);
+``shrinkage`` is the share of the random walk's prior variance that the data removed.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.methods.item_tables import cell_table
+from slc_ops.methods.slc import static_offsets
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.numerics.link import fit_link
+from slc_ops.numerics.offsets import CellOffsets
+from slc_ops.numerics.smoother import smooth
+from slc_ops.parameters.parameter_set import ParameterSet
+
+PROCESS_VAR = 0.01
+MIN_FISHER = 1.0
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Static offsets, smoothed deviations, link."""
+    calibration.require_two_classes()
+    prior_var = calibration.options.prior_var
+    offset, variance = tracked_offsets(calibration, prior_var)
+    link = fit_link(calibration, CellOffsets(offset, calibration.cells))
+    return ParameterSet(
+        method="slc_t",
+        link=Affine(link.a, link.b0),
+        items=_items(calibration, offset, variance, prior_var),
+        prior_var=prior_var,
+        time_edges=calibration.time_edges,
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+        warnings=link.warnings,
+    )
+
+
+def tracked_offsets(calibration: Calibration, prior_var: float) -> tuple[Floats, Floats]:
+    """δ and its variance, items in rows, bins in columns."""
+    cells = calibration.cell_sums
+    static, static_var = static_offsets(calibration.item_sums, prior_var)
+    z, W = pseudo_observations(cells, calibration.n_bins)
+    seen = W >= MIN_FISHER
+    smoothed = smooth(z - static[:, None], W, seen, q=PROCESS_VAR, P0=prior_var)
+    tracked = seen.any(axis=1, keepdims=True)
+    offset = static[:, None] + np.where(tracked, smoothed.level, 0.0)
+    return offset, np.where(tracked, smoothed.variance, static_var[:, None])
+
+
+def pseudo_observations(cells: Sums, bins: int) -> tuple[Floats, Floats]:
+    """z and W of every cell, items in rows, bins in columns; z is 0 where W is."""
+    W = cells.fisher.reshape(-1, bins)
+    score = (cells.y - cells.p).reshape(-1, bins)
+    return np.divide(score, W, out=np.zeros_like(W), where=W > 0), W
+
+
+def _items(calibration: Calibration, offset: Floats, variance: Floats, prior_var: float) -> pa.Table:
+    prior = prior_var + PROCESS_VAR * np.arange(1, calibration.n_bins + 1)
+    return cell_table(calibration, offset, variance, 1.0 - variance / prior)

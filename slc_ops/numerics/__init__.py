@@ -1,0 +1,1 @@
+"""Kernels, solvers, time bins, grids and the smoother: arrays in, arrays out."""

@@ -1,0 +1,222 @@
+"""The rows that a method is fitted on, with the sums that several methods share computed once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import FitError, InputError, OneClassError
+from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, scratch, slices
+from slc_ops.numerics.options import FitOptions
+from slc_ops.numerics.summed_log import SummedLog
+from slc_ops.numerics.time_bins import quantile_edges, time_bin
+from slc_ops.rows.passes import Partial, Totals
+from slc_ops.rows.rows import Log, Rows
+
+CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
+MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
+
+
+class Calibration:
+    """A calibration log, the earlier rows that help to place time bins, and the options."""
+
+    def __init__(self, log: Log, history: Log | None = None, options: FitOptions | None = None) -> None:
+        self.log, self.history, self.options = log, history, options or FitOptions()
+
+    @property
+    def n_items(self) -> int:
+        """Distinct items of the log."""
+        return len(self.log.items)
+
+    @cached_property
+    def item_sums(self) -> Sums:
+        """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass, or what was kept of it."""
+        if isinstance(self.log, SummedLog):
+            return self.log.item_sums
+        return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
+
+    def offset_sums(self, offset: Floats, wanted: NDArray[np.bool_]) -> Floats:
+        """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item at η₀ + offset[item], of the wanted items."""
+        kernel = partial(_offset_sums, offset, None if wanted.all() else wanted)
+        return self.add_up(kernel, n_keys=self.n_items).values
+
+    @cached_property
+    def cell_sums(self) -> Sums:
+        """The same per (item, time bin), items first: key = item · bins + bin."""
+        n_cells = self.n_items * self.n_bins
+        if n_cells > MAX_CELLS:
+            raise FitError(
+                f"{self.n_items:,} items in {self.n_bins} time bins are {n_cells:,} cells, which would need "
+                f"{n_cells * CELL_BYTES / 1e9:.0f} GB; at most {MAX_CELLS:,} are fitted (use fewer time "
+                "bins, or a method without them)"
+            )
+        # Sums of this many keys are large themselves; two threads would hold four of them at a time.
+        threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
+        kernel = partial(_bin_sums, self.n_items, self.time_edges)
+        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells).by_cell(self.n_bins)
+
+    @property
+    def cells(self) -> "Cells":
+        """How rows are told apart by item and time bin."""
+        return Cells(self.time_edges)
+
+    @cached_property
+    def time_edges(self) -> Floats:
+        """Quantiles of event time over history and calibration."""
+        logs = [log for log in (self.history, self.log) if log is not None]
+        for log in logs:
+            if not log.has("event_time"):
+                raise InputError(f"{log.describe()} has no column event_time, which this method needs")
+
+        def over_both(kernel: Callable[[Rows], Partial]) -> Partial:
+            parts = [log.add_up(kernel, threads=self.options.workers, time=True) for log in logs]
+            for part in parts[1:]:
+                parts[0].add(part)
+            return parts[0]
+
+        return quantile_edges(over_both, self.options.time_bins)
+
+    @property
+    def n_bins(self) -> int:
+        """Time bins that are left once equal edges are one."""
+        return len(self.time_edges) - 1
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Σw."""
+        return float(self.item_sums.n.sum())
+
+    @cached_property
+    def logit_moments(self) -> tuple[float, float]:
+        """Weighted mean and standard deviation of the logits."""
+        return self._moments("logit")
+
+    @cached_property
+    def largest_logit(self) -> float:
+        """max |η₀|."""
+        return self.add_up(_largest_logit).value
+
+    @cached_property
+    def time_moments(self) -> tuple[float, float]:
+        """Weighted mean and standard deviation of event time; 1 where all times are equal."""
+        mean, spread = self._moments("time")
+        return mean, spread or 1.0
+
+    def require_two_classes(self) -> None:
+        """Refuse labels that are all equal."""
+        ones = float(self.item_sums.y.sum())
+        if self.total_weight == 0:
+            raise OneClassError("all weights are 0, so no row counts; expected labels of both classes")
+        if ones in (0.0, self.total_weight):
+            raise OneClassError(
+                f"all {self.log.n_rows} labels that count are {int(ones > 0)}; a calibration needs both "
+                "classes (widen the window)"
+            )
+
+    def _moments(self, column: str) -> tuple[float, float]:
+        # Around the first value, not around 0: sums of squares of large, close numbers lose all digits.
+        timed = column == "time"
+        centre = float(getattr(self.log.sample([0], 1, time=timed)[0], column)[0])
+        parts = self.add_up(partial(_moments, column, centre), time=timed).values
+        shift, square = parts / self.total_weight
+        return centre + float(shift), float(np.sqrt(max(square - shift * shift, 0.0)))
+
+    def add_up(self, kernel: Callable[[Rows], Partial], *, time: bool = False, n_keys: int = 1) -> Partial:
+        """The kernel's sums over all rows of the log."""
+        return self.log.add_up(kernel, threads=self.options.workers, time=time, n_keys=n_keys)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """(item, time bin) of each row: item · bins + bin."""
+
+    time_edges: Floats
+
+    def of(self, rows: Rows) -> NDArray[np.intp]:
+        """The cell of each row; the array is valid until the thread's next call."""
+        assert rows.time is not None  # noqa: S101 - the caller asked for times
+        cells: NDArray[np.intp] = scratch("cells", len(rows), np.intp)
+        np.multiply(rows.codes, len(self.time_edges) - 1, out=cells, dtype=np.intp)
+        cells += time_bin(rows.time, self.time_edges)
+        return cells
+
+
+@dataclass
+class BinSums:
+    """Sums per item of each time bin; a bin without rows may be absent.
+
+    One bin's sums stay in the processor's cache where those of all bins would not, and a span of a log that
+    is written in the order of time brings one or two bins.
+    """
+
+    bins: dict[int, Sums]
+
+    def add(self, other: "BinSums") -> None:
+        """Take up the sums of further rows."""
+        for number, sums in other.bins.items():
+            if number in self.bins:
+                self.bins[number].add(sums)
+            else:
+                self.bins[number] = sums
+
+    def by_cell(self, n_bins: int) -> Sums:
+        """Items first, then bins."""
+        columns = []
+        for name in ("n", "y", "p", "fisher"):
+            cells = np.zeros((len(next(iter(self.bins.values())).n), n_bins))
+            for number, sums in self.bins.items():
+                cells[:, number] = getattr(sums, name)
+            columns.append(cells.ravel())
+        return Sums(*columns)
+
+
+@dataclass
+class Largest:
+    """The largest of some numbers."""
+
+    value: float
+
+    def add(self, other: "Largest") -> None:
+        """Take up another."""
+        self.value = max(self.value, other.value)
+
+
+def _item_sums(n_items: int, rows: Rows) -> Sums:
+    return key_sums(rows.codes, n_items, rows)
+
+
+def _offset_sums(offset: Floats, wanted: NDArray[np.bool_] | None, rows: Rows) -> Totals:
+    if wanted is not None:
+        rows = rows.chosen(np.flatnonzero(wanted.take(rows.codes)))
+    return Totals(offset_sums(offset, rows))
+
+
+def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
+    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    bins = time_bin(rows.time, time_edges)
+    least, most = int(bins.min()), int(bins.max())
+    keys = scratch("cells", len(rows), np.intp)
+    np.multiply(np.subtract(bins, least, out=keys), n_items, out=keys)
+    keys += rows.codes
+    sums = key_sums(keys, (most - least + 1) * n_items, rows)
+    columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
+    return BinSums({least + k: Sums(*parts) for k, parts in enumerate(zip(*columns, strict=True))})
+
+
+def _largest_logit(rows: Rows) -> Largest:
+    return Largest(float(max(rows.logit.max(), -rows.logit.min())))
+
+
+def _moments(column: str, centre: float, rows: Rows) -> Totals:
+    sums = np.zeros(2)
+    for part in slices(len(rows)):
+        mine = rows.part(part)
+        values = scratch("values", len(mine))
+        np.subtract(getattr(mine, column), centre, out=values, dtype=np.float64)
+        weighted = values
+        if mine.weight is not None:
+            weighted = np.multiply(values, mine.weight, out=scratch("weighted", len(mine)))
+        sums += np.sum(weighted), dot(weighted, values)
+    return Totals(sums)

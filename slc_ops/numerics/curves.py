@@ -1,0 +1,186 @@
+"""How a parameter set turns logit and offset into a probability: four small value objects.
+
+Each knows its formula, its JSON form, and nothing about items.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.numerics.kernels import Floats, sigmoid
+
+_CELLS = 1 << 12
+_CROWDED = 16  # knots in one cell beyond which a binary search is faster
+
+
+class Curve(Protocol):
+    """A map (η₀, δ, event time) → probability."""
+
+    kind: ClassVar[str]
+
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats: ...
+
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        """A number that orders rows as their probabilities do, and does not crowd where those are near 1."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Affine:
+    """p = σ(a·η₀ + b₀ + δ).
+
+    >>> Affine(a=2.0, b0=-1.0).probability(np.array([0.5]), 0.0, None).tolist()
+    [0.5]
+    """
+
+    a: float = 1.0
+    b0: float = 0.0
+    kind: ClassVar[str] = "affine"
+
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        return sigmoid(self.a * logit + self.b0 + offset)
+
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        # η/a − b₀/a: without offsets the logit itself, so that no link of this kind can change an order.
+        if self.a == 0:
+            return np.zeros_like(logit) + offset
+        return logit + offset / self.a if self.a > 0 else -logit - offset / self.a
+
+    def probability_of_one(self, logit: float, offset: float) -> float:
+        """The same for one row, without NumPy's price per call."""
+        eta = self.a * logit + self.b0 + offset
+        e = exp(-abs(eta))
+        return 1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "a": self.a, "b0": self.b0}
+
+
+@dataclass(frozen=True)
+class AffineInTime:
+    """p = σ(a·η₀ + c·t̃ + b₀ + δ) with t̃ = (event time − mean) / sd of the calibration window."""
+
+    a: float
+    b0: float
+    c: float
+    time_mean: float
+    time_sd: float
+    kind: ClassVar[str] = "affine_in_time"
+
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        return sigmoid(self.score(logit, offset, time))
+
+    def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        if time is None:
+            raise InputError("this parameter set needs event_time for every row; none was given")
+        standard = (time - self.time_mean) / self.time_sd
+        return self.a * logit + self.c * standard + self.b0 + offset
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind, "a": self.a, "b0": self.b0, "c": self.c,
+            "time_mean": self.time_mean, "time_sd": self.time_sd,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Isotonic:
+    """A non-decreasing piecewise linear function of σ(η₀ + δ), constant beyond its first and last knot."""
+
+    x: Floats
+    y: Floats
+    kind: ClassVar[str] = "isotonic"
+
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        score = np.clip(sigmoid(logit + offset), self.x[0], self.x[-1])
+        knot = self._knot_below(score)
+        return np.asarray(self.y[knot] + self._slope[knot] * (score - self.x[knot]))
+
+    score = probability
+
+    def _knot_below(self, score: Floats) -> NDArray[np.intp]:
+        """The last knot at or below each score, by a table of equal cells instead of a search per row."""
+        first, most = self._cells
+        if most > _CROWDED:
+            return np.searchsorted(self.x, score, side="right") - 1
+        knot = first[(score * _CELLS).astype(np.intp)]
+        behind = np.flatnonzero(self._next[knot] <= score)
+        while len(behind):
+            knot[behind] += 1
+            behind = behind[self._next[knot[behind]] <= score[behind]]
+        return knot
+
+    @cached_property
+    def _cells(self) -> tuple[NDArray[np.intp], int]:
+        """The last knot at or below the beginning of each cell, and the most knots within one."""
+        edges = np.arange(_CELLS + 2) / _CELLS
+        first = np.maximum(np.searchsorted(self.x, edges, side="right") - 1, 0)
+        return first[:-1], int(np.max(np.diff(first)))
+
+    @cached_property
+    def _next(self) -> Floats:
+        return np.append(self.x[1:], np.inf)
+
+    @cached_property
+    def _slope(self) -> Floats:
+        return np.append(np.diff(self.y) / np.diff(self.x), 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "x": self.x.tolist(), "y": self.y.tolist()}
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The value of the right-closed, equal-width bin in which σ(η₀ + δ) falls."""
+
+    values: Floats
+    kind: ClassVar[str] = "histogram"
+
+    def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
+        values: Floats = self.values[bin_of(sigmoid(logit + offset), len(self.values))]
+        return values
+
+    score = probability
+
+    def as_dict(self) -> dict[str, Any]:
+        edges = np.linspace(0.0, 1.0, len(self.values) + 1)
+        return {"kind": self.kind, "edges": edges.tolist(), "values": self.values.tolist()}
+
+
+def bin_of(probability: Floats, bins: int) -> Any:
+    """The right-closed equal-width bin of each probability; 0 belongs to the first.
+
+    >>> bin_of(np.array([0.0, 0.2, 0.21, 1.0]), 5).tolist()
+    [0, 0, 1, 4]
+    """
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    guess = np.minimum((probability * bins).astype(np.intp), bins - 1)
+    # The product is rounded, so a probability on an edge may be one bin off; the edges themselves decide.
+    guess -= (probability <= edges[guess]) & (guess > 0)
+    guess += (probability > edges[guess + 1]) & (guess < bins - 1)
+    return guess
+
+
+def curve_from_dict(value: dict[str, Any]) -> Curve:
+    """Read what :meth:`Curve.as_dict` wrote."""
+    try:
+        match value["kind"]:
+            case Affine.kind:
+                return Affine(float(value["a"]), float(value["b0"]))
+            case AffineInTime.kind:
+                names = ("a", "b0", "c", "time_mean", "time_sd")
+                return AffineInTime(*(float(value[name]) for name in names))
+            case Isotonic.kind:
+                return Isotonic(np.asarray(value["x"], float), np.asarray(value["y"], float))
+            case Histogram.kind:
+                return Histogram(np.asarray(value["values"], float))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ParameterSetError(f"the link in params.json cannot be read: {error!r}") from None
+    raise ParameterSetError(f"params.json has a link of unknown kind {value['kind']!r}")

@@ -1,0 +1,315 @@
+"""Link and offsets together: the penalised likelihood of p = σ(α·x + γ + bᵢ), maximised jointly.
+
+    f(α, γ, b) = −Σ w·log-likelihood + Σᵢ bᵢ²/(2v),    x = (η₀ − mean)/spread, v the prior variance
+
+is convex. Alternating between the link (α, γ) and the offsets b until neither moves ends at its minimum; so
+does Newton's method on both at once, in a fifth of the passes. The Hessian is an arrow: a 2×2 block A for
+the link, a diagonal D = W + 1/v for the items, and one column of B = (Σwp(1−p)x, Σwp(1−p)) per item between
+them, so a step costs a 2×2 solve of A − B·D⁻¹·Bᵀ and a few item-sized vectors. A step is halved until f does
+not rise.
+
+One pass over the rows gives all sums that a step needs; sums of spans add up in a fixed order.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import NotConvergedError
+from slc_ops.numerics.kernels import (
+    Floats,
+    Sums,
+    decay,
+    dot,
+    probability,
+    scratch,
+    sigmoid,
+    slices,
+    sum_of_logs,
+    total,
+)
+from slc_ops.rows.passes import Totals
+from slc_ops.rows.rows import Rows, RowSource
+
+MAX_STEPS = 100
+MAX_HALVINGS = 40
+LAST_STEP = 1e-5
+STEEP = 1e6  # a slope on standardised logits that is a step from 0 to 1
+FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
+ALIKE_STEPS = 6  # an offset 4 away, and two more to be exact enough for a start
+SPAN_ROWS = 1 << 17
+MANY_ITEMS = 1 << 18
+
+
+@dataclass(frozen=True)
+class State:
+    """(α, γ) on standardised logits, and one offset per item."""
+
+    link: Floats
+    offset: Floats
+
+    def moved(self, step: "State", share: float = 1.0) -> "State":
+        """The state after a share of a step."""
+        return State(self.link + share * step.link, self.offset + share * step.offset)
+
+
+@dataclass
+class JointSums:
+    """What one pass gives: Σ −log-likelihood, Σwr·x, Σwh·x², and per item Σwr, W = Σwh and Σwh·x.
+
+    r = p − y and h = p(1 − p). The rest of the link's gradient and of A are totals over the items.
+    """
+
+    nll: float
+    pull: float
+    square: float
+    residual: Floats
+    fisher: Floats
+    cross: Floats
+
+    def add(self, other: "JointSums") -> None:
+        """Take up the sums of further rows."""
+        self.nll += other.nll
+        self.pull += other.pull
+        self.square += other.square
+        self.residual += other.residual
+        self.fisher += other.fisher
+        self.cross += other.cross
+
+
+@dataclass(frozen=True)
+class Visited:
+    """A state and the sums taken there."""
+
+    state: State
+    sums: JointSums
+
+    def objective(self, variance: float) -> float:
+        """f."""
+        return self.sums.nll + dot(self.state.offset, self.state.offset) / (2 * variance)
+
+    def newton(self, variance: float) -> tuple[State, float]:
+        """The step towards the minimum of f, and how much f falls by it if f is as curved as it looks."""
+        gradient, hessian = self._of_link()
+        sums = self.sums
+        border = (sums.cross, sums.fisher)
+        diagonal = sums.fisher + 1.0 / variance
+        slope = sums.residual + self.state.offset / variance
+        scaled = [column / diagonal for column in border]
+        reduced = hessian - [[dot(left, right) for right in border] for left in scaled]
+        link = -_solve(reduced, gradient - [dot(column, slope) for column in scaled])
+        offset = -(slope + sums.cross * link[0] + sums.fisher * link[1]) / diagonal
+        return State(link, offset), -0.5 * (dot(gradient, link) + dot(slope, offset))
+
+    def relinked(self, offset: Floats) -> Floats:
+        """The link that goes with other offsets: one Newton step of (α, γ) alone."""
+        gradient, hessian = self._of_link()
+        shift = offset - self.state.offset
+        pull = np.array([dot(self.sums.cross, shift), dot(self.sums.fisher, shift)])
+        return np.asarray(self.state.link - _solve(hessian, gradient + pull))
+
+    def alike(self, items: Sums, variance: float) -> Floats:
+        """The offsets that would be best with this link if the rows of an item were all alike.
+
+        An offset far from its end sees another curvature there than here. This follows it: Σwp of an item is
+        taken to move like n·σ(t + κ·shift), with t and κ such that value and slope are right here.
+        """
+        sums, offset = self.sums, self.state.offset
+        n, share = items.n, np.full(len(offset), 0.5)
+        np.divide(items.y + sums.residual, n, out=share, where=n > 0)
+        share = np.clip(share, 1e-9, 1.0 - 1e-9)
+        place = np.log(share) - np.log1p(-share)
+        bend = np.ones_like(place)
+        np.divide(sums.fisher, n * share * (1.0 - share), out=bend, where=n > 0)
+        shift = np.zeros_like(place)
+        for _ in range(ALIKE_STEPS):
+            p = sigmoid(place + bend * shift)
+            slope = n * (p - share) + sums.residual + (offset + shift) / variance
+            shift -= np.clip(slope / (n * bend * p * (1.0 - p) + 1.0 / variance), -1.0, 1.0)
+        return np.asarray(offset + shift)
+
+    def _of_link(self) -> tuple[Floats, Floats]:
+        sums, mixed = self.sums, float(self.sums.cross.sum())
+        gradient = np.array([sums.pull, sums.residual.sum()])
+        return gradient, np.array([[sums.square, mixed], [mixed, sums.fisher.sum()]])
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where f is smallest, the last state visited (one short step away), and whether it has no finite end."""
+
+    state: State
+    near: Visited
+    separated: bool = False
+
+
+@dataclass(frozen=True)
+class JointModel:
+    """The rows of a fit and how their logits are standardised (``spread`` 0: all logits are equal)."""
+
+    source: RowSource
+    n_items: int
+    mean: float
+    spread: float
+    workers: int
+
+    def visit(self, state: State) -> Visited:
+        """One pass over the rows."""
+        kernel = partial(_joint_sums, self.n_items, Scale(self.mean, self.spread), state)
+        # Short spans warm the cache; where items are very many, their sums per span cost more than that.
+        span = SPAN_ROWS if self.n_items <= MANY_ITEMS else None
+        found = self.source.add_up(kernel, threads=self.workers, n_keys=self.n_items, span_rows=span)
+        return Visited(state, found)
+
+    def minimise(self, start: Visited, variance: float, last_gain: float = 0.0) -> Minimum:
+        """The minimum of f.
+
+        What a full step of length s leaves behind is of the order of s², so a step shorter than
+        ``LAST_STEP``, or one that promises less than ``last_gain`` per row, is the last one and needs no
+        further pass.
+        """
+        here = start
+        for _ in range(MAX_STEPS):
+            step, promise = here.newton(variance)
+            length = max(float(np.max(np.abs(values), initial=0.0)) for values in (step.link, step.offset))
+            if length < LAST_STEP or promise < last_gain * self.source.n_rows:
+                return Minimum(here.state.moved(step), here)
+            before = here.objective(variance)
+            here = self._damped(here, step, variance)
+            if before - here.objective(variance) <= FLAT * self.source.n_rows:
+                # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
+                return Minimum(here.state, here, separated=float(np.max(np.abs(step.link))) > 1e-2)
+        if float(np.max(np.abs(here.state.link))) > STEEP:
+            return Minimum(here.state, here, separated=True)
+        raise NotConvergedError(
+            f"link and offsets did not converge within {MAX_STEPS} damped Newton steps (last step "
+            f"{length:.2g}); look for extreme logits or weights"
+        )
+
+    def approached(self, start: Visited, items: Sums, variance: float) -> Visited:
+        """A state nearer to the minimum, where the link is about right and many offsets are still far off.
+
+        Two passes do what Newton's method would need four or five for.
+        """
+        here = start
+        for _ in range(2):
+            there = self.visit(State(here.state.link, here.alike(items, variance)))
+            if there.objective(variance) > here.objective(variance):
+                break
+            here = there
+        return here
+
+    def loss(self, state: State) -> float:
+        """The negative log-likelihood of the rows."""
+        kernel = partial(_loss, Scale(self.mean, self.spread), state)
+        return float(self.source.add_up(kernel, threads=self.workers, span_rows=SPAN_ROWS).values[0])
+
+    def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
+        """Σ of the difference in loss between two states, of every user that has a row."""
+        kernel = partial(_losses_by_user, Scale(self.mean, self.spread), one, other, n_users)
+        found = self.source.add_up(kernel, threads=self.workers, user=True, n_keys=n_users)
+        return np.asarray(found.values[0][found.values[1] > 0])
+
+    def _damped(self, here: Visited, step: State, variance: float) -> Visited:
+        ceiling = here.objective(variance) + FLAT * self.source.n_rows
+        for halvings in range(MAX_HALVINGS):
+            there = self.visit(here.state.moved(step, 0.5**halvings))
+            if there.objective(variance) <= ceiling:
+                return there
+        return here
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How logits are standardised; ``spread`` 0 means that they are all equal."""
+
+    mean: float
+    spread: float
+
+    def at(self, state: State, rows: Rows, part: slice) -> "_Slice":
+        """A few rows at a state."""
+        size = part.stop - part.start
+        x, eta, e = (scratch(name, size) for name in ("x", "eta", "e"))
+        np.subtract(rows.logit[part], self.mean, out=x, dtype=np.float64)
+        x *= 1.0 / self.spread if self.spread else 0.0
+        state.offset.take(rows.codes[part], out=eta, mode="clip")
+        eta += np.multiply(x, state.link[0], out=e)
+        eta += state.link[1]
+        decay(eta, e)
+        weight = None if rows.weight is None else rows.weight[part]
+        return _Slice(x, eta, e, rows.label[part], weight)
+
+
+def _joint_sums(n_items: int, scale: Scale, state: State, rows: Rows) -> JointSums:
+    residual, fisher, cross = (scratch(name, len(rows)) for name in ("residual", "fisher", "cross"))
+    nll = pull = square = 0.0
+    for part in slices(len(rows)):
+        at = scale.at(state, rows, part)
+        nll += at.loss()
+        at.residual_and_fisher(residual[part], fisher[part])
+        np.multiply(fisher[part], at.x, out=cross[part])
+        pull += dot(residual[part], at.x)
+        square += dot(cross[part], at.x)
+    keys = scratch("places", len(rows), np.intp)
+    keys[:] = rows.codes
+    items = [total(keys, values, n_items) for values in (residual, fisher, cross)]
+    return JointSums(nll, pull, square, *items)
+
+
+def _loss(scale: Scale, state: State, rows: Rows) -> Totals:
+    return Totals(np.array([sum(scale.at(state, rows, part).loss() for part in slices(len(rows)))]))
+
+
+def _losses_by_user(scale: Scale, one: State, other: State, n_users: int, rows: Rows) -> Totals:
+    assert rows.user is not None  # noqa: S101 - the pass asked for users
+    gain = np.empty(len(rows))
+    for part in slices(len(rows)):
+        gain[part] = scale.at(one, rows, part).losses()
+        gain[part] -= scale.at(other, rows, part).losses()
+    return Totals(
+        np.array([np.bincount(rows.user, each, n_users) for each in (gain, None)], dtype=np.float64)
+    )
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A few rows at one state: x, η, e = e^−|η| (see the kernels), labels and weights.
+
+    Its arrays belong to the thread and are overwritten by its next slice.
+    """
+
+    x: Floats
+    eta: Floats
+    e: Floats
+    label: NDArray[Any]
+    weight: NDArray[Any] | None
+
+    def losses(self) -> Floats:
+        loss: Floats = np.maximum(self.eta, 0.0) - self.label * self.eta + np.log(1.0 + self.e)
+        return loss if self.weight is None else loss * self.weight
+
+    def loss(self) -> float:
+        if self.weight is not None:
+            return float(np.sum(self.losses()))
+        one_plus = np.add(self.e, 1.0, out=scratch("high", len(self.e)))
+        y = scratch("y", len(self.e))
+        y[:] = self.label
+        above = np.maximum(self.eta, 0.0, out=scratch("work", len(self.e)))
+        return sum_of_logs(one_plus) + float(np.sum(above)) - dot(y, self.eta)
+
+    def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
+        probability(self.eta, self.e, residual, fisher)
+        residual -= self.label
+        fisher *= self.e
+        if self.weight is not None:
+            residual *= self.weight
+            fisher *= self.weight
+
+
+def _solve(matrix: Floats, right: Floats) -> Floats:
+    # A constant logit leaves a zero row; a ridge of the matrix's own rounding keeps its step at 0.
+    ridge = 1e-13 * float(np.trace(matrix)) + 1e-300
+    return np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(right)), right), dtype=np.float64)

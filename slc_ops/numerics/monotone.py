@@ -1,0 +1,173 @@
+"""Isotonic regression of labels on a score: the non-decreasing function with the least squared error.
+
+Pool adjacent violators: neighbouring scores whose mean labels do not increase are pooled, until none are
+left. In which order they are pooled does not matter, so each round pools *all* runs of non-increasing means
+at once, the first round by the labels alone; after a few rounds hardly any are left, and those are pooled one
+by one. The result is scikit-learn's
+``IsotonicRegression(out_of_bounds="clip")``, without the second that importing it takes: linear between its
+knots, constant beyond them.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.curves import Isotonic
+from slc_ops.numerics.kernels import Floats, sigmoid, slices
+from slc_ops.numerics.offsets import NoOffsets, Offsets
+from slc_ops.numerics.ranking import Ranked, ranked
+from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
+from slc_ops.rows.passes import Pieces, evenly_spaced
+from slc_ops.rows.rows import Rows
+
+EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
+CELLS = 1 << 21
+RESOLUTION = float(np.finfo(np.float64).resolution)
+
+
+def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Isotonic:
+    """The isotonic map of σ(η₀ + δ) to the label."""
+    calibration.require_two_classes()
+    offsets, log = offsets or NoOffsets(), calibration.log
+    if log.n_rows <= EXACT_ROWS:
+        every = calibration.add_up(partial(_gather, offsets), time=offsets.needs_time)
+        return isotonic_map(*_together(every.all))
+    sample = log.sample(*evenly_spaced(log.n_rows), time=offsets.needs_time)
+    grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
+    counts = log.add_up(
+        partial(_count, offsets, grid),
+        threads=calibration.options.workers,
+        time=offsets.needs_time,
+        n_keys=3 * grid.cells,
+        span_rows=SPAN_ROWS,
+    )
+    return isotonic_of_counts(counts)
+
+
+def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None = None) -> Isotonic:
+    """Fit a score in [0, 1] against 0/1 labels.
+
+    >>> curve = isotonic_map(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 1, 0, 1]))
+    >>> curve.x.tolist(), curve.y.tolist()
+    ([0.1, 0.2, 0.3, 0.4], [0.0, 0.5, 0.5, 1.0])
+    """
+    if weight is not None:
+        kept = np.flatnonzero(weight > 0)
+        score, label, weight = score[kept], label[kept], weight[kept]
+    rows = ranked(label, score, weight)
+    new = _new_scores(rows.score)
+    begin = np.flatnonzero(_unpooled(new, rows.positive))
+    mass, ones = _masses(rows, begin)
+    starts, level = pooled_levels(mass, ones)
+    # A pool of several scores is a step with a knot at either end: where its first and its last score begin.
+    first, following = begin[starts], np.append(begin[starts[1:]], len(new))
+    distinct = np.flatnonzero(new)
+    last = distinct[np.searchsorted(distinct, following, side="left") - 1]
+    places = np.column_stack([first, last]).ravel()
+    knots = np.append(True, places[1:] != places[:-1])
+    return Isotonic(rows.score[places[knots]], np.repeat(level, 2)[knots])
+
+
+def isotonic_of_counts(counts: GridCounts) -> Isotonic:
+    """The same from counts on a grid of logits, which say how far off it can be."""
+    assert counts.score is not None  # noqa: S101 - counted with it
+    mass, ones = counts.positive + counts.negative, counts.positive
+    seen = np.flatnonzero(mass)
+    mass, ones, score = mass[seen], ones[seen], sigmoid(counts.score[seen] / mass[seen])
+    starts, level = pooled_levels(mass, ones)
+    last = np.append(starts[1:], len(mass)) - 1
+    x, y = np.column_stack([score[starts], score[last]]).ravel(), np.repeat(level, 2)
+    # The knots of a pool of one cell coincide; so do scores that are all but 0 or 1.
+    knots = np.append(True, np.diff(x) >= RESOLUTION)
+    return Isotonic(x[knots], y[knots])
+
+
+Scored = tuple[Floats, NDArray[Any], NDArray[Any] | None]  # scores, labels and weights of some rows
+
+
+def _together(pieces: list[Scored]) -> Scored:
+    score, label, weight = zip(*pieces, strict=True)
+    weights = None if weight[0] is None else np.concatenate(weight).astype(np.float64)
+    return np.concatenate(score), np.concatenate(label), weights
+
+
+def _gather(offsets: Offsets, rows: Rows) -> Pieces[Scored]:
+    return Pieces([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
+
+
+def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:
+    score = _logits(offsets, rows)
+    return GridCounts.of(grid, grid.place(score), rows.label, rows.weight, score)
+
+
+def _logits(offsets: Offsets, rows: Rows) -> Floats:
+    score = np.empty(len(rows))
+    for part in slices(len(rows)):
+        few = rows.part(part)
+        np.add(few.logit, offsets.of(few), out=score[part])
+    return score
+
+
+def pooled_levels(mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Where each pool begins, and its mean label; the means increase.
+
+    >>> starts, level = pooled_levels(np.ones(5), np.array([0.0, 1.0, 1.0, 0.0, 1.0]))
+    >>> starts.tolist(), level.round(3).tolist()
+    ([0, 1, 4], [0.0, 0.667, 1.0])
+    """
+    starts = np.arange(len(mass))
+    while True:
+        level = ones / mass
+        rising = np.append(True, level[1:] > level[:-1])
+        kept = np.flatnonzero(rising)
+        if len(kept) == len(level):
+            return starts, level
+        if len(kept) > 0.9 * len(level):
+            return _one_by_one(starts, mass, ones)
+        starts, mass, ones = starts[kept], np.add.reduceat(mass, kept), np.add.reduceat(ones, kept)
+
+
+def _one_by_one(starts: NDArray[np.intp], mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:
+    pools: list[tuple[int, float, float]] = []
+    for start, weight, positive in zip(starts.tolist(), mass.tolist(), ones.tolist(), strict=True):
+        pool = (start, weight, positive)
+        while pools and pools[-1][2] * pool[1] >= pool[2] * pools[-1][1]:
+            before = pools.pop()
+            pool = (before[0], before[1] + pool[1], before[2] + pool[2])
+        pools.append(pool)
+    first, weights, positives = zip(*pools, strict=True)
+    return np.array(first), np.array(positives) / np.array(weights)
+
+
+def _new_scores(ranked_score: Floats) -> NDArray[np.bool_]:
+    """Where a new score begins; scores closer than float64's resolution are one, as in scikit-learn."""
+    new = np.empty(len(ranked_score), np.bool_)
+    new[:1] = True
+    for part in slices(len(new) - 1):
+        here, before = ranked_score[1:][part], ranked_score[:-1][part]
+        np.greater_equal(here - before, RESOLUTION, out=new[1:][part])
+    return new
+
+
+def _unpooled(new: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where a pool may begin once neighbours with one row each whose labels do not rise are one pool."""
+    begin = new.copy()
+    shared = ~new  # this row has the score of the row before it
+    here = positive[1:] > positive[:-1]
+    here |= shared[:-1]
+    here[:-1] |= shared[2:]
+    begin[1:] &= here
+    return begin
+
+
+def _masses(rows: Ranked, begin: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """The weight from each of the given rows to the next, and the weight of its positive labels."""
+    if rows.weight is not None:
+        ones = np.add.reduceat(rows.weight * rows.positive, begin)
+        return np.add.reduceat(rows.weight, begin), ones
+    upto = np.append(np.int64(0), np.cumsum(rows.positive))
+    ends = np.append(begin, len(rows.positive))
+    return np.diff(ends).astype(np.float64), np.diff(upto[ends]).astype(np.float64)

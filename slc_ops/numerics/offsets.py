@@ -1,0 +1,53 @@
+"""Offsets δ that a link takes as given: per item, or per item and time bin."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from slc_ops.numerics.calibration import Cells
+from slc_ops.numerics.kernels import Floats, scratch
+from slc_ops.rows.rows import Rows
+
+
+class Offsets(Protocol):
+    """δ of each row; the array is valid until the thread's next call."""
+
+    @property
+    def needs_time(self) -> bool: ...
+
+    def of(self, rows: Rows) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class NoOffsets:
+    """δ = 0."""
+
+    needs_time: bool = False
+
+    def of(self, rows: Rows) -> Floats:
+        zeros = scratch("offset", len(rows))
+        zeros[:] = 0.0
+        return zeros
+
+
+@dataclass(frozen=True)
+class ItemOffsets:
+    """δ by item code."""
+
+    values: Floats
+    needs_time: bool = False
+
+    def of(self, rows: Rows) -> Floats:
+        return self.values.take(rows.codes, out=scratch("offset", len(rows)), mode="clip")
+
+
+@dataclass(frozen=True)
+class CellOffsets:
+    """δ by item code and time bin."""
+
+    values: Floats
+    cells: Cells
+    needs_time: bool = True
+
+    def of(self, rows: Rows) -> Floats:
+        cells = self.cells.of(rows)
+        return self.values.ravel().take(cells, out=scratch("offset", len(rows)), mode="clip")

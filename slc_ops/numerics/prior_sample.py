@@ -1,0 +1,171 @@
+"""The rows that the prior of ``slc_eb`` is chosen on: all of a log, or a bounded sample of a large one.
+
+Two numbers are chosen, and a few million rows tell as much about them as a billion. So a log of more than
+``PRIOR_ROWS`` rows is sampled, in one way wherever its rows lie, and the choice runs in this process on what
+was sampled: neither its memory nor its time grows with the rows. Sampled are
+
+1. *whole items*. How far an offset may be trusted depends on the rows of its item, so these must not become
+   fewer: a twentieth of the rows of every item would ask for another prior than all of them (decision 0092).
+   Users keep only some of their rows; where those are few, where a user's last fifth begins is a matter of
+   chance, and users are no longer told apart;
+2. *whole users*, where items are so few that a sample of them says little of the others. Then each has so
+   many rows that it can spare some, and the choice holds out each user's last rows;
+3. *rows, by item and event time*, where that would bring less than half or more than twice of what was asked
+   for, because a few users hold almost everything, or where users are unknown.
+
+Where that fails, too (no times, or few moments and few items), there is no sample. What is chosen has a hash
+among the lowest share of all numbers: a hash of the ids' values, so neither the order of the rows nor the way
+in which a file numbers its items and users changes it, and rows that are alike share their fate.
+
+The share is ``PRIOR_ROWS`` divided by the rows. A row of weight 2 counts as two rows and one of weight 0 as
+none, so that writing a row twice instead of giving it weight 2 changes nothing; but rows count for no less
+than one and no more than four on average, so that weights of another scale bring neither too many rows nor
+too few.
+
+What a choice would bring is counted before it is collected: nobody ever holds more than twice ``PRIOR_ROWS``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.numerics.item_index import Words, hashes_of, stir
+from slc_ops.numerics.kernels import Floats, dot
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.passes import SPAN_ROWS, Pieces, Totals
+from slc_ops.rows.rows import Log, ReadableRows, Rows, joined
+
+Places = NDArray[np.intp]
+
+PRIOR_ROWS = 1 << 22
+MOST_A_ROW = 4  # what a row counts at most, on average
+LEAST_ITEMS = 256  # of equal size, that say what the others are like
+LEAST_OF_USER = 10  # rows of a user, on average, that show where its last fifth begins
+FAR_OFF = 2  # times as much as was asked for, or as little
+
+
+class By(Enum):
+    """What is chosen together: all rows of an item, of a user, or of an item at a moment."""
+
+    ITEM = "item_id"
+    USER = "user_id"
+    MOMENT = "event_time"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The rows whose hash is at most ``highest``, without those of weight 0."""
+
+    by: By
+    highest: int
+
+    def pieces(self, source: ReadableRows, *, time: bool, user: bool) -> Iterator[tuple[Rows, Places]]:
+        """All rows of a source, piece by piece, and which of them are chosen; users are hashes."""
+        items = None if self.by is By.USER else hashes_of(source.items)
+        for rows in _pieces(source, time=time or self.by is By.MOMENT, user=user or self.by is By.USER):
+            chosen = self._hashes(rows, items) <= np.uint64(self.highest)
+            yield rows, np.flatnonzero(chosen if rows.weight is None else chosen & (rows.weight > 0))
+
+    def _hashes(self, rows: Rows, items: Words | None) -> Words:
+        if items is None:
+            assert rows.user is not None  # noqa: S101 - the pieces bring it
+            return rows.user.view(np.uint64)
+        if self.by is By.ITEM:
+            return items[rows.codes]
+        assert rows.time is not None  # noqa: S101 - the pieces bring it
+        return stir(items[rows.codes] ^ stir((rows.time + 0.0).view(np.uint64)))
+
+
+def is_large(log: Log) -> bool:
+    """Whether the prior of a log is chosen on a sample."""
+    return log.n_rows > PRIOR_ROWS
+
+
+def prior_rows(log: Log, threads: int = 1) -> Rows | None:
+    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded."""
+    if not is_large(log):
+        return _gathered(log, None)
+    rows, mass = _sizes(log, threads)
+    weight = float(mass.sum())
+    share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
+    # As many items of equal size would be as uneven as these.
+    items = weight**2 / dot(mass, mass)
+    for by in By if share * items >= LEAST_ITEMS else (By.USER, By.MOMENT):
+        if log.has(by.value):
+            choice = Choice(by, min(int(share * 2**64), 2**64 - 1))
+            if by is By.ITEM:
+                chosen = hashes_of(log.items) <= np.uint64(choice.highest)
+                brought, found = float(rows[chosen].sum()), float(mass[chosen].sum())
+            else:
+                brought, found = log.over_splits(partial(_count, choice)).values.tolist()
+            asked = share * weight
+            if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
+                sample = _gathered(log, choice)
+                thinned = by is By.ITEM and share < 1.0
+                return _without_short_users(sample, _size(brought, found)) if thinned else sample
+    return None
+
+
+def _size(rows: float, weight: float) -> float:
+    """What rows of some weight count for."""
+    return min(max(rows, weight), MOST_A_ROW * rows)
+
+
+def _without_short_users(sample: Rows, size: float) -> Rows:
+    """The sample as it is, or without users where too little is left of them."""
+    if sample.user is None or size >= LEAST_OF_USER * (int(sample.user.max()) + 1):
+        return sample
+    return replace(sample, user=None)
+
+
+def _sizes(log: Log, threads: int) -> tuple[Floats, Floats]:
+    """Of every item how many rows count, and Σw."""
+    size = len(log.items)
+    found = log.add_up(partial(_rows_and_weights, size), threads=threads, n_keys=size).values
+    return found[0], found[-1]
+
+
+def _rows_and_weights(size: int, rows: Rows) -> Totals:
+    """Per item; without weights the two are one."""
+    columns = (None,) if rows.weight is None else (rows.weight > 0, rows.weight)
+    return Totals(np.array([np.bincount(rows.codes, each, size) for each in columns], dtype=np.float64))
+
+
+def _gathered(log: Log, choice: Choice | None) -> Rows:
+    """The chosen rows of a log, or all, with users as codes in the order of their appearance."""
+    time, user = log.has("event_time"), log.has("user_id")
+    found = joined(log.over_splits(partial(_gather, choice, time, user)).all)
+    if found.user is None:
+        return found
+    codes = as_numpy(as_arrow(found.user.view(np.int64)).dictionary_encode().indices)
+    return replace(found, user=codes)
+
+
+def _gather(choice: Choice | None, time: bool, user: bool, source: ReadableRows) -> Pieces[Rows]:
+    if choice is None:
+        return Pieces([joined(list(_pieces(source, time=time, user=user)))])
+    pieces = choice.pieces(source, time=time, user=user)
+    return Pieces([joined([rows.chosen(places) for rows, places in pieces])])
+
+
+def _count(choice: Choice, source: ReadableRows) -> Totals:
+    """Rows and weight that a choice would bring."""
+    brought, weight = 0, 0.0
+    for rows, places in choice.pieces(source, time=False, user=False):
+        brought += len(places)
+        weight += len(places) if rows.weight is None else float(np.sum(rows.weight[places], dtype=np.float64))
+    return Totals(np.array([brought, weight]))
+
+
+def _pieces(source: ReadableRows, *, time: bool, user: bool) -> Iterator[Rows]:
+    """All rows of a source in their order; users stream by and are never held as a column."""
+    if user:
+        for first, ids in source.user_ids():
+            yield replace(source.rows(first, first + len(ids), time=time), user=hashes_of(ids))
+    else:
+        for first in range(0, source.n_rows, SPAN_ROWS):
+            yield source.rows(first, min(first + SPAN_ROWS, source.n_rows), time=time)

@@ -1,0 +1,59 @@
+"""A log of windows whose item sums are known already: its rows are read only by what needs rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.numerics.kernels import Sums
+from slc_ops.rows.encoding import IdEncoder
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import Source
+
+
+@dataclass(frozen=True)
+class ItemSums:
+    """Per item, in the order of its first row: rows that count, and Σw, Σwy, Σwp, Σwp(1−p) at η₀."""
+
+    items: pa.Array
+    rows: NDArray[np.int64]
+    sums: Sums
+
+
+class SummedLog(InteractionLog):
+    """An interaction log that comes with its item sums.
+
+    ``base`` and ``rescal`` are functions of the sums alone and never read a row; the first step of every
+    per-item method is, too. Links, converged offsets and time bins need the rows, which are then read once.
+    """
+
+    def __init__(self, source: Source, kept: ItemSums) -> None:
+        super().__init__(source, items=kept.items)
+        self.item_sums = kept.sums
+        self.item_counts = kept.rows
+
+
+def add_windows(windows: Sequence[ItemSums]) -> ItemSums:
+    """The sums of several windows, added from the first to the last.
+
+    Items keep the order of their first row, as if all rows had been read one window after the other.
+
+    >>> def window(items, rows, values):
+    ...     return ItemSums(pa.array(items), np.array(rows), Sums(*(np.array(values) for _ in range(4))))
+    >>> both = add_windows([window(["b", "a"], [2, 1], [2.0, 1.0]), window(["c", "a"], [1, 1], [0.5, 3.0])])
+    >>> both.items.to_pylist(), both.rows.tolist(), both.sums.y.tolist()
+    (['b', 'a', 'c'], [2, 2, 1], [2.0, 4.0, 0.5])
+    """
+    encoder = IdEncoder()
+    provisional = [encoder.add(window.items) for window in windows]
+    final = encoder.settle()
+    size = len(encoder.values)
+    rows, sums = np.zeros(size, np.int64), Sums(*(np.zeros(size) for _ in range(4)))
+    for window, codes in zip(windows, provisional, strict=True):
+        places = codes if final is None else final[codes]
+        rows[places] += window.rows
+        for total, part in zip(vars(sums).values(), vars(window.sums).values(), strict=True):
+            total[places] += part
+    return ItemSums(encoder.values, rows, sums)

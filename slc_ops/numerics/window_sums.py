@@ -1,0 +1,88 @@
+"""A window's item sums, kept beside its rows: a refresh reads only the windows that are new.
+
+Sums over rows add up, so the sums of a calibration are those of its windows, added from the oldest to the
+newest. They are *always* made that way, whether a window's sums were kept or are worked out on the spot, so
+that a refresh that finds them gives the same bytes as one that starts from nothing.
+
+What is kept is one small Parquet file per window, with checksums, under a key that names the window's content
+and the code that summed it. A file with another key, or one that cannot be read, counts as absent.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slc_ops.base.files import replacing
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.kernels import Sums
+from slc_ops.numerics.summed_log import ItemSums, SummedLog, add_windows
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import open_source
+from slc_ops.rows.rows import Log
+
+_KEY = b"slc_ops.sums_of"
+_PARTS = ("n", "y", "p", "fisher")
+
+
+def sums_path(log: Path) -> Path:
+    """Where the sums of a window's log lie: beside it."""
+    return log.with_suffix(".sums.parquet")
+
+
+def keep_sums(log: Path, key: str) -> Path:
+    """Sum a window's rows and keep that, unless it is there under the same key; returns the file."""
+    path = sums_path(log)
+    if key_of(path) != key:
+        _write(path, key, sum_window(log))
+    return path
+
+
+def key_of(path: Path) -> str | None:
+    """The key under which sums were kept; None where there are none that can be read."""
+    try:
+        return (pq.read_schema(path).metadata or {}).get(_KEY, b"").decode() or None
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
+
+
+def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
+    """Several windows as one log; the local engine uses the item sums that lie beside them."""
+    return read_windows(logs) if engine is LOCAL else engine.read(logs)
+
+
+def read_windows(logs: Sequence[Path]) -> SummedLog:
+    """Several windows as one log with its item sums; sums that were not kept are worked out."""
+    windows = []
+    for log in logs:
+        kept = _read(sums_path(log))
+        windows.append(sum_window(log) if kept is None else kept)
+    return SummedLog(open_source(logs, {}), add_windows(windows))
+
+
+def sum_window(log: Path) -> ItemSums:
+    """One pass over a window's rows."""
+    rows = InteractionLog.read(log)
+    return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
+
+
+def _write(path: Path, key: str, window: ItemSums) -> None:
+    columns = {"item_id": window.items, "rows": as_arrow(window.rows)}
+    columns |= {name: as_arrow(getattr(window.sums, name)) for name in _PARTS}
+    table = pa.table(columns).replace_schema_metadata({_KEY: key.encode()})
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def _read(path: Path) -> ItemSums | None:
+    if key_of(path) is None:
+        return None
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        sums = Sums(*(as_numpy(table.column(name)).copy() for name in _PARTS))
+        return ItemSums(table.column("item_id").combine_chunks(), as_numpy(table.column("rows")), sums)
+    except (pa.ArrowException, OSError, KeyError):
+        return None

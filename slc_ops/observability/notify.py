@@ -1,0 +1,168 @@
+"""Who hears of it: Airflow notifiers and a JSON event on a webhook, per deployment.
+
+Four things are news: a refresh that **stop**ped (its validation or anything else failed; the champion stays),
+a candidate that its evidence **reject**ed, a **rollback**, and a **control** that failed. A message that
+cannot be delivered is an error in the task's log and nothing else: telling must not break what it tells of.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.settings.connections import Connection, find_connection
+from slc_ops.settings.deployments import Notifier, Notify, Places
+
+if TYPE_CHECKING:
+    from slc_ops.registry import Version
+
+log = logging.getLogger(__name__)
+
+DEFAULT_WEBHOOK = "slc_webhook"
+"""The Airflow connection that is used where a deployment names none; events of controls go there too."""
+TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened, for machines and people."""
+
+    event: str
+    """``stop``, ``reject``, ``rollback`` or ``control``."""
+    deployment: str
+    sentence: str
+    window: str | None = None
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    at: str = ""
+
+
+def on_failure(deployment: str) -> Callable[[Any], None]:
+    """A failure callback for the tasks of a refresh."""
+
+    def stopped(context: Any) -> None:
+        tell(_event("stop", deployment, _why(context), context), settings_of(deployment), context)
+
+    return stopped
+
+
+def on_control_failure(control: str) -> Callable[[Any], None]:
+    """A failure callback for the tasks of a control DAG."""
+
+    def failed(context: Any) -> None:
+        tell(_event("control", control, _why(context), context), Notify(), context)
+
+    return failed
+
+
+def announce(event: str, deployment: str, sentence: str, context: Any, *, window: str | None = None) -> None:
+    """Tell of something from inside a task."""
+    tell(_event(event, deployment, sentence, context, window), settings_of(deployment), context)
+
+
+def announce_rollback(deployment: str, champion: "Version", actor: str, reason: str, context: Any) -> None:
+    """Tell that somebody went back to an earlier champion, from a task or from a terminal."""
+    sentence = f"{actor} rolled back: version {champion.number} is the champion of {deployment} ({reason})"
+    announce("rollback", deployment, sentence, context, window=str(champion.window))
+
+
+def settings_of(deployment: str) -> Notify:
+    """The deployment's own settings; if they cannot be read any more, the defaults."""
+    try:
+        return Places.from_environment().deployment(deployment).notify
+    except SlcError as error:
+        log.error("notifications of %s fall back to the defaults: %s", deployment, error)
+        return Notify()
+
+
+def tell(event: Event, settings: Notify, context: Any) -> None:
+    """Deliver an event everywhere it is wanted; whoever cannot be reached is logged."""
+    if event.event != "control" and event.event not in settings.events:
+        return
+    for notifier in settings.notifiers:
+        try:
+            build(notifier)({**context, "slc_event": asdict(event)})
+        except Exception:  # somebody else's code: it may raise anything, and the others must still hear
+            log.exception("the notifier %s failed", notifier.path)
+    try:
+        post(event, settings.webhook)
+    except Exception as error:  # a secrets backend or a proxy may fail in ways of its own
+        log.error("the webhook %s was not told: %s", settings.webhook or DEFAULT_WEBHOOK, error)
+
+
+def build(notifier: Notifier) -> Any:
+    """An instance of the configured class, which must be one of Airflow's notifiers."""
+    module, _, name = notifier.path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(f"the notifier {notifier.path} cannot be imported: {error}") from None
+    # By name: whoever imports a notifier has Airflow, and nobody else needs it.
+    if not (isinstance(found, type) and any(base.__name__ == "BaseNotifier" for base in found.__mro__)):
+        raise SettingsError(f"{notifier.path} is not an Airflow notifier (a subclass of BaseNotifier)")
+    return found(**notifier.arguments)
+
+
+def post(event: Event, webhook: str | None) -> None:
+    """POST the event as JSON; the address and the token come from an Airflow connection."""
+    connection = _connection(webhook)
+    if connection is None:
+        return
+    headers = {"Content-Type": "application/json"}
+    if connection.password:
+        headers["Authorization"] = f"Bearer {connection.password}"
+    body = json.dumps(asdict(event)).encode()
+    request = Request(address(connection), data=body, headers=headers, method="POST")  # noqa: S310 - checked
+    with urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - http and https only, from a connection
+        log.info("told %s of %s", webhook or DEFAULT_WEBHOOK, event.event)
+
+
+def address(connection: Connection) -> str:
+    """The web address of a connection, from a form (host, port, schema) or from a URI (path in schema)."""
+    host, schema = connection.host or "", connection.schema or ""
+    web = ("http", "https")
+    scheme = next((word for word in (schema, connection.conn_type) if word in web), "https")
+    parts = urlsplit(host if "://" in host else f"{scheme}://{host}")
+    if connection.port:
+        parts = parts._replace(netloc=f"{parts.hostname}:{connection.port}")
+    if schema and schema not in web:
+        parts = parts._replace(path=f"/{schema.lstrip('/')}")
+    if parts.scheme not in web or not parts.hostname:
+        raise SettingsError(
+            f"the connection {connection.conn_id!r} is no web address (http or https, with a host)"
+        )
+    return parts.geturl()
+
+
+def _connection(webhook: str | None) -> Connection | None:
+    """The named connection; the default one may be absent, then nobody wants to hear."""
+    found = find_connection(webhook or DEFAULT_WEBHOOK)
+    if found is None and webhook is not None:
+        raise SettingsError(f"there is no Airflow connection {webhook!r}")
+    return found
+
+
+def _event(event: str, deployment: str, sentence: str, context: Any, window: str | None = None) -> Event:
+    run, ti = context.get("dag_run"), context.get("ti")
+    return Event(
+        event=event,
+        deployment=deployment,
+        sentence=sentence,
+        window=window,
+        dag_id=getattr(run, "dag_id", None),
+        run_id=getattr(run, "run_id", None),
+        task_id=getattr(ti, "task_id", None),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _why(context: Any) -> str:
+    error = context.get("exception")
+    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error or "failed")

@@ -1,0 +1,107 @@
+"""KDD Cup 2010, Algebra I: the releases of 2005-06, 2006-07 and 2008-09 on one timeline."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.errors import InputError
+from slc_ops.paper.datasets.published import Published, collapse, keep, read_columns
+
+WHAT = "a KDD Cup 2010 Algebra file"
+TEXT = pa.string()
+COLUMNS = {
+    "Row": TEXT,
+    "Anon Student Id": TEXT,
+    "Problem Hierarchy": TEXT,
+    "Problem Name": TEXT,
+    "Problem View": TEXT,
+    "Step Name": TEXT,
+    "First Transaction Time": TEXT,
+    "Correct First Attempt": TEXT,
+}
+SKILLS = {"2005": "KC(Default)", "2006": "KC(Default)", "2008": "KC(SubSkills)"}
+
+
+def read_algebra(paths: Sequence[Path]) -> Published:
+    """``algebra_2005_2006_train.txt``, ``algebra_2006_2007_train.txt`` and ``algebra_2008_2009_train.txt``.
+
+    Give the files, or a directory that holds them. Students are numbered anew in every release, so their ids
+    carry its year; an item is a step of a problem, by name, and the same in every release. The first skill of
+    a step is its group.
+    """
+    releases = find_releases(paths)
+    counts: dict[str, int] = {}
+    parts = []
+    for year, path in releases:
+        rows, found = read_release(year, path)
+        parts.append(rows)
+        for reason, count in found.items():
+            counts[reason] = counts.get(reason, 0) + count
+    return Published(pa.concat_tables(parts), has_time=True, counts=counts)
+
+
+def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Year and file of each release, oldest first."""
+    files = [
+        file
+        for path in paths
+        for file in (sorted(path.rglob("algebra_*_train.txt")) if path.is_dir() else [path])
+    ]
+    found: dict[str, Path] = {}
+    for file in files:
+        match = re.search(r"algebra_(2005|2006|2008)_\d{4}", file.name)
+        if match is None:
+            raise InputError(
+                f"{file} is not named like a release: expected algebra_2005_2006_train.txt, "
+                "algebra_2006_2007_train.txt or algebra_2008_2009_train.txt"
+            )
+        if match[1] in found:
+            raise InputError(f"two files of the {match[1]} release: {found[match[1]]} and {file}")
+        found[match[1]] = file
+    if not found:
+        raise InputError(f"no algebra_*_train.txt in {', '.join(map(str, paths))}")
+    return sorted(found.items())
+
+
+def read_release(year: str, path: Path) -> tuple[pa.Table, dict[str, int]]:
+    """The interactions of one release, and what was left out."""
+    columns = {**COLUMNS, SKILLS[year]: TEXT}
+    found = read_columns(path, columns, WHAT, delimiter="\t", quote=False)
+    counts = {"rows in the file": found.num_rows}
+    found = keep(
+        found,
+        counts,
+        "label not 0 or 1",
+        pc.is_in(found["Correct First Attempt"], value_set=pa.array(["0", "1"])),
+    )
+    found = keep(
+        found, counts, "no time of the first transaction", found["First Transaction Time"].is_valid()
+    )
+    found = keep(found, counts, "no student", found["Anon Student Id"].is_valid())
+    found = collapse(
+        found,
+        ("Anon Student Id", "Problem Name", "Problem View", "Step Name", "First Transaction Time"),
+        counts,
+    )
+    try:
+        clock = pc.cast(found["First Transaction Time"], pa.timestamp("us"))
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: First Transaction Time: {error}") from None
+    joined = pc.binary_join_element_wise
+    rows = pa.table(
+        {
+            "event_id": joined(year, found["Row"], "-"),
+            "user_id": joined(year, found["Anon Student Id"], "-"),
+            "item_id": joined(
+                pc.fill_null(found["Problem Name"], ""), pc.fill_null(found["Step Name"], ""), " / "
+            ),
+            "group_id": pc.list_element(pc.split_pattern(pc.fill_null(found[SKILLS[year]], ""), "~~"), 0),
+            "label": pc.cast(found["Correct First Attempt"], pa.int8()),
+            "clock": pc.cast(clock, pa.int64()),
+        }
+    )
+    group = rows["group_id"]
+    return rows.set_column(3, "group_id", pc.if_else(pc.equal(group, ""), None, group)), counts

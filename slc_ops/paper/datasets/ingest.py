@@ -1,0 +1,94 @@
+"""One public data set into history, calibration and test, ready for ``slc-ops compare``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.files import replacing, write_json
+from slc_ops.paper.datasets import READERS
+from slc_ops.paper.datasets.backbone import backbone_logits
+from slc_ops.paper.datasets.own_logits import join_logits
+from slc_ops.paper.datasets.split import PARTS, ordered, part_of
+
+COLUMNS = ("event_id", "event_time", "user_id", "item_id", "label", "logit", "group_id", "backbone_version")
+REPORT = "ingest.json"
+
+
+def ingest(
+    dataset: str,
+    files: Sequence[Path],
+    out: Path,
+    *,
+    logits: Path | None = None,
+    time: Literal["index", "clock"] = "index",
+    min_rows: int = 5,
+) -> dict[str, Any]:
+    """Write ``history``, ``calibration`` and ``test`` as Parquet, and ``ingest.json``; answer the last.
+
+    The split is strict per student: the first 60 % of a student's interactions, the next 20 %, the last 20 %.
+    ``event_time`` is the student's cumulative interaction index, or the moment itself with ``time="clock"``
+    (as published, taken as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
+    ``probability``, or from the built-in backbone, trained on the history.
+    """
+    if dataset not in READERS:
+        raise SettingsError(f"no data set {dataset!r}; there are: {', '.join(READERS)}")
+    absent = [path for path in files if not path.exists()]
+    if absent or not files:
+        raise InputError(f"there is no {absent[0]}" if absent else f"name the file of {dataset}")
+    refuse_foreign(out)
+    published = READERS[dataset](files)
+    if time == "clock" and not published.has_time:
+        raise SettingsError(f"{dataset} has an order but no times; use --time index")
+    rows = ordered(published, min_rows)
+    if not rows.num_rows:
+        raise InputError(f"no student of {dataset} has {min_rows} usable rows: {published.counts}")
+    part = part_of(rows)
+    report: dict[str, Any] = {"dataset": dataset, "left_out": published.counts}
+    if logits is None:
+        rows = rows.append_column("logit", pa.array(backbone_logits(rows, part == 0)))
+        version = "skill-counts"
+    else:
+        rows, report["logits"] = join_logits(rows, logits)
+        version = logits.stem
+    rows = rows.append_column("backbone_version", pa.repeat(version, rows.num_rows))
+    if time == "clock":
+        moments = pc.cast(pc.cast(rows["clock"], pa.timestamp("us")), pa.timestamp("us", "UTC"))
+        rows = rows.set_column(rows.schema.get_field_index("event_time"), "event_time", moments)
+    report |= write_parts(rows, part, out)
+    write_json(out / REPORT, report)
+    return report
+
+
+def write_parts(rows: pa.Table, part: np.ndarray, out: Path) -> dict[str, Any]:
+    """The three files, and what is in them. Rows without a logit stay out."""
+    usable = rows["logit"].is_valid().to_numpy()
+    summary: dict[str, Any] = {}
+    for number, name in enumerate(PARTS):
+        chosen = rows.filter(pa.array((part == number) & usable)).select(COLUMNS)
+        if not chosen.num_rows:
+            raise InputError(f"no row is left for {name}; the data set or the logits cover too little")
+        with replacing(out / f"{name}.parquet") as temporary:
+            pq.write_table(chosen, temporary, compression="zstd")
+        summary[name] = {
+            "rows": chosen.num_rows,
+            "students": len(chosen["user_id"].unique()),
+            "items": len(chosen["item_id"].unique()),
+            "label_rate": pc.mean(chosen["label"]).as_py(),
+        }
+    return summary
+
+
+def refuse_foreign(out: Path) -> None:
+    """Only an empty directory or an earlier result is written to."""
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"{out} is a file; ingest writes a directory")
+    known = {REPORT, *(f"{name}.parquet" for name in PARTS)}
+    foreign = [path.name for path in out.iterdir() if path.name not in known] if out.exists() else []
+    if foreign:
+        raise SettingsError(f"{out} holds other files ({foreign[0]}, ...); ingest into an empty directory")

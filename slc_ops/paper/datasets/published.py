@@ -1,0 +1,93 @@
+"""Columns out of published text files, and what had to be left out of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from slc_ops.base.errors import InputError
+
+NOTHING = ["", "NA", "NaN", "nan", "NULL"]
+
+
+@dataclass
+class Published:
+    """A data set's interactions, one row each, in the file's order.
+
+    Columns: ``event_id``, ``user_id``, ``item_id``, ``group_id`` (text; the group may be null), ``label``
+    (0 or 1) and ``clock``, a whole number that orders a student's interactions: microseconds since 1970
+    where ``has_time``, else only an order. ``counts`` says what was left out and why.
+    """
+
+    rows: pa.Table
+    has_time: bool
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **options: Any) -> pa.Table:
+    """The named columns of a delimited text file; a missing one is an error that lists what is there."""
+    quote = options.get("quote", '"')
+    parse = pacsv.ParseOptions(
+        delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
+    )
+    reading = pacsv.ReadOptions(encoding=options.get("encoding", "utf8"))
+    try:
+        with pacsv.open_csv(path, read_options=reading, parse_options=parse) as head:
+            names = head.schema.names
+        missing = [name for name in types if name not in names]
+        if missing:
+            raise InputError(
+                f"{path} is not {what}: it has no column {missing[0]!r}; it has: {', '.join(names[:40])}"
+            )
+        convert = pacsv.ConvertOptions(
+            include_columns=list(types),
+            column_types=dict(types),
+            null_values=NOTHING,
+            strings_can_be_null=True,
+        )
+        return pacsv.read_csv(path, read_options=reading, parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def one_file(paths: Sequence[Path], what: str) -> Path:
+    """The single file of a data set that comes as one."""
+    if len(paths) != 1:
+        raise InputError(f"{what} is one file, not {len(paths)}")
+    return paths[0]
+
+
+def whole_text(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers that may be written as 12 or 12.0, as text."""
+    return pc.cast(pc.cast(numbers, pa.int64()), pa.string())
+
+
+def keep(published: pa.Table, counts: dict[str, int], reason: str, mask: pa.ChunkedArray) -> pa.Table:
+    """The rows where ``mask`` holds; the others are counted under ``reason``."""
+    mask = pc.fill_null(mask, False)
+    counts[reason] = len(mask) - int(pc.sum(mask).as_py() or 0)
+    return published.filter(mask)
+
+
+def collapse(published: pa.Table, key: Sequence[str], counts: dict[str, int]) -> pa.Table:
+    """One row per interaction: the first one with the same key stays, repetitions are counted.
+
+    Platforms list an interaction once per skill, with the same label each time. Left in, the label of the
+    first listing gives the second one away to any model that reads sequences.
+    """
+    codes = np.zeros(published.num_rows, np.int64)
+    for name in key:
+        column = pc.dictionary_encode(published[name].combine_chunks())
+        indices = column.indices.fill_null(len(column.dictionary)).to_numpy()  # nothing is a value, too
+        codes = codes * (len(column.dictionary) + 1) + indices
+        codes = np.unique(codes, return_inverse=True)[1]
+    first = np.unique(codes, return_index=True)[1]
+    counts["repeated rows"] = published.num_rows - len(first)
+    return published.take(pa.array(np.sort(first)))

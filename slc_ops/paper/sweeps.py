@@ -1,0 +1,101 @@
+"""The paper's two sweeps: how much depends on the prior variance, and on the amount of calibration data."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slc_ops.base.errors import OneClassError, SettingsError
+from slc_ops.evidence.compare import Judge
+from slc_ops.methods import FitOptions, fit_prepared
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.rows.buffers import as_arrow
+from slc_ops.rows.interactions import InteractionLog
+
+PRIOR_VARIANCES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 100.0)
+FRACTIONS = (0.1, 0.2, 0.5, 1.0)
+
+
+def prior_variance_sweep(
+    calibration: InteractionLog,
+    test: InteractionLog,
+    judge: Judge,
+    *,
+    values: Sequence[float] = PRIOR_VARIANCES,
+    method: str = "slc",
+    options: FitOptions | None = None,
+) -> list[dict[str, Any]]:
+    """Fit ``method`` with each prior variance σ_b² and score it on ``test``."""
+    options = options or FitOptions()
+    base = _score("base", Calibration(calibration, None, options), test, judge)
+    rows = []
+    for value in values:
+        ready = Calibration(calibration, None, replace(options, prior_var=value))
+        rows.append({"value": value, **_against(_score(method, ready, test, judge), base, "base")})
+    return rows
+
+
+def calibration_fraction_sweep(
+    calibration: InteractionLog,
+    test: InteractionLog,
+    judge: Judge,
+    *,
+    values: Sequence[float] = FRACTIONS,
+    method: str = "slc",
+    options: FitOptions | None = None,
+) -> list[dict[str, Any]]:
+    """Fit ``method`` and ``platt`` on the most recent share of the calibration rows.
+
+    A fraction of 0.2 keeps the newest 20 % by event time (by row order where there is none): the window that
+    a shorter calibration period would have had.
+    """
+    rows = []
+    for value in values:
+        kept = newest(calibration, value)
+        ready = Calibration(kept, None, options)
+        platt = _score("platt", ready, test, judge)
+        row = _against(_score(method, ready, test, judge), platt, "platt")
+        rows.append({"value": value, "n_calibration": kept.n_rows, **row})
+    return rows
+
+
+def newest(log: InteractionLog, fraction: float) -> InteractionLog:
+    """The newest share of a log's rows."""
+    if not 0 < fraction <= 1:
+        raise SettingsError(f"calibration fraction {fraction} lies outside (0, 1]")
+    if fraction == 1:
+        return log
+    count = max(1, round(fraction * log.n_rows))
+    time = np.arange(log.n_rows) if log.time is None else log.time
+    rows = np.sort(np.argsort(time, kind="stable")[-count:])
+    return InteractionLog.from_table(log.as_table().take(as_arrow(rows)))
+
+
+def with_constant_backbone(log: InteractionLog, logit: float) -> InteractionLog:
+    """The same rows under a backbone that always answers ``logit``, as in the paper's sweep."""
+    table = log.as_table()
+    constant = as_arrow(np.full(log.n_rows, logit))
+    return InteractionLog.from_table(table.set_column(table.column_names.index("logit"), "logit", constant))
+
+
+def mean_label_logit(log: InteractionLog) -> float:
+    """The logit of the mean label."""
+    rate = float(np.average(log.label, weights=log.weight))
+    if not 0 < rate < 1:
+        raise OneClassError(f"all labels are {rate:g}; their mean has no finite logit")
+    return float(np.log(rate) - np.log1p(-rate))
+
+
+def _score(method: str, ready: Calibration, test: InteractionLog, judge: Judge) -> dict[str, Any]:
+    parameters = fit_prepared(method, ready)
+    metrics: dict[str, Any] = judge(parameters, test, ready.options.threads).as_dict()
+    return {**metrics, "link": parameters.affine(), "warnings": list(parameters.warnings)}
+
+
+def _against(row: dict[str, Any], other: dict[str, Any], name: str) -> dict[str, Any]:
+    for metric in ("auc", "nll"):
+        known = row[metric] is not None and other[metric] is not None
+        row[f"{name}_{metric}"] = other[metric]
+        row[f"delta_{metric}"] = row[metric] - other[metric] if known else None
+    return row

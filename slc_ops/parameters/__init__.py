@@ -1,0 +1,1 @@
+"""The parameter set: model, storage, golden vectors, applying it to files."""

@@ -1,0 +1,217 @@
+"""The parameter set: everything a fit learned, and how it turns logits into probabilities."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
+from slc_ops.numerics.curves import Affine, AffineInTime, Curve
+from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.numerics.kernels import SLICE_ROWS, Floats, slices
+from slc_ops.numerics.options import FitOptions
+from slc_ops.numerics.time_bins import time_bin
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.passes import in_spans
+from slc_ops.rows.rows import Rows
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a parameter set comes from; all optional for sets fitted by hand."""
+
+    deployment: str | None = None
+    window: Window | None = None
+    backbone_version: str | None = None
+    input_digest: str | None = None
+    config_digest: str | None = None
+    code_version: str | None = None
+
+
+@dataclass(frozen=True)
+class ParameterSet:
+    """A fitted method.
+
+    ``items`` has one row per item (per item and time bin when ``time_edges`` is set), sorted by item id:
+    ``item_id``, ``offset`` δ, ``offset_var`` (posterior variance), ``n_obs`` (Σ weight), ``fisher_weight`` W
+    and ``shrinkage`` λ. It is None for methods that look at the score alone. Items that are not in it (cold
+    start) get δ = 0.
+
+    >>> items = pa.table({"item_id": ["a"], "offset": [1.0]})
+    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), items=items)
+    >>> parameters.correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
+    [0.7311, 0.5]
+    """
+
+    method: str
+    link: Curve
+    items: pa.Table | None = None
+    prior_var: float | None = None
+    time_edges: Floats | None = None
+    n_rows: int = 0
+    n_items: int = 0
+    warnings: tuple[str, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def with_provenance(self, **known: Any) -> "ParameterSet":
+        """The same parameters, with (more of) their origin filled in."""
+        return replace(self, provenance=replace(self.provenance, **known))
+
+    def affine(self) -> dict[str, float] | None:
+        """``{a, b0}`` of methods that fitted them, otherwise None."""
+        fitted = isinstance(self.link, Affine | AffineInTime) and self.method not in (
+            "base",
+            "rescal",
+            "naive",
+        )
+        return {"a": self.link.a, "b0": self.link.b0} if fitted else None  # type: ignore[attr-defined]
+
+    # --- prediction -----------------------------------------------------------------------------------
+
+    def apply(self, log: InteractionLog, *, threads: int | None = None, out: Floats | None = None) -> Floats:
+        """Corrected probabilities of a log's rows, in row order."""
+        apply, result = self.on(log.items), np.empty(log.n_rows) if out is None else out
+
+        def work(first: int, last: int) -> None:
+            apply.of(log.rows(first, last, time=apply.needs_time), out=result[first:last])
+
+        for _ in in_spans(work, log.n_rows, FitOptions(threads=threads).workers):
+            pass
+        return result
+
+    def on(self, items: pa.Array) -> "Apply":
+        """The same for rows whose codes are places among these items: ids are looked up once per item."""
+        offsets = None if self._index is None else self._offsets[self._index.positions(items)]
+        return Apply(self.link, offsets, self.time_edges, self.needs_time)
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the event time of a row matters."""
+        return self.time_edges is not None or isinstance(self.link, AffineInTime)
+
+    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> Floats:
+        """The same for plain arrays; without ``time`` the last time bin counts."""
+        values = np.asarray(logits, dtype=np.float64)
+        if values.ndim != 1 or len(values) != len(item_ids):
+            raise InputError(
+                f"{len(item_ids)} item ids and logits of shape {values.shape}; expected equal lengths"
+            )
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"logit {int(np.argmin(np.isfinite(values)))} is NaN or infinite; expected numbers"
+            )
+        moments = None if time is None else np.asarray(time, dtype=np.float64)
+        if self._index is None:
+            return self.link.probability(values, 0.0, moments)
+        places = self._index.positions(item_ids)
+        if len(values) <= SLICE_ROWS:
+            return self.link.probability(values, self._pick(self._offsets, places, moments), moments)
+        result = np.empty(len(values))
+        for part in slices(len(values)):
+            then = None if moments is None else moments[part]
+            offset = self._pick(self._offsets, places[part], then)
+            result[part] = self.link.probability(values[part], offset, then)
+        return result
+
+    def correct_one(self, item_id: Any, logit: float, time: float | None = None) -> float:
+        """The same for one row, as a server asks: no arrays of ids, no conversion of types."""
+        value = float(logit)
+        if not isfinite(value):
+            raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
+        moment = None if time is None else np.array([time], dtype=np.float64)
+        offset = 0.0
+        if self._index is not None:
+            place = self._index.position(item_id)
+            if self.time_edges is None:
+                offset = self._offsets.item(place)
+            else:
+                offset = float(self._pick(self._offsets, np.array([place]), moment)[0])
+        if isinstance(self.link, Affine):
+            return self.link.probability_of_one(value, offset)
+        return float(self.link.probability(np.array([value]), offset, moment)[0])
+
+    def _pick(self, offsets: Floats, places: NDArray[Any], time: Floats | None) -> Floats:
+        return pick(offsets, places, time, self.time_edges)
+
+    @cached_property
+    def _index(self) -> ItemIndex | None:
+        if self.items is None:
+            return None
+        ids = self.items.column("item_id").combine_chunks()
+        return ItemIndex(ids if self._bins == 1 else ids.take(as_arrow(np.arange(0, len(ids), self._bins))))
+
+    @property
+    def _bins(self) -> int:
+        return 1 if self.time_edges is None else len(self.time_edges) - 1
+
+    @cached_property
+    def _offsets(self) -> Floats:
+        """δ in the order of the index; the last one is the 0 of unknown items, whose place is −1."""
+        if self.items is None or self._index is None:
+            raise ValueError(f"{self.method} has no items")
+        offset = as_numpy(self.items.column("offset"))
+        if self.time_edges is None:
+            return np.append(offset[self._index.order], 0.0)
+        return np.vstack([offset.reshape(-1, self._bins)[self._index.order], np.zeros(self._bins)])
+
+    # --- storage --------------------------------------------------------------------------------------
+
+    def write(self, directory: Path) -> None:
+        """Write ``params.json``, ``items.parquet`` and ``golden.json``; whole or not at all."""
+        from slc_ops.parameters.storage import write
+
+        write(self, directory)
+
+    @classmethod
+    def read(cls, directory: Path) -> "ParameterSet":
+        """Read and verify a directory: schema version, digests, golden vectors."""
+        from slc_ops.parameters.storage import read
+
+        return read(directory)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A parameter set made ready for the rows of one log: offsets by item code."""
+
+    link: Curve
+    offsets: Floats | None
+    time_edges: Floats | None
+    needs_time: bool
+
+    def of(self, rows: Rows, out: Floats | None = None) -> Floats:
+        """Corrected probabilities."""
+        return self._each(self.link.probability, rows, out)
+
+    def score(self, rows: Rows) -> Floats:
+        """Numbers that order the rows as their corrected probabilities do."""
+        return self._each(self.link.score, rows, None)
+
+    def _each(self, formula: Callable[..., Floats], rows: Rows, out: Floats | None) -> Floats:
+        result = np.empty(len(rows)) if out is None else out
+        for part in slices(len(rows)):
+            time = None if rows.time is None else rows.time[part]
+            offset: Floats | float = 0.0
+            if self.offsets is not None:
+                offset = pick(self.offsets, rows.codes[part], time, self.time_edges)
+            result[part] = formula(rows.logit[part].astype(np.float64), offset, time)
+        return result
+
+
+def pick(offsets: Floats, places: NDArray[Any], time: Floats | None, time_edges: Floats | None) -> Floats:
+    """δ at ``places``, in the time bin of each row (the last bin without times)."""
+    if time_edges is None:
+        return offsets.take(places)
+    # One index into the flat table; the place −1 of an unknown item counts from its end, as it should.
+    bins = len(time_edges) - 1
+    cells = places * np.intp(bins)
+    cells += bins - 1 if time is None else time_bin(time, time_edges)
+    return offsets.ravel().take(cells)

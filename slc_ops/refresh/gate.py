@@ -1,0 +1,138 @@
+"""The gate: whether a published version may become champion now, and what an approver should read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slc_ops.base.errors import PromotionRefused
+from slc_ops.base.files import read_json
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A refresh's candidate for the crown; ``hold`` says why it is not one at present."""
+
+    deployment: str
+    version: int | None
+    verdict: dict[str, Any]
+    hold: str | None
+    reigns: bool = False
+    """It is the champion already; promoting it again only repairs the alias."""
+
+    @property
+    def against(self) -> int | None:
+        """The champion that the evidence was measured against."""
+        reigning = self.verdict.get("confirmation", {}).get("champion", {}).get("version")
+        return None if reigning is None else int(reigning)
+
+
+def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
+    """Look at verdict, gate and ledger; nothing is changed.
+
+    Default deny: what is not a published version with the verdict ``promote`` of a window at least as new as
+    the champion's is held, and so is everything that a backfill made.
+    """
+    from slc_ops.registry import Registry
+    from slc_ops.registry.rules import check_promotion
+
+    verdict = read_json(plan.directory / "verdict.json")
+    published = plan.directory / "version.json"
+    if not published.exists():
+        return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
+    number = int(read_json(published)["version"])
+    registry = Registry.open(places)
+    champion = registry.champion(plan.deployment)
+    hold = None
+    if verdict["verdict"] != "promote":
+        hold = verdict["sentence"]
+    elif backfill:
+        hold = "a backfill moves no champion"
+    elif gate == "never":
+        hold = f"the gate of {plan.deployment} is 'never'; promote by hand with slc_promote"
+    elif champion is not None and champion.number == number:
+        hold = "it is the champion already"
+    else:
+        candidate = registry.ledger.version(plan.deployment, number)
+        try:
+            check_promotion(
+                candidate,
+                champion,
+                registry.history(plan.deployment),
+                override=None,
+                automatic=gate != "manual",
+            )
+        except PromotionRefused as refusal:
+            hold = str(refusal)
+    reigns = champion is not None and champion.number == number
+    return Proposal(plan.deployment, number, verdict, hold, reigns)
+
+
+def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) -> str:
+    """Make the proposed version the champion, unless another one reigns than the evidence was about."""
+    from slc_ops.registry import Registry
+
+    if proposal.version is None or (proposal.hold is not None and not proposal.reigns):
+        raise PromotionRefused(f"{proposal.deployment}: not promoted: {proposal.hold}")
+    Registry.open(places).promote(
+        proposal.deployment,
+        proposal.version,
+        actor=actor,
+        reason=proposal.verdict["sentence"],
+        evidence=proposal.verdict,
+        automatic=automatic,
+        against=proposal.against,
+    )
+    return f"version {proposal.version} is the champion of {proposal.deployment}"
+
+
+def evidence_text(plan: Plan, proposal: Proposal) -> str:
+    """The evidence for a person who is asked to approve, in Markdown."""
+    verdict = proposal.verdict
+    validation = plan.newest.validation
+    lines = [
+        f"**{verdict['sentence']}**",
+        "",
+        f"Version {proposal.version} of `{plan.deployment}`: `{verdict['method']}`, window {plan.window}.",
+        "",
+        "| on the newest window, against | AUC | NLL |",
+        "|---|---|---|",
+        *(
+            f"| {name} | {interval(found['auc'])} | {interval(found['nll'])} |"
+            for name, found in verdict["confirmation"]["against"].items()
+        ),
+        "",
+        "Differences with their intervals: AUC above 0 and NLL below 0 are better.",
+        "",
+        *_listed("Reasons", [reason["sentence"] for reason in verdict["reasons"]]),
+        *_listed("Notes", verdict["notes"]),
+        f"Validation: {validation['status']}, {validation['rows']} rows, "
+        f"{validation['quarantined']} quarantined. "
+        f"Tracking over time: {verdict['temporal_tracking']}.",
+    ]
+    return "\n".join(lines)
+
+
+def interval(found: dict[str, Any]) -> str:
+    """An estimate with its interval.
+
+    >>> interval({"estimate": 0.012, "low": 0.01, "high": 0.014})
+    '+0.0120 [+0.0100, +0.0140]'
+    >>> interval({"estimate": None, "low": None, "high": None, "reason": "one class only"})
+    'one class only'
+    """
+    if found["estimate"] is None:
+        return str(found.get("reason") or "unknown")
+    text = f"{found['estimate']:+.4f}"
+    if found["low"] is not None and found["high"] is not None:
+        text += f" [{found['low']:+.4f}, {found['high']:+.4f}]"
+    return text.replace("-", "−")
+
+
+def _listed(title: str, sentences: list[str]) -> Iterator[str]:
+    if sentences:
+        yield f"{title}:"
+        yield ""
+        yield from (f"- {sentence}" for sentence in sentences)
+        yield ""

@@ -1,0 +1,170 @@
+"""What one refresh is about to do: which windows it learns from, and the key it is known by."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.code_version import code_version
+from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Deployment
+
+FILE = "plan.json"
+
+NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify"}
+"""Settings that change when or by whom a refresh runs, not what it works out."""
+
+
+@dataclass(frozen=True)
+class PlannedWindow:
+    """A validated window: where its usable rows lie, and the digest of their content.
+
+    ``rows_key`` names the usable rows: the window's content, the suite that judged them, and the code.
+    """
+
+    window: Window
+    log: Path
+    digest: str
+    validation: dict[str, Any]
+    rows_key: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One refresh. Everything it works out lies in ``directory``, whose name is the refresh's key."""
+
+    deployment: str
+    window: Window
+    windows: tuple[PlannedWindow, ...]
+    excluded: tuple[dict[str, str], ...]
+    settings: dict[str, Any]
+    input_digest: str
+    config_digest: str
+    code_version: str
+    directory: Path
+
+    @property
+    def newest(self) -> PlannedWindow:
+        """The window that is being refreshed."""
+        return self.windows[-1]
+
+    @property
+    def path(self) -> Path:
+        """The plan's own file: the reference that travels between tasks."""
+        return self.directory / FILE
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "deployment": self.deployment,
+            "window": self.window.as_dict(),
+            "windows": [
+                {
+                    "window": w.window.as_dict(),
+                    "log": str(w.log),
+                    "digest": w.digest,
+                    "rows_key": w.rows_key,
+                    "validation": w.validation,
+                }
+                for w in self.windows
+            ],
+            "excluded": list(self.excluded),
+            "settings": self.settings,
+            "input_digest": self.input_digest,
+            "config_digest": self.config_digest,
+            "code_version": self.code_version,
+        }
+
+
+def make_plan(
+    name: str,
+    deployment: Deployment,
+    window: Window,
+    windows: list[PlannedWindow],
+    excluded: list[dict[str, str]],
+    refreshes: Path,
+    digest_now: Callable[[Window], str],
+) -> Plan | None:
+    """Name the refresh by what goes into it and write the plan; the same input gives the same plan.
+
+    ``digest_now`` looks at a window again after its rows are pinned; None means that late rows replaced one
+    of them in between, and that the windows have to be looked at anew.
+    """
+    settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
+    input_digest = digest_json([[w.window.as_dict(), w.digest] for w in windows])
+    config_digest = digest_json(settings)
+    key = digest_json([name, window.as_dict(), input_digest, config_digest, code_version()])
+    plan = Plan(
+        deployment=name,
+        window=window,
+        windows=tuple(windows),
+        excluded=tuple(excluded),
+        settings=settings,
+        input_digest=input_digest,
+        config_digest=config_digest,
+        code_version=code_version(),
+        directory=refreshes / window.key / key[:16],
+    )
+    if not plan.path.exists():
+        pinned = tuple(replace(each, log=_pin(each, plan.directory / "windows")) for each in windows)
+        if any(digest_now(each.window) != each.digest for each in windows):
+            return None
+        write_json(plan.path, replace(plan, windows=pinned).as_dict())
+    return read_plan(plan.path)
+
+
+def _pin(window: PlannedWindow, directory: Path) -> Path:
+    """Keep the rows that the plan names, even when late rows replace the window while the refresh runs.
+
+    Their item sums go with them, unless another refresh has put sums under another key there.
+    """
+    from slc_ops.numerics.window_sums import key_of, sums_path
+
+    pinned = directory / f"{window.window.key}.parquet"
+    _same_file(window.log, pinned)
+    sums = sums_path(pinned)
+    with suppress(FileNotFoundError):  # then they are worked out from the rows
+        _same_file(sums_path(window.log), sums)
+    if key_of(sums) != window.rows_key:
+        sums.unlink(missing_ok=True)
+    return pinned
+
+
+def _same_file(source: Path, target: Path) -> None:
+    """A second name for a file costs no space; where the file system has none, the file is copied."""
+    with replacing(target) as temporary:
+        temporary.unlink()
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copy(source, temporary)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Read a plan from its file."""
+    path = Path(path)
+    value = read_json(path)
+    return Plan(
+        deployment=value["deployment"],
+        window=Window.from_dict(value["window"]),
+        windows=tuple(
+            PlannedWindow(
+                Window.from_dict(w["window"]),
+                Path(w["log"]),
+                w["digest"],
+                w["validation"],
+                w.get("rows_key", ""),  # plans of older releases have none
+            )
+            for w in value["windows"]
+        ),
+        excluded=tuple(value["excluded"]),
+        settings=value["settings"],
+        input_digest=value["input_digest"],
+        config_digest=value["config_digest"],
+        code_version=value["code_version"],
+        directory=path.parent,
+    )

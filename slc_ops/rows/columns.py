@@ -1,0 +1,151 @@
+"""The contract's columns as typed arrays: what a batch must look like, and errors that say where it does not.
+
+Every check names the column, how many rows break the rule, and the first of them (rows count from 0).
+Nothing is repaired.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError
+from slc_ops.rows.buffers import as_numpy
+
+PROBABILITY_FLOOR = 1e-6
+CONTRACT_COLUMNS = (
+    "event_id", "event_time", "user_id", "item_id", "label", "logit", "probability", "weight", "group_id",
+    "backbone_version",
+)  # fmt: skip
+
+
+def missing_columns(names: Iterable[str], rename: Mapping[str, str]) -> list[str]:
+    """Which of the columns that every fit needs are not there."""
+    present = set(names)
+    missing = [name for name in ("item_id", "label") if rename.get(name, name) not in present]
+    if not {rename.get("logit", "logit"), rename.get("probability", "probability")} & present:
+        missing.append("logit (or probability)")
+    return missing
+
+
+def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
+    """Identifiers as ``int64`` or ``string`` (dictionaries stay encoded); anything else is refused."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind):
+        wanted = pa.int64()
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        wanted = pa.string()
+    elif pa.types.is_null(kind):
+        raise InputError(f"column {name!r} has only nulls; expected text or integers")
+    else:
+        raise InputError(f"column {name!r} is of type {kind}; expected text or integers (cast it first)")
+    if column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count):
+        refuse(~as_numpy(column.is_valid()), name, "is null", first_row)
+    if pa.types.is_dictionary(column.type):
+        if kind != wanted:
+            values = _cast(column.dictionary, wanted, name)
+            column = pa.DictionaryArray.from_arrays(column.indices, values)
+        return column
+    return column if kind == wanted else _cast(column, wanted, name)
+
+
+def as_labels(column: pa.Array, first_row: int) -> NDArray[np.int8]:
+    """Labels as 0/1 in one byte each."""
+    values = as_numbers(column, "label", first_row)
+    if values.dtype.kind == "f":
+        bad = (values != 0) & (values != 1)
+    else:
+        bad = values.astype(np.int64, copy=False) >> 1 != 0
+    if bad.any():
+        refuse(bad, "label", "is not 0 or 1", first_row)
+    return values.astype(np.int8, copy=False)
+
+
+def as_logits(column: pa.Array, name: str, first_row: int) -> NDArray[np.floating]:
+    """Logits, or probabilities turned into logits; ``float32`` stays so (half the memory, same value)."""
+    values = as_numbers(column, name, first_row)
+    if values.dtype != np.float32:
+        values = values.astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        refuse(~np.isfinite(values), name, "is NaN or infinite", first_row)
+    if name != "probability":
+        return values
+    outside = (values < 0) | (values > 1)
+    if outside.any():
+        refuse(outside, name, "is outside [0, 1]", first_row)
+    clipped = np.clip(values.astype(np.float64), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
+    logits: NDArray[np.floating] = np.log(clipped) - np.log1p(-clipped)
+    return logits
+
+
+def as_weights(column: pa.Array, first_row: int) -> NDArray[np.floating]:
+    """Observation weights, finite and not negative."""
+    values = as_numbers(column, "weight", first_row)
+    if values.dtype != np.float32:
+        values = values.astype(np.float64, copy=False)
+    bad = ~(values >= 0) | ~np.isfinite(values)
+    if bad.any():
+        refuse(bad, "weight", "is not a finite number ≥ 0", first_row)
+    return values
+
+
+def as_times(column: pa.Array, first_row: int) -> NDArray[np.float64]:
+    """Moments as seconds since 1970 in UTC (no zone means UTC), or the number that stands there."""
+    if column.null_count:
+        refuse(~as_numpy(column.is_valid()), "event_time", "is null", first_row)
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"))
+    if pa.types.is_timestamp(column.type):
+        if column.type.unit == "ns":  # beyond what a float64 can hold since 1970; the contract is in µs
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+        ticks = as_numpy(column.cast(pa.int64()))
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6}[column.type.unit]
+        return ticks / np.float64(per_second)
+    values = as_numbers(column, "event_time", first_row).astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        refuse(~np.isfinite(values), "event_time", "is NaN or infinite", first_row)
+    return values
+
+
+def as_numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
+    """A numeric column without nulls, as NumPy sees it."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if column.null_count:
+        refuse(~as_numpy(column.is_valid()), name, "is null", first_row)
+    if pa.types.is_boolean(kind) or pa.types.is_float16(kind):
+        column = column.cast(pa.int8() if pa.types.is_boolean(kind) else pa.float32())
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise InputError(f"column {name!r} is of type {kind}; expected numbers")
+    return as_numpy(column)
+
+
+class BadRowsError(InputError):
+    """Rows of one column that break one rule: how many, and the first of them."""
+
+    def __init__(self, column: str, what: str, count: int, first: int, where: str = "") -> None:
+        self.column, self.what, self.count, self.first = column, what, count, first
+        rows = "1 row" if count == 1 else f"{count} rows"
+        super().__init__(
+            f"column {column!r}{where and f' of {where}'}: {rows} where it {what}, the first is row {first} "
+            "(counting from 0); correct or remove them"
+        )
+
+
+def refuse(bad: NDArray[np.bool_], name: str, what: str, first_row: int) -> None:
+    """Raise :class:`BadRowsError` for the rows marked ``bad``."""
+    raise BadRowsError(name, what, int(bad.sum()), first_row + int(np.argmax(bad)))
+
+
+def _cast(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+    try:
+        return pc.cast(values, wanted)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {name!r} cannot be read as {wanted}: {error}") from None

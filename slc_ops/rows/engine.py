@@ -1,0 +1,49 @@
+"""Where the rows of a refresh are worked on: in this process, or on a cluster.
+
+An engine opens logs; everything else is said to the logs (:class:`slc_ops.rows.interactions.Log`), and the
+kernels that run over their rows are the same. The default is the local engine: rows stream from Parquet into
+compact columns and threads pass over them.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.rows import Log
+
+
+class Engine(Protocol):
+    """Opens the rows of some windows."""
+
+    def read(self, paths: Path | Sequence[Path]) -> Log:
+        """The windows' rows."""
+        ...
+
+    def check(self, manifest: WindowManifest) -> None:
+        """See that those who will work on an extracted window find the rows that its manifest names."""
+        ...
+
+
+class LocalEngine:
+    """Rows in this process, in memory or beyond a budget in a temporary file."""
+
+    def read(self, paths: Path | Sequence[Path]) -> InteractionLog:
+        """Read the windows' rows."""
+        return InteractionLog.read(paths)
+
+    def check(self, manifest: WindowManifest) -> None:
+        """This process has written the rows itself."""
+
+
+LOCAL = LocalEngine()
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of a deployment; a cluster is reached when rows are asked for."""
+    if name == "local":
+        return LOCAL
+    from slc_ops.rows.spark.engine import SparkEngine
+
+    return SparkEngine()

@@ -1,0 +1,365 @@
+"""The interaction log: validated rows as compact columns, item ids as dictionary codes.
+
+A log is read once. What every fit needs (code, label, logit, weight: 9 to 21 bytes a row) is kept, in memory
+or beyond a budget in a temporary file; what only some analyses need (time, user, group) is read when it is
+first asked for. A log whose items are known beforehand reads its rows only when they are needed.
+"""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import DTypeLike, NDArray
+
+from slc_ops.base.errors import InputError
+from slc_ops.rows import columns as contract
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.encoding import IdEncoder
+from slc_ops.rows.passes import Partial
+from slc_ops.rows.reading import Source, TableSource, converted, open_source
+from slc_ops.rows.rows import NO_LATER_ROW, InSpans, ReadableRows, Rows, rows_per_item
+from slc_ops.rows.store import ColumnStore, memory_budget
+
+Floats = NDArray[np.float64]
+AT_HAND_ROWS = 1 << 25
+_DIGEST_ROWS = 1 << 20
+
+
+class InteractionLog(InSpans):
+    """Validated rows of the log's contract.
+
+    >>> log = InteractionLog.from_table(
+    ...     pa.table({"item_id": ["b", "a", "b"], "label": [1, 0, 1], "logit": [0.5, 0.0, -1.0]})
+    ... )
+    >>> log.n_rows, log.items.to_pylist(), log.item_codes.tolist()
+    (3, ['b', 'a'], [0, 1, 0])
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        rename: Mapping[str, str] | None = None,
+        memory: int | None = None,
+        items: pa.Array | None = None,
+    ) -> None:
+        self._source = source
+        self._rename = dict(rename or {})
+        self._budget = memory_budget() if memory is None else memory
+        check_columns(source, self._rename)
+        self._n_rows: int = source.n_rows
+        self._reading, self._reading_times, self._reading_users = (threading.Lock() for _ in range(3))
+        self._store: ColumnStore | None = None
+        self._time_store: ColumnStore | None = None
+        self._user_store: tuple[NDArray[np.int32], pa.Array] | None = None
+        if items is None:
+            self._store, items = self._load_rows()
+        self.items: pa.Array = items
+
+    @classmethod
+    def read(
+        cls,
+        source: str | Path | Sequence[str | Path],
+        *,
+        rename: Mapping[str, str] | None = None,
+        memory: int | None = None,
+    ) -> "InteractionLog":
+        """Read Parquet, CSV or Feather files or directories; several are joined in the given order.
+
+        ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the number
+        of bytes to keep before rows go to a temporary file.
+        """
+        return cls(open_source(source, rename or {}), rename=rename, memory=memory)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "InteractionLog":
+        """Take the rows of an Arrow table."""
+        return cls(TableSource(table))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return self._n_rows
+
+    def has(self, column: str) -> bool:
+        """Whether the source has this column of the contract."""
+        return self._rename.get(column, column) in self._source.types
+
+    def describe(self) -> str:
+        """Where the rows come from."""
+        return self._source.describe()
+
+    # --- spans of rows, for passes --------------------------------------------------------------------
+
+    def at_hand(self) -> "InteractionLog | None":
+        """This log; None where work on all rows at once would take too much memory."""
+        return self if self.n_rows <= AT_HAND_ROWS else None
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
+        """``length`` rows from each of the given places on."""
+        return [self.rows(first, first + length, time=time) for first in firsts]
+
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """Rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 where there is no group."""
+        read = self._rows.read
+        if time and self._times is None:
+            raise InputError(f"{self.describe()} has no column event_time, which this method needs")
+        return Rows(
+            read("code", first, last),
+            read("label", first, last),
+            read("logit", first, last),
+            read("weight", first, last) if self.weighted else None,
+            self._times.read("time", first, last) if time and self._times is not None else None,
+            self.user_codes[first:last] if user and self.user_codes is not None else None,
+            self._groups[0][first:last] if group and self._groups is not None else None,
+        )
+
+    def cut(self, timestamp: float) -> tuple["InteractionLog", "InteractionLog"]:
+        """The rows up to and including a timestamp, and the rows after it; there must be some."""
+        if self.time is None:
+            raise InputError(f"{self.describe()} has no column event_time, so it cannot be cut in time")
+        later = self.time > timestamp
+        if not later.any():
+            raise InputError(NO_LATER_ROW.format(self.describe()))
+        table = pa.Table.from_batches(self._source.batches(list(self._source.types)))
+        earlier_rows, later_rows = (
+            InteractionLog(TableSource(table.filter(pa.array(chosen))), rename=self._rename)
+            for chosen in (~later, later)
+        )
+        return earlier_rows, later_rows
+
+    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
+        """What ``work`` makes of the rows: those of this process are one split."""
+        return work(self)
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row; nothing is kept."""
+        for first, piece in self._pieces("user_id"):
+            yield first, self._checked(contract.as_ids, piece, first, "user_id")
+
+    @property
+    def _rows(self) -> ColumnStore:
+        """What every fit needs of the rows; read now where the items were known without them."""
+        with self._reading:
+            if self._store is None:
+                store, found = self._load_rows()
+                if not found.equals(self.items):
+                    raise InputError(
+                        f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
+                        "expected: what was kept of these rows belongs to other rows"
+                    )
+                self._store = store
+            return self._store
+
+    @property
+    def _times(self) -> ColumnStore | None:
+        """Event times; read by whoever asks first, while others wait."""
+        with self._reading_times:
+            if self._time_store is None and self.has("event_time"):
+                store = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
+                for first, column in self._pieces("event_time"):
+                    store.write("time", first, self._checked(contract.as_times, column, first))
+                self._time_store = store
+            return self._time_store
+
+    # --- whole columns, one entry per row -------------------------------------------------------------
+
+    @property
+    def item_codes(self) -> NDArray[np.int32]:
+        """The item of each row: ``items[item_codes[k]]``."""
+        return self._rows.read("code", 0, self.n_rows)
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Rows per item; a row of weight 0 does not exist."""
+        size = len(self.items)
+        return self.add_up(partial(rows_per_item, size), n_keys=size).values.astype(np.int64)
+
+    @property
+    def label(self) -> NDArray[np.int8]:
+        """Labels, 0 or 1."""
+        return self._rows.read("label", 0, self.n_rows)
+
+    @cached_property
+    def logit(self) -> Floats:
+        """The frozen backbone's logits."""
+        return self._rows.read("logit", 0, self.n_rows).astype(np.float64, copy=False)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """Observation weights; ones when the log has none."""
+        if not self.weighted:
+            return np.ones(self.n_rows)
+        return self._rows.read("weight", 0, self.n_rows).astype(np.float64, copy=False)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the log brings weights of its own."""
+        return self.has("weight")
+
+    @cached_property
+    def time(self) -> Floats | None:
+        """Seconds since 1970 (UTC) or the number given as ``event_time``; None without that column."""
+        return None if self._times is None else self._times.read("time", 0, self.n_rows)
+
+    @property
+    def user_codes(self) -> NDArray[np.int32] | None:
+        """Users as codes in the order of appearance; None without ``user_id``."""
+        return None if self._users is None else self._users[0]
+
+    @property
+    def users(self) -> pa.Array | None:
+        """The users themselves; code ``k`` means ``users[k]``."""
+        return None if self._users is None else self._users[1]
+
+    @property
+    def _users(self) -> tuple[NDArray[np.int32], pa.Array] | None:
+        with self._reading_users:
+            if self._user_store is None and self.has("user_id"):
+                encoder = IdEncoder()
+                store = ColumnStore(self.n_rows, {"user": np.int32}, self.n_rows * 4)
+                self._encode(encoder, store, "user_id", "user")
+                self._user_store = store.read("user", 0, self.n_rows), encoder.values
+            return self._user_store
+
+    @cached_property
+    def group(self) -> pa.Array | None:
+        """The ``group_id`` of each row; None without that column."""
+        if not self.has("group_id"):
+            return None
+        pieces = [column for _, column in self._pieces("group_id")]
+        plain = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in pieces]
+        return pa.concat_arrays(plain)
+
+    @property
+    def groups(self) -> pa.Array | None:
+        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        return None if self._groups is None else self._groups[1]
+
+    @cached_property
+    def _groups(self) -> tuple[NDArray[np.int32], pa.Array] | None:
+        if self.group is None:
+            return None
+        encoded = self.group.cast(pa.string()).dictionary_encode()
+        return as_numpy(encoded.indices.fill_null(-1)), encoded.dictionary
+
+    @cached_property
+    def backbone_versions(self) -> tuple[str, ...]:
+        """The distinct backbone versions, sorted; empty without that column."""
+        if not self.has("backbone_version"):
+            return ()
+        found: set[str] = set()
+        for _, column in self._pieces("backbone_version"):
+            found.update(str(value) for value in column.unique().to_pylist() if value is not None)
+        return tuple(sorted(found))
+
+    def as_table(self) -> pa.Table:
+        """What a fit sees, as an Arrow table: items (dictionary-encoded), labels, logits, weights, times."""
+        read = self._rows.read
+        columns = {
+            "item_id": pa.DictionaryArray.from_arrays(as_arrow(self.item_codes), self.items),
+            "label": as_arrow(read("label", 0, self.n_rows)),
+            "logit": as_arrow(read("logit", 0, self.n_rows)),
+        }
+        if self.weighted:
+            columns["weight"] = as_arrow(read("weight", 0, self.n_rows))
+        if self.time is not None:
+            columns["event_time"] = as_arrow(self.time)
+        return pa.table(columns)
+
+    def digest(self) -> str:
+        """SHA-256 of what a fit sees: item ids, labels, logits, weights and times, in row order."""
+        digest = hashlib.sha256(f"{self.n_rows} rows, {len(self.items)} items of {self.items.type}".encode())
+        plain = self.items.cast(pa.string())
+        digest.update(np.diff(np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1)).tobytes())
+        digest.update(plain.buffers()[2] or b"")
+        for first in range(0, self.n_rows, _DIGEST_ROWS):
+            rows = self.rows(first, min(first + _DIGEST_ROWS, self.n_rows), time=self.has("event_time"))
+            digest.update(np.ascontiguousarray(rows.codes).data)
+            digest.update(np.ascontiguousarray(rows.label).data)
+            for values in (rows.logit, rows.weight, rows.time):
+                if values is not None:
+                    digest.update(values.astype(np.float64, order="C").data)
+        return digest.hexdigest()
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _load_rows(self) -> tuple[ColumnStore, pa.Array]:
+        score = "logit" if self.has("logit") else "probability"
+        names = ["item_id", "label", score] + (["weight"] if self.weighted else [])
+        types: dict[str, DTypeLike] = {"code": np.int32, "label": np.int8, "logit": self._float_type(score)}
+        if self.weighted:
+            types["weight"] = self._float_type("weight")
+        store = ColumnStore(self.n_rows, types, self._budget)
+        encoder, first, settled = IdEncoder(), 0, 0
+        for batch in self._source.batches([self._rename.get(name, name) for name in names]):
+            last = first + batch.num_rows
+            ids = self._checked(contract.as_ids, batch.column(0), first, "item_id")
+            store.write("code", first, encoder.add(ids))
+            store.write("label", first, self._checked(contract.as_labels, batch.column(1), first))
+            store.write("logit", first, self._checked(contract.as_logits, batch.column(2), first, score))
+            if self.weighted:
+                store.write("weight", first, self._checked(contract.as_weights, batch.column(3), first))
+            if encoder.overdue:
+                settled = self._settle(encoder, store, "code", settled, last)
+            first = last
+        self._settle(encoder, store, "code", settled, first)
+        return store, encoder.values
+
+    def _encode(self, encoder: IdEncoder, store: ColumnStore, column: str, name: str) -> None:
+        settled = last = 0
+        for first, piece in self._pieces(column):
+            store.write(name, first, encoder.add(self._checked(contract.as_ids, piece, first, column)))
+            last = first + len(piece)
+            if encoder.overdue:
+                settled = self._settle(encoder, store, name, settled, last)
+        self._settle(encoder, store, name, settled, last)
+
+    @staticmethod
+    def _settle(encoder: IdEncoder, store: ColumnStore, name: str, first: int, last: int) -> int:
+        mapping = encoder.settle()
+        if mapping is not None:
+            store.translate(name, first, last, mapping)
+        return last
+
+    def _pieces(self, name: str) -> Iterator[tuple[int, pa.Array]]:
+        first = 0
+        for batch in self._source.batches([self._rename.get(name, name)]):
+            yield first, batch.column(0)
+            first += batch.num_rows
+
+    def _float_type(self, name: str) -> DTypeLike:
+        kind = self._source.types[self._rename.get(name, name)]
+        small = name != "probability" and (pa.types.is_float32(kind) or pa.types.is_float16(kind))
+        return np.float32 if small else np.float64
+
+    def _checked(self, convert: Callable[..., Any], column: pa.Array, first: int, name: str = "") -> Any:
+        return converted(self._source, self._rename, convert, column, first, name)
+
+
+def check_columns(source: Source, rename: Mapping[str, str]) -> None:
+    """Refuse a source without rows or without the columns that every fit needs."""
+    unknown = sorted(set(rename) - set(contract.CONTRACT_COLUMNS))
+    if unknown:
+        raise InputError(
+            f"cannot rename to {', '.join(unknown)}: the log's contract knows "
+            f"{', '.join(contract.CONTRACT_COLUMNS)}"
+        )
+    absent = sorted(set(rename.values()) - set(source.types))
+    if absent:
+        raise InputError(f"{source.describe()} has no column {', '.join(absent)} to rename")
+    missing = contract.missing_columns(source.types, rename)
+    if missing:
+        raise InputError(
+            f"{source.describe()} has no column {' and no column '.join(missing)}; it has "
+            f"{', '.join(source.types)} (rename with --map item_id=your_name)"
+        )
+    if source.n_rows == 0:
+        raise InputError(f"{source.describe()} has no rows; expected at least one")

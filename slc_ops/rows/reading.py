@@ -1,0 +1,196 @@
+"""Where rows come from: Parquet, Feather and CSV files or directories of them, or an Arrow table.
+
+A source knows its columns and its number of rows, and streams any of its columns in row order, as often as
+it is asked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from slc_ops.base.errors import InputError
+from slc_ops.rows.columns import BadRowsError
+
+BATCH_ROWS = 1 << 18
+SUFFIXES = (".parquet", ".csv", ".feather", ".arrow")
+
+
+class Source(Protocol):
+    """Rows that can be streamed, column by column, in a fixed order."""
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
+
+    def describe(self) -> str: ...
+
+
+class TableSource:
+    """An Arrow table in memory."""
+
+    def __init__(self, table: pa.Table, name: str = "the table") -> None:
+        self._table, self._name = table, name
+        self.types = {field.name: field.type for field in table.schema}
+        self.n_rows: int = table.num_rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self._table.select(list(columns)).to_batches(max_chunksize=BATCH_ROWS)
+
+    def describe(self) -> str:
+        return self._name
+
+
+class ParquetSource:
+    """A Parquet file, or some of its row groups, decoded one batch ahead of its reader."""
+
+    def __init__(self, path: Path, groups: tuple[int, int] | None = None) -> None:
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(path) as file:
+                self.types = {field.name: field.type for field in file.schema_arrow}
+                wanted = range(*(groups or (0, file.num_row_groups)))
+                self._group_rows = [file.metadata.row_group(k).num_rows for k in wanted]
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{path} cannot be read as Parquet: {error}") from None
+        self.n_rows: int = sum(self._group_rows)
+        self._path, self._groups = path, groups
+
+    def group_rows(self) -> list[int]:
+        """The number of rows of each row group."""
+        return list(self._group_rows)
+
+    def batches(self, columns: Sequence[str], *, as_written: bool = False) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        # Text stays in the dictionary form that it has in the file: no string is touched per row.
+        text = [name for name in columns if pa.types.is_string(self.types[name]) and not as_written]
+        try:
+            with pq.ParquetFile(self._path, read_dictionary=text, page_checksum_verification=True) as file:
+                groups = None if self._groups is None else list(range(*self._groups))
+                batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
+                yield from _one_ahead(batches, columns)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{self._path} cannot be read to its end: {error}") from None
+
+    def describe(self) -> str:
+        if self._groups is None:
+            return str(self._path)
+        return f"{self._path} (row groups {self._groups[0]} to {self._groups[1] - 1})"
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Decode the next batch while the current one is being used; columns in the order asked for."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch.select(list(columns))
+
+
+class Joined:
+    """Several sources, one after the other."""
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        self._parts = parts
+        shared = [name for name in parts[0].types if all(name in part.types for part in parts)]
+        self.types = {name: _widest([part.types[name] for part in parts]) for name in shared}
+        self.n_rows = sum(part.n_rows for part in parts)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for part in self._parts:
+            yield from part.batches(columns)
+
+    def describe(self) -> str:
+        return f"{self._parts[0].describe()} and {len(self._parts) - 1} more"
+
+
+def converted(
+    source: Source,
+    rename: Mapping[str, str],
+    convert: Callable[..., Any],
+    column: pa.Array,
+    first: int,
+    name: str = "",
+) -> Any:
+    """A piece of a column, checked; on bad rows they are counted in the whole source before it is said."""
+    extra = (name,) if name else ()
+    try:
+        return convert(column, *extra, first)
+    except BadRowsError as error:
+        count = position = 0
+        for batch in source.batches([rename.get(error.column, error.column)]):
+            try:
+                convert(batch.column(0), *extra, position)
+            except BadRowsError as another:
+                count += another.count if another.what == error.what else 0
+            position += batch.num_rows
+        raise BadRowsError(error.column, error.what, count, error.first, source.describe()) from None
+
+
+def _widest(types: list[pa.DataType]) -> pa.DataType:
+    return types[0] if len(set(types)) == 1 else pa.float64()
+
+
+def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, str]) -> Source:
+    """Files and directories as one source, in the given order."""
+    given = [source] if isinstance(source, str | Path) else list(source)
+    files = [file for entry in given for file in files_of(Path(entry))]
+    if not files:
+        raise InputError("no input file was given")
+    parts = [_open_file(file) for file in files]
+    for part in parts[1:]:
+        optional = {rename.get(name, name) for name in ("weight", "logit", "probability")}
+        if optional & set(parts[0].types) != optional & set(part.types):
+            raise InputError(
+                f"{part.describe()} and {parts[0].describe()} disagree about the columns "
+                f"{', '.join(sorted(optional))}: all files of one input need the same ones"
+            )
+    return parts[0] if len(parts) == 1 else Joined(parts)
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file itself; of a directory the data files below it, sorted (of a Hive lake only its partitions)."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(
+            f"{path} does not exist; expected {', '.join(SUFFIXES)} or a directory of such files"
+        )
+    parts = sorted(entry for entry in path.iterdir() if entry.is_dir() and "=" in entry.name)
+    found = [file for part in parts for file in files_of(part)] if parts else _data_files(path)
+    if not found:
+        raise InputError(f"{path} holds no {', '.join(SUFFIXES)} file")
+    return found
+
+
+def _data_files(directory: Path) -> list[Path]:
+    return sorted(
+        file
+        for file in directory.rglob("*")
+        if file.suffix in SUFFIXES and file.is_file() and not file.name.startswith((".", "_"))
+    )
+
+
+def _open_file(path: Path) -> Source:
+    if path.suffix == ".parquet":
+        return ParquetSource(path)
+    try:
+        if path.suffix == ".csv":
+            import pyarrow.csv
+
+            return TableSource(pyarrow.csv.read_csv(path), str(path))
+        if path.suffix in (".feather", ".arrow"):
+            import pyarrow.feather
+
+            return TableSource(pyarrow.feather.read_table(path), str(path))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from None
+    raise InputError(f"{path} has the suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}")

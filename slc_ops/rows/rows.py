@@ -1,0 +1,170 @@
+"""Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.rows.passes import Partial, Totals, add_up, span_for
+
+if TYPE_CHECKING:
+    from slc_ops.rows.interactions import InteractionLog
+
+Floats = NDArray[np.float64]
+NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: they share one event_time"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for."""
+
+    codes: NDArray[np.int32]
+    label: NDArray[np.int8]
+    logit: NDArray[np.floating]
+    weight: NDArray[np.floating] | None = None
+    time: Floats | None = None
+    user: NDArray[np.integer] | None = None
+    group: NDArray[np.integer] | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def part(self, part: slice) -> "Rows":
+        """Some of the rows, without a copy."""
+        return self.chosen(part)
+
+    def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
+        """Some of the rows, by a slice, a mask or their places."""
+        weight = None if self.weight is None else self.weight[rows]
+        time = None if self.time is None else self.time[rows]
+        user = None if self.user is None else self.user[rows]
+        group = None if self.group is None else self.group[rows]
+        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Rows one after the other, as one."""
+    columns: dict[str, Any] = {}
+    for field in fields(Rows):
+        values = [getattr(part, field.name) for part in parts]
+        columns[field.name] = None if values[0] is None else np.concatenate(values)
+    return Rows(**columns)
+
+
+def rows_per_item(size: int, rows: Rows) -> Totals:
+    """Rows that count, by item."""
+    codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
+    return Totals(np.bincount(codes, minlength=size).astype(np.float64))
+
+
+Kernel = Callable[[Rows], Partial]
+
+
+class Needs(TypedDict, total=False):
+    """What a pass needs: columns beside the usual ones, the length of its sums, rows worked on together."""
+
+    time: bool
+    user: bool
+    group: bool
+    n_keys: int
+    span_rows: int | None
+
+
+class RowSource(Protocol):
+    """Rows that sums can be taken over, wherever they lie."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
+        """The kernel's sums over all rows, which it is shown span by span.
+
+        A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        """
+        ...
+
+
+class InSpans(ABC):
+    """The one way to sum over rows that can be read here: span by span, by threads, in a fixed order."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows."""
+
+    @abstractmethod
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """Rows ``first`` to ``last`` (exclusive), with the columns that are asked for."""
+
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
+        """The kernel's sums over all rows (see :class:`RowSource`)."""
+
+        time, user, group = needs.get("time", False), needs.get("user", False), needs.get("group", False)
+
+        def work(first: int, last: int) -> Partial:
+            return kernel(self.rows(first, last, time=time, user=user, group=group))
+
+        return add_up(work, self.n_rows, threads, needs.get("span_rows") or span_for(needs.get("n_keys", 1)))
+
+
+class ReadableRows(Protocol):
+    """Rows that can be read here: a log of this process, or one split of a log on a cluster."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def items(self) -> pa.Array:
+        """The items of the whole log; code ``k`` means ``items[k]``."""
+        ...
+
+    def rows(self, first: int, last: int, *, time: bool = False) -> Rows: ...
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row."""
+        ...
+
+
+class Log(RowSource, Protocol):
+    """Validated rows of the log's contract, in this process (:class:`InteractionLog`) or on a cluster."""
+
+    items: pa.Array
+
+    @property
+    def item_counts(self) -> NDArray[np.int64]: ...
+
+    @property
+    def users(self) -> pa.Array | None: ...
+
+    @property
+    def groups(self) -> pa.Array | None: ...
+
+    @property
+    def weighted(self) -> bool: ...
+
+    @property
+    def backbone_versions(self) -> tuple[str, ...]: ...
+
+    def has(self, column: str) -> bool: ...
+
+    def describe(self) -> str: ...
+
+    def at_hand(self) -> "InteractionLog | None":
+        """All rows as a log in this process, where they are few enough to be held at once."""
+        ...
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
+
+    def cut(self, timestamp: float) -> "tuple[Log, Log]":
+        """The rows up to and including a timestamp, and the rows after it; there must be some."""
+        ...
+
+    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
+        """The sum of what ``work`` makes of all rows, wherever they can be read, in their order."""
+        ...

@@ -1,0 +1,114 @@
+"""What workers are asked about a split, and how their answers add up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.intake.content import ContentDigest
+from slc_ops.rows.buffers import as_arrow
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.passes import Partial, Pieces
+from slc_ops.rows.reading import ParquetSource
+from slc_ops.rows.rows import Kernel, Needs, Rows, joined
+from slc_ops.rows.spark.splits import Split, SplitRows
+
+
+@dataclass
+class Counted:
+    """Numbers of rows by split."""
+
+    rows: dict[int, int]
+
+    def add(self, other: "Counted") -> None:
+        """Take up further splits."""
+        self.rows |= other.rows
+
+
+def rows_after(moment: float, rows: SplitRows) -> Counted:
+    """How many rows of the split lie after a moment."""
+    assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
+    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > moment))})
+
+
+@dataclass
+class Digest:
+    """The digest of some rows' content."""
+
+    digest: ContentDigest
+
+    def add(self, other: "Digest") -> None:
+        """Take up further rows."""
+        self.digest.take_up(other.digest)
+
+
+def content(split: Split) -> Digest:
+    """The digest of the split's rows as they were written."""
+    found = ContentDigest()
+    source = ParquetSource(Path(split.path), groups=split.groups)
+    for batch in source.batches(list(source.types), as_written=True):
+        found.add(batch)
+    return Digest(found)
+
+
+@dataclass
+class Distinct:
+    """Some distinct words."""
+
+    values: set[str]
+
+    def add(self, other: "Distinct") -> None:
+        """Take up further ones."""
+        self.values |= other.values
+
+
+def table(rows: SplitRows) -> Pieces[pa.Table]:
+    """All rows of the split."""
+    log = rows.log
+    table = log.as_table()
+    if log.user_codes is not None:
+        users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
+        table = table.append_column("user_id", users)
+    return Pieces([table if log.group is None else table.append_column("group_id", log.group)])
+
+
+Numbered = tuple[int, Rows]  # rows, and the number of the first of them
+
+
+def consecutive(pieces: list[Numbered], first: int, last: int) -> Rows:
+    """Consecutive rows, which may come from two splits."""
+    found = [rows for begin, rows in pieces if first <= begin < last]
+    return found[0] if len(found) == 1 else joined(found)
+
+
+def sums(kernel: Kernel[Partial], needs: Needs, rows: SplitRows) -> Partial:
+    """A kernel's sums over the split."""
+    return rows.add_up(kernel, **needs)
+
+
+def picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Pieces[Numbered]:
+    """Those of the wanted rows that lie in the split."""
+    begin, end = rows.split.first, rows.split.first + rows.n_rows
+    inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
+    return Pieces([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
+
+
+def versions(rows: SplitRows) -> Distinct:
+    """The backbone versions of the split."""
+    return Distinct(set(rows.log.backbone_versions))
+
+
+def own_items(log: InteractionLog) -> pa.Array:
+    """The split's own items."""
+    return log.items
+
+
+def own_users(log: InteractionLog) -> pa.Array:
+    """The split's own users."""
+    return log.users
+
+
+def own_groups(log: InteractionLog) -> pa.Array:
+    """The split's own groups."""
+    return log.groups

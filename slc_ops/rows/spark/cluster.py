@@ -1,0 +1,161 @@
+"""Run a function over all splits of a log, and add up what it gives.
+
+A frame holds one row per split, and Spark caches it: the tasks of later passes go to the executor that holds
+the row, where a Python worker keeps the split's columns. A task (``mapInArrow``) answers with one small row:
+its partial sums. Up to 64 of them (fewer where sums are long) are added by the driver; more are first added
+on the cluster, group by group (``groupBy(…).applyInArrow``), so what the driver holds does not grow with the
+rows. Groups are consecutive splits and are added in their order: the same files give the same sums, whatever
+cluster they are worked on and however often a task was repeated.
+"""
+
+import pickle
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slc_ops.base import errors
+from slc_ops.base.code_version import code_version
+from slc_ops.base.errors import ClusterUnavailable, SettingsError, SlcError
+from slc_ops.rows.passes import Addable
+from slc_ops.rows.spark.session import executors, first_line, wait_seconds
+from slc_ops.rows.spark.splits import Dictionaries, Split, open_split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ANSWER = "place long, payload binary, error string"
+MOST_PARTS = 64
+DRIVER_BYTES = 256 << 20
+KEY_BYTES = 12  # of the sums, per key
+_ARROW = pa.schema([("place", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a Python worker does with the splits of its partition: one answer each."""
+
+    splits: Any
+    dictionaries: Dictionaries | None
+    work: Callable[[Any], Any]
+    code: str = field(default_factory=code_version)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answer for each row of the frame."""
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                yield _answer(place, partial(self._one, place))
+
+    def _one(self, place: int) -> Any:
+        if self.code != code_version():
+            raise SettingsError(
+                f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {self.code}: their "
+                "results may differ; install the same slc_ops on all workers"
+            )
+        split: Split = self.splits.value[place]
+        return self.work(split if self.dictionaries is None else open_split(split, self.dictionaries))
+
+
+def _answer(place: int, work: Callable[[], Any]) -> pa.RecordBatch:
+    """An error that is meant for people travels as an answer: trying again would not cure it."""
+    try:
+        payload, error = pickle.dumps(work(), protocol=5), None
+    except SlcError as problem:
+        payload, error = None, as_text(problem)
+    return pa.record_batch([[place], [payload], [error]], schema=_ARROW)
+
+
+def as_text(error: SlcError) -> str:
+    """An error on its way to the driver: its kind and what it says."""
+    kind = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    return f"{kind.__name__}: {error}"
+
+
+def raise_first(found: pa.ChunkedArray) -> None:
+    """Raise an error that came as an answer."""
+    for error in sorted(found.drop_null().to_pylist())[:1]:
+        kind, _, text = error.partition(": ")
+        raise getattr(errors, kind)(text)
+
+
+def added(answers: pa.Table) -> Any:
+    """The sum of some answers, in the order of their splits."""
+    answers = answers.sort_by("place")
+    raise_first(answers["error"])
+    # Payloads are taken out one at a time: together they may be many.
+    total: Addable | None = None
+    for answer in answers["payload"]:
+        part = pickle.loads(answer.as_buffer())  # noqa: S301 - from our own worker, never from a file
+        if total is None:
+            total = part
+        else:
+            total.add(part)
+    return total
+
+
+def added_group(key: tuple[pa.Scalar, ...], answers: pa.Table) -> pa.Table:
+    """The sum of a group of consecutive answers, as the answer of the group."""
+    return pa.Table.from_batches([_answer(key[0].as_py(), partial(added, answers))])
+
+
+def add_up(session: "SparkSession", frame: "DataFrame", task: Task, parts: int, n_keys: int) -> Any:
+    """The sum of the task's answers over all ``parts`` splits of the frame."""
+    fan = max(2, min(MOST_PARTS, DRIVER_BYTES // (KEY_BYTES * max(1, n_keys))))
+    answers = mapped(frame, task, ANSWER)
+    while parts > fan:
+        groups = answers.selectExpr(f"place div {fan} as key", "*").groupBy("key")
+        with quiet():
+            answers = groups.applyInArrow(added_group, ANSWER)
+        parts = -(-parts // fan)
+    return added(collected(session, answers))
+
+
+def mapped(frame: "DataFrame", task: Callable[..., Any], schema: str) -> "DataFrame":
+    """``mapInArrow``."""
+    with quiet():
+        return frame.mapInArrow(task, schema)
+
+
+def collected(session: "SparkSession", frame: "DataFrame") -> pa.Table:
+    """Run the job. When all executors are lost, Spark waits for new ones for ever; this gives up."""
+    done = threading.Event()
+    lost = threading.Event()
+
+    def watch() -> None:
+        wait, seen = wait_seconds(), time.monotonic()
+        while not done.wait(2.0):
+            if executors(session):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > wait:
+                lost.set()
+                session.sparkContext.cancelAllJobs()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True, name="slc-ops-executors")
+    watcher.start()
+    try:
+        with quiet():
+            return frame.toArrow()
+    except Exception as error:  # py4j wraps whatever happened on the cluster
+        if lost.is_set():
+            raise ClusterUnavailable(
+                f"{session.sparkContext.master} lost all executors and gave no new one within "
+                f"{wait_seconds():g} s; look at its workers"
+            ) from None
+        raise ClusterUnavailable(f"the cluster gave up: {first_line(error)}") from error
+    finally:
+        done.set()
+
+
+class quiet(warnings.catch_warnings):  # noqa: N801 - used like a function
+    """PySpark warns of pandas 3 whenever Arrow is used; nothing here goes through pandas."""
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        warnings.simplefilter("ignore", FutureWarning)
+        return entered

@@ -1,0 +1,252 @@
+"""A log whose rows lie on a cluster.
+
+The driver knows the files' schema, their row groups, the distinct items and the distinct users; it never
+sees the rows, only sums over them (and the same bounded samples as locally: one for a link's starting point,
+one for the prior of ``slc_eb``).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError, SlcError
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.interactions import InteractionLog, check_columns
+from slc_ops.rows.passes import Partial, Pieces
+from slc_ops.rows.reading import open_source
+from slc_ops.rows.rows import NO_LATER_ROW, Kernel, Needs, Rows, rows_per_item
+from slc_ops.rows.spark.answers import (
+    Counted,
+    Distinct,
+    Numbered,
+    consecutive,
+    own_groups,
+    own_items,
+    own_users,
+    picked,
+    rows_after,
+    sums,
+    table,
+    versions,
+)
+from slc_ops.rows.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
+from slc_ops.rows.spark.splits import Dictionaries, Split, parquet, plan_splits, read_split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AT_HAND_ROWS = 1 << 19
+MOST_SAMPLES = 3
+_PLACE = 32  # bits of an identifier's place within its split
+
+
+class SparkLog:
+    """Validated rows of the log's contract on a cluster; a :class:`~slc_ops.rows.interactions.Log`."""
+
+    def __init__(
+        self, session: "SparkSession", files: Sequence[Path], splits: Sequence[Split] | None = None
+    ) -> None:
+        self._session, self._files, self._source = session, files, open_source(files, {})
+        check_columns(self._source, {})
+        self._sources = [parquet(file.absolute()) for file in files]
+        self.splits = list(splits) if splits is not None else plan_splits(self._sources)
+        self.n_rows = sum(split.rows for split in self.splits)
+        self._key = uuid4().hex
+        self._shared = session.sparkContext.broadcast(self.splits)
+        self.frame = frame_of(session, self.splits).persist()
+        self._samples: dict[tuple[int, ...], list[Rows]] = {}
+        self.items: pa.Array = self._distinct("item_id", own_items)
+
+    def release(self) -> None:
+        """Let the executors forget what they keep for this log; it can still be used."""
+        self.frame.unpersist()
+        vars(self).pop("_brought", None)
+        self._samples.clear()
+        for kept in ("_item_values", "_user_values", "_group_values"):
+            if kept in vars(self):
+                vars(self)[kept].unpersist()
+
+    def has(self, column: str) -> bool:
+        """Whether the files have this column of the contract."""
+        return column in self._source.types
+
+    def describe(self) -> str:
+        """Where the rows come from."""
+        return self._source.describe()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the log brings weights of its own."""
+        return self.has("weight")
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Rows per item; a row of weight 0 does not exist."""
+        size = len(self.items)
+        found = self.add_up(partial(rows_per_item, size), n_keys=size)
+        return found.values.astype(np.int64)
+
+    @cached_property
+    def users(self) -> pa.Array | None:
+        """The distinct users in the order of appearance; None without ``user_id``."""
+        return self._distinct("user_id", own_users) if self.has("user_id") else None
+
+    @cached_property
+    def groups(self) -> pa.Array | None:
+        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        return self._distinct("group_id", own_groups, pa.string()) if self.has("group_id") else None
+
+    @cached_property
+    def backbone_versions(self) -> tuple[str, ...]:
+        """The distinct backbone versions, sorted; empty without that column."""
+        if not self.has("backbone_version"):
+            return ()
+        found: Distinct = self.over_splits(versions)
+        return tuple(sorted(found.values))
+
+    def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
+        """The kernel's sums over all rows (see :class:`~slc_ops.rows.rows.RowSource`)."""
+        self._require(needs.get("time", False))
+        result: Partial = self.over_splits(
+            partial(sums, kernel, needs),
+            n_keys=needs.get("n_keys", 1),
+            users=needs.get("user", False),
+            groups=needs.get("group", False),
+        )
+        return result
+
+    def at_hand(self) -> InteractionLog | None:
+        """The rows themselves, which the workers have read and checked; of small logs only."""
+        return self._brought if self.n_rows <= AT_HAND_ROWS else None
+
+    @cached_property
+    def _brought(self) -> InteractionLog:
+        found: Pieces[pa.Table] = self.over_splits(table)
+        return InteractionLog.from_table(pa.concat_tables(found.all))
+
+    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
+        """``length`` rows from each of the given places on."""
+        self._require(time)
+        # Every link and every score begins with the same sample: it is brought once.
+        question = (*firsts, length, time)
+        if question not in self._samples:
+            if len(self._samples) == MOST_SAMPLES:
+                self._samples.pop(next(iter(self._samples)))
+            wanted = [(first, first + length) for first in firsts]
+            found: Pieces[Numbered] = self.over_splits(partial(picked, wanted, time))
+            self._samples[question] = [consecutive(found.all, first, last) for first, last in wanted]
+        return self._samples[question]
+
+    def cut(self, timestamp: float) -> tuple["SparkLog", "SparkLog"]:
+        """The rows up to and including a timestamp, and the rows after it."""
+        later: Counted = self.over_splits(partial(rows_after, timestamp))
+        if not any(later.rows.values()):
+            raise InputError(NO_LATER_ROW.format(self.describe()))
+        sides = [[(each, each.rows - later.rows[each.number]) for each in self.splits]]
+        sides += [[(each, later.rows[each.number]) for each in self.splits]]
+        before, after = (_renumbered(side) for side in sides)
+        return (
+            SparkLog(self._session, self._files, [replace(split, until=timestamp) for split in before]),
+            SparkLog(self._session, self._files, [replace(split, after=timestamp) for split in after]),
+        )
+
+    def over_splits(self, work: Any, *, n_keys: int = 1, users: bool = False, groups: bool = False) -> Any:
+        """The sum of a function's answers over all splits."""
+        task = Task(self._shared, self._dictionaries(users, groups), work)
+        return add_up(self._session, self.frame, task, len(self.splits), n_keys)
+
+    def collected(self, frame: "DataFrame") -> pa.Table:
+        """Run a job."""
+        return collected(self._session, frame)
+
+    def _dictionaries(self, users: bool, groups: bool) -> Dictionaries:
+        """What workers translate their codes with; users and groups only where they are asked for."""
+        users, groups = users and self.has("user_id"), groups and self.has("group_id")
+        return Dictionaries(
+            self._key,
+            self._item_values,
+            self._user_values if users else None,
+            self._group_values if groups else None,
+        )
+
+    @cached_property
+    def _item_values(self) -> Any:
+        return self._session.sparkContext.broadcast(self.items)
+
+    @cached_property
+    def _user_values(self) -> Any:
+        return self._session.sparkContext.broadcast(self.users)
+
+    @cached_property
+    def _group_values(self) -> Any:
+        return self._session.sparkContext.broadcast(self.groups)
+
+    def _require(self, time: bool) -> None:
+        if time and not self.has("event_time"):
+            raise InputError(f"{self.describe()} has no column event_time, which this method needs")
+
+    def _distinct(
+        self, column: str, own: "Callable[[InteractionLog], pa.Array]", kind: pa.DataType | None = None
+    ) -> pa.Array:
+        """Distinct identifiers in the order of appearance: each split's own, then Spark's aggregation."""
+        kinds = {kind or _id_type(source.types[column]) for source in self._sources}
+        if len(kinds) > 1:
+            raise InputError(
+                "identifiers are integers in one part of the input and text in another; write them in one way"
+            )
+        kind = kinds.pop()
+        schema = f"id {'long' if kind == pa.int64() else 'string'}, place long, error string"
+        rows = mapped(self.frame, Identifiers(self._shared, own, kind), schema)
+        found = self.collected(rows.groupBy("error", "id").agg({"place": "min"}))
+        raise_first(found["error"])
+        order = np.argsort(as_numpy(found["min(place)"]), kind="stable")
+        return found["id"].combine_chunks().cast(kind).take(as_arrow(order))
+
+
+@dataclass(frozen=True)
+class Identifiers:
+    """A task: the distinct identifiers of each split and where they first appear."""
+
+    splits: Any
+    own: "Callable[[InteractionLog], pa.Array]"
+    kind: pa.DataType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch per split."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                values, error = pa.nulls(1, self.kind), None
+                try:
+                    values = self.own(read_split(self.splits.value[number]))
+                except SlcError as found:
+                    error = as_text(found)
+                place = (number << _PLACE) + np.arange(len(values), dtype=np.int64)
+                columns = [values, as_arrow(place), pa.array([error] * len(values), pa.string())]
+                yield pa.record_batch(columns, names=["id", "place", "error"])
+
+
+def frame_of(session: "SparkSession", splits: Sequence[Split]) -> "DataFrame":
+    """One row per split, each a partition of its own."""
+    return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "place")
+
+
+def _renumbered(side: list[tuple[Split, int]]) -> list[Split]:
+    splits: list[Split] = []
+    first = 0
+    for split, rows in side:
+        if rows:
+            splits.append(replace(split, number=len(splits), first=first, rows=rows))
+            first += rows
+    return splits
+
+
+def _id_type(kind: pa.DataType) -> pa.DataType:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.int64() if pa.types.is_integer(kind) else pa.string()

@@ -1,0 +1,210 @@
+"""Parts of Parquet files, and their columns where they were read.
+
+A *split* is a run of row groups of one file: about two million rows, cut by the file alone, so that the same
+files give the same splits on every cluster. A Python worker that meets a split reads it as the local engine
+would (same checks, same errors) and keeps its compact columns for the next pass, in memory up to
+``SLC_OPS_MEMORY_MB`` and in a temporary file beyond. A worker that dies takes only its copy with it: whoever
+gets the split next reads it again.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError
+from slc_ops.rows.buffers import as_numpy
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import ParquetSource, Source, TableSource
+from slc_ops.rows.rows import InSpans, Rows
+from slc_ops.rows.store import memory_budget
+
+SPLIT_ROWS = 1 << 21
+MOST_OPEN = 4096  # translations of codes that a worker keeps
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row groups ``groups[0]`` to ``groups[1]`` (exclusive) of a file; ``first`` numbers its first row."""
+
+    number: int
+    path: str
+    groups: tuple[int, int]
+    first: int
+    rows: int
+    after: float = -math.inf
+    until: float = math.inf
+
+    @property
+    def cut(self) -> bool:
+        """Whether only rows with ``after`` < event time ≤ ``until`` belong to it."""
+        return self.after > -math.inf or self.until < math.inf
+
+
+def parquet(path: Path) -> ParquetSource:
+    """A file that a cluster can read."""
+    if path.suffix != ".parquet":
+        raise InputError(f"{path}: a cluster reads Parquet files only; write it as Parquet first")
+    return ParquetSource(path)
+
+
+def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
+    """Cut files into splits, in row order; row groups without rows are left out."""
+    splits: list[Split] = []
+    first = 0
+    for file in files:
+        begin, rows = 0, 0
+        sizes = file.group_rows()
+        for group, size in enumerate(sizes, 1):
+            rows += size
+            if rows >= SPLIT_ROWS or (group == len(sizes) and rows):
+                splits.append(Split(len(splits), file.describe(), (begin, group), first, rows))
+                first, begin, rows = first + rows, group, 0
+    return splits
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """The identifiers of a whole log; code ``k`` means ``values[k]``."""
+
+    values: pa.Array
+
+    def translation(self, local: pa.Array) -> NDArray[np.int32]:
+        """The log's code of each of a split's own identifiers."""
+        import pyarrow.compute as pc
+
+        found = pc.index_in(local, value_set=self.values)
+        if found.null_count:
+            raise InputError(
+                f"the identifier {local.filter(found.is_null())[0]} is not in the dictionary of its log: a "
+                "file was changed while it was being read; refresh again"
+            )
+        return as_numpy(found).astype(np.int32)
+
+
+class SplitRows(InSpans):
+    """A split's rows, with the codes of the whole log."""
+
+    def __init__(self, split: Split, rows: InteractionLog, dictionaries: "Dictionaries") -> None:
+        self.split, self.log, self.dictionaries = split, rows, dictionaries
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return self.log.n_rows
+
+    @property
+    def items(self) -> pa.Array:
+        """The items of the whole log."""
+        return self.dictionaries.items.values
+
+    def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
+        """The user of each row, piece by piece, and the number of the piece's first row in the split."""
+        return self.log.user_ids()
+
+    def rows(
+        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
+    ) -> Rows:
+        """Rows ``first`` to ``last`` of the split."""
+        found = self.log.rows(first, last, time=time, user=user, group=group)
+        users: NDArray[np.integer] | None = None
+        if found.user is not None:
+            users = self._users[found.user]
+        elif user:  # without users each row is its own
+            users = self.split.first + np.arange(first, last)
+        return Rows(
+            self._items[found.codes],
+            found.label,
+            found.logit,
+            found.weight,
+            found.time,
+            users,
+            None if found.group is None else self._groups[found.group],
+        )
+
+    @cached_property
+    def _items(self) -> NDArray[np.int32]:
+        return self.dictionaries.items.translation(self.log.items)
+
+    @cached_property
+    def _users(self) -> NDArray[np.int32]:
+        return self.dictionaries.users.translation(self.log.users)
+
+    @cached_property
+    def _groups(self) -> NDArray[np.int32]:
+        # The last one is found at −1: a row without a group stays one.
+        return np.append(self.dictionaries.groups.translation(self.log.groups), np.int32(-1))
+
+
+class Dictionaries:
+    """A log's dictionaries, as broadcast variables: fetched by a worker when it first needs them."""
+
+    def __init__(self, key: str, items: Any, users: Any, groups: Any) -> None:
+        self.key, self._items, self._users, self._groups = key, items, users, groups
+
+    @property
+    def items(self) -> Dictionary:
+        """Of the items."""
+        return Dictionary(self._items.value)
+
+    @property
+    def users(self) -> Dictionary:
+        """Of the users."""
+        return Dictionary(self._users.value)
+
+    @property
+    def groups(self) -> Dictionary:
+        """Of the groups."""
+        return Dictionary(self._groups.value)
+
+
+_read: dict[tuple[Any, ...], InteractionLog] = {}
+_open: dict[tuple[Any, ...], SplitRows] = {}
+
+
+def read_split(split: Split) -> InteractionLog:
+    """The split's rows; read once by each worker, and again when the file was replaced."""
+    stat = Path(split.path).stat() if Path(split.path).exists() else None
+    changed = stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    key = (split.path, split.groups, split.after, split.until, changed)
+    if key not in _read:
+        source: Source = ParquetSource(Path(split.path), groups=split.groups)
+        if split.cut:
+            source = _rows_between(source, split.after, split.until)
+        if source.n_rows != split.rows:
+            raise InputError(f"{split.path} has changed while it was being read; refresh again")
+        used = sum(log.n_rows for log in _read.values()) * 16
+        _read[key] = InteractionLog(source, memory=max(0, memory_budget() - used))
+    return _read[key]
+
+
+def _rows_between(source: Source, after: float, until: float) -> TableSource:
+    """The rows with ``after`` < event time ≤ ``until``."""
+    table = pa.Table.from_batches(source.batches(list(source.types)))
+    time = InteractionLog.from_table(table).time
+    assert time is not None  # noqa: S101 - a log without times is not cut
+    return TableSource(table.filter(as_mask((time > after) & (time <= until))), source.describe())
+
+
+def as_mask(rows: NDArray[np.bool_]) -> pa.Array:
+    """A mask for Arrow."""
+    bits = pa.py_buffer(np.packbits(rows, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(rows), [None, bits])
+
+
+def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
+    """The split's rows in the codes of its log."""
+    key = (dictionaries.key, split.number)
+    rows = read_split(split)
+    if key not in _open or _open[key].log is not rows:
+        if len(_open) >= MOST_OPEN:
+            _open.clear()
+        _open[key] = SplitRows(split, rows, dictionaries)
+    _open[key].dictionaries = dictionaries  # a pass brings the dictionaries that it needs
+    return _open[key]

@@ -1,0 +1,85 @@
+"""Columns of a known length, in memory or, beyond a budget, in an anonymous temporary file.
+
+A fit passes over the rows several times. Decoding the source again each time would cost more than the fit,
+so the few bytes per row that it needs are kept: in memory while they fit into the budget, otherwise in an
+unlinked file that the operating system caches and that vanishes with the process.
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from slc_ops.base.errors import SettingsError
+
+DEFAULT_BUDGET = 512 << 20
+_CHUNK = 1 << 20
+
+
+def memory_budget() -> int:
+    """Bytes of row data one log may keep in memory: ``SLC_OPS_MEMORY_MB``, by default 512 MB."""
+    text = os.environ.get("SLC_OPS_MEMORY_MB")
+    if text is None:
+        return DEFAULT_BUDGET
+    if not text.isdigit():
+        raise SettingsError(f"SLC_OPS_MEMORY_MB is {text!r}; expected a whole number of megabytes")
+    return int(text) << 20
+
+
+class ColumnStore:
+    """Fixed-size columns that are written once, span by span, and read by many threads.
+
+    >>> store = ColumnStore(3, {"label": np.int8}, budget=0)
+    >>> store.write("label", 0, np.array([1, 0, 1]))
+    >>> store.read("label", 1, 3).tolist(), store.spilled
+    ([0, 1], True)
+    """
+
+    def __init__(self, n_rows: int, types: Mapping[str, DTypeLike], budget: int) -> None:
+        self.n_rows = n_rows
+        self._types = {name: np.dtype(kind) for name, kind in types.items()}
+        self.nbytes = n_rows * sum(kind.itemsize for kind in self._types.values())
+        self.spilled = self.nbytes > budget
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._files: dict[str, Any] = {}
+        for name, kind in self._types.items():
+            if self.spilled:
+                # Open as long as the store lives: it vanishes with its last reader.
+                self._files[name] = tempfile.TemporaryFile(prefix="slc-ops-", suffix=f".{name}")  # noqa: SIM115
+            else:
+                self._arrays[name] = np.empty(n_rows, kind)
+
+    def write(self, name: str, first: int, values: NDArray[Any]) -> None:
+        """Put ``values`` at rows ``first, first + 1, …``."""
+        if not self.spilled:
+            self._arrays[name][first : first + len(values)] = values
+            return
+        kind = self._types[name]
+        data = np.ascontiguousarray(values, dtype=kind).data.cast("B")
+        position = first * kind.itemsize
+        while data:
+            written = os.pwrite(self._files[name].fileno(), data, position)
+            data, position = data[written:], position + written
+
+    def read(self, name: str, first: int, last: int) -> NDArray[Any]:
+        """Rows ``first`` to ``last`` (exclusive): a view of memory, or a fresh array from the file."""
+        if not self.spilled:
+            return self._arrays[name][first:last]
+        kind = self._types[name]
+        result = np.empty(last - first, kind)
+        data, position = result.data.cast("B"), first * kind.itemsize
+        while data:
+            count = os.preadv(self._files[name].fileno(), [data], position)
+            if count == 0:
+                raise OSError(f"the temporary file of column {name!r} ended early")
+            data, position = data[count:], position + count
+        return result
+
+    def translate(self, name: str, first: int, last: int, mapping: NDArray[Any]) -> None:
+        """Replace every code ``c`` in a span by ``mapping[c]``."""
+        for start in range(first, last, _CHUNK):
+            codes = self.read(name, start, min(start + _CHUNK, last))
+            self.write(name, start, mapping[codes])

@@ -1,0 +1,1 @@
+"""What an operator sets: the environment and the deployments file."""

@@ -1,0 +1,50 @@
+"""Named connections: addresses with credentials, kept outside of the deployments file.
+
+Who keeps them is not this package's business. Whoever does registers a function under the entry point group
+``slc_ops.connections``; :mod:`slc_ops.airflow.connections` registers Airflow's, and a team with a vault
+of its own can register another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+
+from slc_ops.base.errors import SettingsError
+
+GROUP = "slc_ops.connections"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """An address with credentials; ``schema`` is a database's name, or a path."""
+
+    conn_id: str
+    conn_type: str
+    host: str | None = None
+    port: int | None = None
+    schema: str | None = None
+    login: str | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:  # credentials do not belong into logs
+        return f"Connection({self.conn_id!r}, {self.conn_type!r})"
+
+
+def find_connection(name: str) -> Connection | None:
+    """The connection of that name; None where nobody knows it.
+
+    Raises :class:`~slc_ops.base.errors.SettingsError` where nobody could be asked.
+    """
+    lookups = _lookups()
+    if not lookups:
+        raise SettingsError(
+            f"the connection {name!r} cannot be looked up: nothing here keeps connections; install "
+            "slc-ops[airflow], or name an environment variable instead"
+        )
+    return next((found for lookup in lookups if (found := lookup(name)) is not None), None)
+
+
+@cache
+def _lookups() -> tuple[Callable[[str], Connection | None], ...]:
+    return tuple(entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name))

@@ -1,0 +1,98 @@
+"""``make run`` from nothing to a champion, also after it was killed half-way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slc_ops.demo.run import LAYOUT, environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(home: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "slc_ops.demo.run", "run", "--home", str(home)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def status(home: Path) -> dict[str, dict[str, object]]:
+    result = subprocess.run(
+        ["slc-ops", "status", "--json", "-"],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(result.stdout)["deployments"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path) -> None:
+    home = tmp_path / "var"
+    first = start(home)
+    assert first.stdout is not None
+    for line in first.stdout:
+        if line.startswith("  validate"):
+            break
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+
+    second = start(home)
+    output, _ = second.communicate(timeout=300)
+    assert second.returncode == 0, output
+    assert "promote" in output
+
+    champion = status(home)["demo"]["champion"]
+    assert isinstance(champion, dict)
+    assert champion["version"] == 1
+    assert champion["method"] != "platt"
+    assert champion["metrics"]["auc"] > champion["metrics"]["platt_auc"] + 0.01
+
+    script = (
+        "import mlflow, pandas; "
+        "m = mlflow.pyfunc.load_model('models:/slc-demo@champion'); "
+        "print(m.predict(pandas.DataFrame({'item_id': ['never seen'], 'logit': [0.5]})))"
+    )
+    subprocess.run([sys.executable, "-c", script], env=environment(home), check=True)
+
+
+def test_airflow_waits_a_minute_for_a_locked_database(tmp_path: Path) -> None:
+    """A backfill made beside a busy scheduler must wait for it, not fail after SQLite's five seconds."""
+    script = (
+        "from airflow.settings import engine\n"
+        "with engine.connect() as c: wait = c.exec_driver_sql('PRAGMA busy_timeout').scalar()\n"
+        "print(wait, engine.url.database)"
+    )
+    (tmp_path / "airflow").mkdir()
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True)
+    assert said.stdout.split()[-2:] == ["60000", str(tmp_path / "airflow" / "airflow.db")]
+
+
+def test_a_home_of_another_layout_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "layout.json").write_text(json.dumps({"layout": LAYOUT + 1}))
+    process = start(tmp_path)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "make clean" in output
+    assert "Traceback" not in output
+
+
+def test_two_runs_at_once_are_told_apart(tmp_path: Path) -> None:
+    import fcntl
+
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("4242")
+        lock.flush()
+        process = start(tmp_path)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "process 4242 is already working" in output

@@ -1,0 +1,102 @@
+"""Judging rows as they stream by gives what judging them in one array gives."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.evidence.evaluate import judge
+from slc_ops.evidence.metrics import NAMES, ReliabilityBin
+from slc_ops.evidence.slices import by_density, by_group, by_time
+from slc_ops.methods import METHODS, fit
+from slc_ops.numerics.curves import Affine
+from slc_ops.rows import interactions
+from slc_ops.rows.interactions import InteractionLog
+
+
+def log_of(seed: int, *, rows: int = 60_000, weighted: bool = False) -> InteractionLog:
+    rng = np.random.default_rng(seed)
+    item = rng.integers(0, 60, rows)
+    logit = rng.normal(0, 1.2, rows)
+    bias = np.random.default_rng(0).normal(0, 1, 60)
+    columns = {
+        "item_id": item,
+        "user_id": rng.integers(0, 300, rows),
+        "group_id": np.array(["a", "b", "c"])[rng.integers(0, 3, rows)],
+        "event_time": np.arange(rows) + seed * rows,
+        "label": (rng.random(rows) < 1 / (1 + np.exp(-logit - bias[item]))).astype(np.int8),
+        "logit": logit,
+    }
+    if weighted:
+        columns["weight"] = rng.integers(0, 4, rows).astype(np.float64)
+    return InteractionLog.from_table(pa.table(columns))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
+def logs(request: pytest.FixtureRequest) -> tuple[InteractionLog, InteractionLog]:
+    return log_of(1, weighted=request.param), log_of(2, weighted=request.param)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_worth_the_same(
+    logs: tuple[InteractionLog, InteractionLog], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = fit(method, logs[0])
+    exact = judge(parameters, logs[1]).metrics()
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    one, two = (judge(parameters, logs[1], threads).metrics() for threads in (1, 2))
+    assert one == two
+    assert (one.n, one.weight) == (exact.n, exact.weight)
+    for name in NAMES:
+        assert getattr(one, name) == pytest.approx(getattr(exact, name), abs=1e-7), name
+    for found, expected in zip(one.reliability, exact.reliability, strict=True):
+        assert _filled(found) == pytest.approx(_filled(expected), rel=1e-12)
+
+
+def test_an_increasing_link_cannot_change_the_area(
+    logs: tuple[InteractionLog, InteractionLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    areas = {
+        judge(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
+    }
+    assert len(areas) == 1
+
+
+@pytest.mark.parametrize("a", [2.0, 0.0, -0.5])
+def test_scores_order_rows_as_probabilities_do(a: float) -> None:
+    rng = np.random.default_rng(0)
+    logit, offset = rng.normal(0, 1, 500), rng.normal(0, 1, 500).round(1)
+    link = Affine(a, 0.7)
+    by_score = np.argsort(link.score(logit, offset, None), kind="stable")
+    assert (np.diff(link.probability(logit, offset, None)[by_score]) >= -1e-15).all()
+
+
+def _filled(each: ReliabilityBin) -> tuple[float, ...]:
+    """A bin's numbers; −1 for the means of no rows."""
+    return tuple(-1.0 if value is None else value for value in dataclasses.astuple(each))
+
+
+def test_slices_users_and_items_agree(
+    logs: tuple[InteractionLog, InteractionLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters, test = fit("slc", logs[0]), logs[1]
+    slicings = [by_density(*logs), by_group(test), by_time(test, None)]
+    here = judge(parameters, test)
+    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    there = judge(parameters, test)
+    assert type(here) is not type(there)
+    for found, expected in zip(there.parts(slicings), here.parts(slicings), strict=True):
+        assert found.key == expected.key
+        assert found.metrics.n == expected.metrics.n
+        if expected.metrics.n:
+            assert found.metrics.auc == pytest.approx(expected.metrics.auc, abs=1e-4)
+            assert found.metrics.nll == pytest.approx(expected.metrics.nll, rel=1e-12)
+    found_users, expected_users = there.users(slicings), here.users(slicings)
+    assert list(found_users) == list(expected_users)
+    for name, sums in found_users.items():
+        assert sums.auc == pytest.approx(expected_users[name].auc, abs=1e-4), name
+        assert np.sort(sums.loss) == pytest.approx(np.sort(expected_users[name].loss)), name
+    np.testing.assert_allclose(there.items(), here.items())
+    assert there.tied_logits() == pytest.approx(here.tied_logits(), abs=2e-6)

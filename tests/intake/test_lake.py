@@ -1,0 +1,176 @@
+"""The Parquet lake: Hive or flat, local or S3."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
+from slc_ops.intake.sources import open_source
+from slc_ops.settings.deployments import Deployment, LakeSource
+from tests.intake.conftest import WEEK
+
+NOBODY = 65534
+
+
+def write(path: Path, rows: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+
+
+def ids(path: Path) -> list[str]:
+    return sorted(pq.read_table(path)["event_id"].to_pylist())
+
+
+def test_flat_and_hive_lakes_give_the_same_window(
+    tmp_path: Path, rows: pa.Table, later_rows: pa.Table
+) -> None:
+    write(tmp_path / "hive" / "week=2026-01-05" / "a.parquet", rows)
+    write(tmp_path / "hive" / "week=2026-01-12" / "a.parquet", later_rows)
+    write(tmp_path / "flat" / "everything.parquet", pa.concat_tables([later_rows, rows]))
+    found = [
+        extract(Deployment(source=LakeSource(path=name)), WEEK, tmp_path / "windows" / name, home=tmp_path)
+        for name in ("hive", "flat")
+    ]
+    assert found[0].rows == rows.num_rows
+    assert found[0].digest == found[1].digest
+    assert ids(found[0].path) == sorted(rows["event_id"].to_pylist())
+
+
+def test_hive_keys_are_columns(tmp_path: Path, rows: pa.Table) -> None:
+    half = rows.num_rows // 2
+    plain = rows.drop_columns(["backbone_version"])
+    write(tmp_path / "lake" / "model=v%201" / "a.parquet", plain.slice(0, half))
+    write(tmp_path / "lake" / "model=v2" / "a.parquet", plain.slice(half))
+    source = LakeSource(path="lake", columns={"backbone_version": "model"})
+    manifest = extract(Deployment(source=source), WEEK, tmp_path / "windows", home=tmp_path)
+    versions = pq.read_table(manifest.path)["backbone_version"].value_counts().to_pylist()
+    assert {entry["values"]: entry["counts"] for entry in versions} == {
+        "v 1": half,
+        "v2": rows.num_rows - half,
+    }
+
+
+def test_hidden_files_and_the_truth_beside_the_weeks_are_no_rows(tmp_path: Path, rows: pa.Table) -> None:
+    write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
+    write(tmp_path / "lake" / "week=2026-01-05" / "_tmp.parquet", rows)
+    write(tmp_path / "lake" / ".staging" / "b.parquet", rows)
+    write(tmp_path / "lake" / "truth.parquet", pa.table({"item_id": ["x"]}))
+    manifest = extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == rows.num_rows
+
+
+def test_a_declared_partition_opens_only_its_own_files(tmp_path: Path, rows: pa.Table) -> None:
+    write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
+    broken = tmp_path / "lake" / "week=2026-01-12" / "a.parquet"
+    broken.parent.mkdir()
+    broken.write_bytes(b"half an upload")
+    source = LakeSource(path="lake", partition={"key": "week", "days": 7})
+    manifest = extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == rows.num_rows
+
+
+def test_daily_partitions_make_up_a_week(tmp_path: Path, rows: pa.Table, later_rows: pa.Table) -> None:
+    everything = pa.concat_tables([rows, later_rows])
+    days = pc.strftime(everything["event_time"], format="%Y-%m-%d")
+    for day in pc.unique(days).to_pylist():
+        write(tmp_path / "lake" / f"day={day}" / "a.parquet", everything.filter(pc.equal(days, day)))
+    source = LakeSource(path="lake", partition={"key": "day"})
+    manifest = extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
+    assert ids(manifest.path) == sorted(rows["event_id"].to_pylist())
+
+
+def test_a_partition_without_a_date_is_refused(tmp_path: Path, rows: pa.Table) -> None:
+    write(tmp_path / "lake" / "week=first" / "a.parquet", rows)
+    source = LakeSource(path="lake", partition={"key": "week"})
+    with pytest.raises(InputError, match="no date as partition 'week'"):
+        extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
+
+
+def test_a_lake_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere is not a directory"):
+        extract(Deployment(source=LakeSource(path="nowhere")), WEEK, tmp_path / "w", home=tmp_path)
+
+
+def test_a_type_that_changed_in_another_week_does_not_matter(
+    tmp_path: Path, rows: pa.Table, later_rows: pa.Table
+) -> None:
+    numbered = rows.set_column(2, "user_id", pa.array(range(rows.num_rows)))
+    write(tmp_path / "lake" / "old.parquet", numbered)
+    write(tmp_path / "lake" / "new.parquet", later_rows)
+    deployment = Deployment(source=LakeSource(path="lake"))
+    old = extract(deployment, WEEK, tmp_path / "w", home=tmp_path)
+    new = extract(deployment, Window.parse("2026-01-12/2026-01-19"), tmp_path / "w", home=tmp_path)
+    assert (old.schema["user_id"], new.schema["user_id"]) == ("int64", "string")
+
+
+def test_a_directory_without_permission_is_refused(tmp_path: Path, rows: pa.Table) -> None:
+    write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
+    (tmp_path / "lake" / "week=2026-01-05").chmod(0)
+    root = os.geteuid() == 0  # root may read everything, so it becomes somebody else for a moment
+    if root:
+        os.seteuid(NOBODY)
+    try:
+        with pytest.raises(InputError, match="cannot be read"):
+            list(open_source(LakeSource(path="lake"), tmp_path).batches(WEEK))
+    finally:
+        if root:
+            os.seteuid(0)
+        (tmp_path / "lake" / "week=2026-01-05").chmod(0o755)
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Credentials as a machine has them, and an empty bucket."""
+    import boto3
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1")
+    name = "logs"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.mark.slow
+def test_a_lake_on_s3_gives_the_same_window_as_a_local_one(
+    tmp_path: Path, rows: pa.Table, later_rows: pa.Table, s3_endpoint: str, bucket: str
+) -> None:
+    import boto3
+
+    write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
+    write(tmp_path / "lake" / "week=2026-01-12" / "a.parquet", later_rows)
+    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1")
+    for path in (tmp_path / "lake").rglob("*.parquet"):
+        client.upload_file(str(path), bucket, f"lake/{path.relative_to(tmp_path / 'lake')}")
+    local = extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "a", home=tmp_path)
+    source = LakeSource(path=f"s3://{bucket}/lake", endpoint=s3_endpoint)
+    remote = extract(Deployment(source=source), WEEK, tmp_path / "b", home=tmp_path)
+    assert remote.digest == local.digest
+    assert remote.fingerprint is not None
+    shutil.rmtree(tmp_path / "lake")
+    assert extract(Deployment(source=source), WEEK, tmp_path / "b", refresh=True) == remote
+
+    by_uri = f"s3://{bucket}/lake?endpoint_override={s3_endpoint.removeprefix('http://')}&scheme=http&region=us-east-1"
+    again = extract(Deployment(source=LakeSource(path=by_uri)), WEEK, tmp_path / "c", home=tmp_path)
+    assert again.digest == local.digest
+    missing = LakeSource(path=f"s3://{bucket}/elsewhere", endpoint=s3_endpoint)
+    with pytest.raises(InputError, match="not a directory"):
+        extract(Deployment(source=missing), WEEK, tmp_path / "d", home=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_store_that_does_not_answer_may_be_tried_again(
+    tmp_path: Path, bucket: str, unused_port: int
+) -> None:
+    source = LakeSource(path=f"s3://{bucket}/lake", endpoint=f"http://127.0.0.1:{unused_port}")
+    with pytest.raises(SourceUnavailable, match="try again"):
+        extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
+    assert list((tmp_path / "w").glob("*")) == []

@@ -1,0 +1,282 @@
+"""Databases: a real PostgreSQL and SQLite, streamed, with bound parameters."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
+from slc_ops.intake.sources import open_source
+from slc_ops.settings.deployments import Deployment, SqlSource
+from tests.intake.conftest import WEEK
+
+QUERY = """
+    select id as event_id, at as event_time, pupil as user_id, exercise as item_id,
+        right_answer as label, score as logit
+    from answers where at >= :window_start and at < :window_end
+"""
+COLUMNS = ("event_id", "event_time", "user_id", "item_id", "label", "logit")
+
+
+@pytest.fixture
+def answers(
+    postgres: str, rows: pa.Table, later_rows: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A table of answers in PostgreSQL, with types of its own."""
+    monkeypatch.setenv("LOGS_URL", postgres)
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("drop table if exists answers")
+        connection.execute(
+            "create table answers (id text, at timestamptz, pupil text, exercise text, right_answer boolean, "
+            "score numeric(30, 18))"
+        )
+        with connection.cursor().copy("copy answers from stdin") as copy:
+            for row in pa.concat_tables([rows, later_rows]).select(COLUMNS).to_pylist():
+                copy.write_row(
+                    [
+                        row["event_id"],
+                        row["event_time"],
+                        row["user_id"],
+                        row["item_id"],
+                        bool(row["label"]),
+                        row["logit"],
+                    ]
+                )
+    yield postgres
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("drop table answers")
+
+
+def deployment(query: str = QUERY, **settings: object) -> Deployment:
+    return Deployment(
+        source=SqlSource.model_validate(
+            {"query": query, "url_env": "LOGS_URL", "batch_rows": 100, **settings}
+        )
+    )
+
+
+@pytest.mark.slow
+def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, answers: str) -> None:
+    manifest = extract(deployment(), WEEK, tmp_path)
+    found = pq.read_table(manifest.path).sort_by("event_id")
+    expected = rows.select(COLUMNS).sort_by("event_id")
+    assert found["event_id"].equals(expected["event_id"])
+    assert found["event_time"].equals(expected["event_time"])
+    assert found["label"].to_pylist() == expected["label"].to_pylist()
+    assert found["logit"].to_pylist() == pytest.approx(expected["logit"].to_pylist(), abs=1e-15)
+
+
+@pytest.mark.slow
+def test_rows_stream_in_batches_through_a_cursor_of_the_server(answers: str) -> None:
+    batches = open_source(deployment().source, Path()).batches(WEEK)
+    first = next(batches)
+    with psycopg.connect(answers) as watcher:
+        cursors = watcher.execute(
+            "select count(*) from pg_stat_activity "
+            "where state like 'idle in transaction%' and query like '%FETCH%'"
+        ).fetchone()
+    assert first.num_rows == 100
+    assert cursors == (1,)
+    assert sum(batch.num_rows for batch in batches) == 400
+
+
+@pytest.mark.slow
+def test_another_order_of_the_rows_is_the_same_window(tmp_path: Path, answers: str) -> None:
+    before = extract(deployment(), WEEK, tmp_path)
+    with psycopg.connect(answers, autocommit=True) as connection:
+        connection.execute("create table turned as select * from answers order by random()")
+        connection.execute("drop table answers; alter table turned rename to answers")
+    changed = before.path.stat().st_mtime_ns
+    after = extract(deployment(), WEEK, tmp_path, refresh=True)
+    assert after.digest == before.digest
+    assert after.path.stat().st_mtime_ns == changed
+
+
+@pytest.mark.slow
+def test_late_rows_change_the_window_when_it_is_looked_at_again(tmp_path: Path, answers: str) -> None:
+    before = extract(deployment(), WEEK, tmp_path)
+    with psycopg.connect(answers, autocommit=True) as connection:
+        connection.execute(
+            "insert into answers values ('late', '2026-01-11 23:59:59.999999+00', 'u', 'i', true, 0.25)"
+        )
+    assert extract(deployment(), WEEK, tmp_path) == before
+    after = extract(deployment(), WEEK, tmp_path, refresh=True)
+    assert after.rows == before.rows + 1
+    assert after.digest != before.digest
+
+
+@pytest.mark.slow
+def test_a_database_that_goes_away_in_the_middle_leaves_nothing_behind(tmp_path: Path, answers: str) -> None:
+    query = QUERY.replace(
+        "from answers",
+        ", case when id like '%00000300' then pg_terminate_backend(pg_backend_pid()) end from answers",
+    )
+    with pytest.raises(SourceUnavailable, match=r"terminat|closed"):
+        extract(deployment(query), WEEK, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_session_cannot_write(tmp_path: Path, answers: str) -> None:
+    with psycopg.connect(answers, autocommit=True) as connection:
+        connection.execute(
+            "create or replace function wipe() returns int language sql volatile "
+            "as 'delete from answers; select 1'"
+        )
+    query = QUERY.replace("pupil as user_id", "wipe() as user_id")
+    with pytest.raises(InputError, match="read-only"):
+        extract(deployment(query), WEEK, tmp_path)
+    with psycopg.connect(answers) as connection:
+        assert connection.execute("select count(*) from answers").fetchone() == (1000,)
+
+
+@pytest.mark.slow
+def test_bounds_are_parameters(tmp_path: Path, answers: str) -> None:
+    """A window's text never reaches the query: the server sees placeholders."""
+    shown = QUERY.replace("right_answer as label", "right_answer as label, current_query() as group_id")
+    manifest = extract(deployment(shown), WEEK, tmp_path)
+    assert pq.read_table(manifest.path)["group_id"].to_pylist()[0].count("2026") == 0
+
+
+@pytest.mark.slow
+def test_times_without_a_zone_need_one_named(tmp_path: Path, answers: str) -> None:
+    naive = QUERY.replace("at as event_time", "at at time zone 'Asia/Tokyo' as event_time").replace(
+        "where at >= :window_start and at < :window_end",
+        "where at at time zone 'Asia/Tokyo' >= :window_start and at at time zone 'Asia/Tokyo' < :window_end",
+    )
+    with pytest.raises(InputError, match="no time zone"):
+        extract(deployment(naive), WEEK, tmp_path / "a")
+    named = extract(deployment(naive, naive_time_zone="Asia/Tokyo"), WEEK, tmp_path / "b")
+    assert named.digest == extract(deployment(), WEEK, tmp_path / "c").digest
+
+
+@pytest.mark.slow
+def test_a_wrong_query_is_refused_in_one_line(tmp_path: Path, answers: str) -> None:
+    with pytest.raises(InputError, match='column "pupl" does not exist') as refusal:
+        extract(deployment(QUERY.replace("pupil", "pupl")), WEEK, tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_database_that_does_not_answer_may_be_tried_again(
+    tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGS_URL", f"postgresql://reader:secret@127.0.0.1:{unused_port}/logs")
+    with pytest.raises(SourceUnavailable) as refusal:
+        extract(deployment(), WEEK, tmp_path)
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("value", [None, "", "no url with secret"])
+def test_a_missing_url_is_named_and_never_shown(
+    tmp_path: Path, value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOGS_URL", raising=False)
+    if value is not None:
+        monkeypatch.setenv("LOGS_URL", value)
+    with pytest.raises(SettingsError, match="LOGS_URL") as refusal:
+        extract(deployment(), WEEK, tmp_path)
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path, rows: pa.Table, later_rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same answers in SQLite, whose times are text."""
+    path = tmp_path / "logs.db"
+    monkeypatch.setenv("LOGS_URL", "sqlite:///logs.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table answers (id, at, pupil, exercise, right_answer, score)")
+        values = [
+            [
+                row["event_id"],
+                row["event_time"].isoformat(),
+                row["user_id"],
+                row["item_id"],
+                row["label"],
+                row["logit"],
+            ]
+            for row in pa.concat_tables([rows, later_rows]).to_pylist()
+        ]
+        connection.executemany("insert into answers values (?, ?, ?, ?, ?, ?)", values)
+    return path
+
+
+TEXT_QUERY = QUERY.replace(
+    "where at >= :window_start and at < :window_end",
+    "where datetime(at) >= datetime(:window_start) and datetime(at) < datetime(:window_end)",
+)
+
+
+def test_sqlite_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, sqlite: Path) -> None:
+    manifest = extract(deployment(TEXT_QUERY), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == rows.num_rows
+    assert manifest.source["database"] == f"sqlite:///{sqlite}"
+
+
+def test_sqlite_cannot_be_written(tmp_path: Path, sqlite: Path) -> None:
+    query = "delete from answers where :window_start < :window_end returning id as event_id, at as event_time"
+    with pytest.raises((InputError, SourceUnavailable), match="readonly"):
+        extract(deployment(query), WEEK, tmp_path / "w", home=tmp_path)
+
+
+def test_a_missing_sqlite_file_is_not_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGS_URL", "sqlite:///gone.db")
+    with pytest.raises(SourceUnavailable, match=r"gone\.db"):
+        extract(deployment(TEXT_QUERY), WEEK, tmp_path / "w", home=tmp_path)
+    assert not (tmp_path / "gone.db").exists()
+
+
+def test_columns_of_mixed_types_and_doubled_names_are_refused(tmp_path: Path, sqlite: Path) -> None:
+    with sqlite3.connect(sqlite) as connection:
+        connection.execute("update answers set score = 'many' where rowid = 3")
+    with pytest.raises(InputError, match="mixed types: float, str"):
+        extract(deployment(TEXT_QUERY), WEEK, tmp_path / "w", home=tmp_path)
+    twice = TEXT_QUERY.replace("pupil as user_id", "pupil as item_id")
+    with pytest.raises(InputError, match="a column twice"):
+        extract(deployment(twice), WEEK, tmp_path / "w", home=tmp_path)
+
+
+def test_a_query_that_claims_other_weeks_is_judged_not_trimmed(
+    tmp_path: Path, rows: pa.Table, sqlite: Path
+) -> None:
+    careless = QUERY.replace("at >= :window_start and at < :window_end", ":window_start < :window_end")
+    manifest = extract(deployment(careless), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == 2 * rows.num_rows
+
+
+def test_numbers_since_1970_are_bound_as_numbers(tmp_path: Path, rows: pa.Table, sqlite: Path) -> None:
+    query = QUERY.replace("at as event_time", "cast(strftime('%s', at) as integer) as event_time").replace(
+        "where at >= :window_start and at < :window_end",
+        "where cast(strftime('%s', at) as integer) >= :window_start "
+        "and cast(strftime('%s', at) as integer) < :window_end",
+    )
+    manifest = extract(deployment(query, epoch_unit="s"), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == rows.num_rows
+
+
+@pytest.mark.slow
+def test_an_airflow_connection_names_the_database(
+    tmp_path: Path, rows: pa.Table, answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = answers.split("host=")[1]
+    found = {"conn_type": "postgres", "login": "postgres", "schema": "postgres", "host": host}
+    monkeypatch.setenv("AIRFLOW_CONN_LOGS", json.dumps(found))
+    source = SqlSource(query=QUERY, connection="logs")
+    manifest = extract(Deployment(source=source), WEEK, tmp_path)
+    assert manifest.rows == rows.num_rows
+    with pytest.raises(SettingsError, match="no Airflow connection 'nothing'"):
+        extract(Deployment(source=SqlSource(query=QUERY, connection="nothing")), WEEK, tmp_path / "b")
+
+
+def test_an_empty_result_is_an_empty_window(tmp_path: Path, sqlite: Path) -> None:
+    empty = Window.parse("2025-01-06/2025-01-13")
+    manifest = extract(deployment(TEXT_QUERY), empty, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == 0
+    assert pq.read_table(manifest.path).num_rows == 0
+    assert sorted(path.name for path in manifest.directory.iterdir()) == ["log.parquet", "manifest.json"]

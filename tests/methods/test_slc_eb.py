@@ -1,0 +1,407 @@
+"""``slc_eb``: the joint minimum is right, the prior is found, and nothing irrelevant changes it."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import OneClassError
+from slc_ops.evidence.metrics import evaluate
+from slc_ops.methods import FitOptions, fit
+from slc_ops.methods.slc_eb import lasting_offsets
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.joint import JointModel, State
+from slc_ops.numerics.prior_sample import prior_rows
+from slc_ops.numerics.prior_variance import Prior, choose_prior, held_out, position
+from slc_ops.rows.interactions import InteractionLog
+
+DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def world(seed=0, rows=20_000, items=200, users=300, sd=0.7, passing=0.0, scale=1.0, shift=0.0):
+    """A calibration and a test table: lasting offsets of ``sd``, window-wise ones of ``passing``."""
+    rng = np.random.default_rng(seed)
+    lasting = rng.normal(0, sd, items)
+    tables = []
+    for window in range(2):
+        # Popular and rare items: with equal counts, small variance and half lasting are the same thing.
+        item, user = (items * rng.random(rows) ** 3).astype(int), rng.integers(0, users, rows)
+        eta = rng.normal(0, 1, rows)
+        # Passing offsets change with the last fifth of the window, and again with the next window.
+        era = (np.arange(rows) >= 0.8 * rows).astype(int)
+        offset = lasting[item] + passing * rng.normal(0, 1, (items, 2))[item, era]
+        label = (rng.random(rows) < sigmoid(eta + offset)).astype(np.int8)
+        tables.append(
+            pa.table({"item_id": item, "user_id": user, "event_time": np.arange(rows) + window * rows,
+                      "label": label, "logit": scale * eta + shift})
+        )  # fmt: skip
+    return tables
+
+
+def log_of(table):
+    return InteractionLog.from_table(table)
+
+
+def nll(parameters, table):
+    return evaluate(table["label"].to_numpy(), parameters.apply(log_of(table))).nll
+
+
+def prior_of(table):
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    return choose_prior(calibration.log, model, start)[0]
+
+
+def model_of(calibration):
+    mean, spread = calibration.logit_moments
+    model = JointModel(calibration.log, calibration.n_items, mean, spread, workers=1)
+    return model, State(np.array([spread, mean]), np.zeros(calibration.n_items))
+
+
+# --- the joint minimum ---------------------------------------------------------------------------------
+
+
+def penalised(table, v, a, b0, b):
+    eta = a * table["logit"].to_numpy() + b0 + b[table["item_id"].to_numpy()]
+    y = table["label"].to_numpy()
+    weight = table["weight"].to_numpy() if "weight" in table.column_names else 1.0
+    return np.sum(weight * (np.logaddexp(0, eta) - y * eta)) + b @ b / (2 * v)
+
+
+@pytest.mark.parametrize("v", [0.05, 1.0])
+def test_joint_minimum_agrees_with_a_general_optimiser(v):
+    from scipy.optimize import minimize
+
+    table, _ = world(rows=600, items=12, scale=2.0, shift=-1.0)
+    weight = np.random.default_rng(1).uniform(0, 3, 600)
+    table = table.append_column("weight", pa.array(weight))
+    # Codes in order of the ids, so that the oracle can index by id.
+    table = table.sort_by("item_id")
+    found = minimize(lambda t: penalised(table, v, t[0], t[1], t[2:]), np.zeros(14), method="BFGS",
+                     options={"gtol": 1e-8, "maxiter": 2000})  # fmt: skip
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    state = model.minimise(model.visit(start), v).state
+    a = state.link[0] / model.spread
+    np.testing.assert_allclose([a, state.link[1] - a * model.mean], found.x[:2], atol=2e-5)
+    np.testing.assert_allclose(state.offset, found.x[2:], atol=2e-5)
+
+
+def test_alternating_link_and_offsets_ends_where_the_joint_steps_end():
+    table, _ = world(rows=2000, items=30, scale=1.5, shift=0.5)
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    joint = model.minimise(model.visit(start), 0.5).state
+    state = start
+    for _ in range(200):
+        here = model.visit(state)
+        offset = state.offset - (here.sums.residual + state.offset / 0.5) / (here.sums.fisher + 2.0)
+        state = State(model.visit(State(state.link, offset)).relinked(offset), offset)
+    np.testing.assert_allclose(joint.link, state.link, atol=1e-8)
+    np.testing.assert_allclose(joint.offset, state.offset, atol=1e-8)
+
+
+def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start():
+    table, _ = world(rows=1000, items=10, scale=6.0, shift=3.0)
+    model, _ = model_of(Calibration(log_of(table)))
+    here = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)))
+    for _ in range(30):
+        step, _ = here.newton(0.5)
+        there = model._damped(here, step, 0.5)
+        assert there.objective(0.5) <= here.objective(0.5) + 1e-9
+        here = there
+    best = model.minimise(model.visit(State(np.zeros(2), np.zeros(10))), 0.5).state
+    np.testing.assert_allclose(here.state.offset, best.offset, atol=1e-7)
+
+
+def test_offsets_of_items_whose_rows_are_alike_are_found_at_once():
+    table, _ = world(rows=4000, items=30, sd=2.0, scale=0.0, shift=0.4)
+    calibration = Calibration(log_of(table))
+    model, _ = model_of(calibration)
+    state = State(np.array([0.0, -1.5]), np.zeros(calibration.n_items))
+    offset = model.visit(state).alike(calibration.item_sums, 0.5)
+    there = model.visit(State(state.link, offset))
+    # The best offsets with this link: their slope is 0.
+    np.testing.assert_allclose(there.sums.residual + offset / 0.5, 0.0, atol=1e-6)
+    np.testing.assert_allclose(there.alike(calibration.item_sums, 0.5), offset, atol=1e-8)
+
+
+@pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
+    table, _ = world(rows=40_000, items=2000, sd=1.5, **distort)
+    if weighted:
+        table = table.append_column(
+            "weight", pa.array(np.random.default_rng(1).uniform(0, 3, 40_000).round())
+        )
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    best = model.minimise(model.visit(start), 1.0).state
+    # A good link, and offsets that know nothing.
+    begin = model.visit(State(best.link, np.zeros(calibration.n_items)))
+    visits, visit = [], JointModel.visit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JointModel, "visit", lambda self, state: visits.append(1) or visit(self, state))
+        direct = model.minimise(begin, 1.0).state
+        needed = len(visits)
+        short = model.minimise(model.approached(begin, calibration.item_sums, 1.0), 1.0).state
+    assert len(visits) - needed < needed
+    for found in (direct, short):
+        np.testing.assert_allclose(found.link, best.link, atol=1e-8)
+        np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
+
+
+def test_posterior_variance_is_the_inverse_curvature_and_the_passing_share_adds_to_it():
+    table, _ = world(rows=3000, items=20)
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    v = 0.25
+    found = model.minimise(model.visit(start), v)
+    offset, whole = lasting_offsets(found, Prior(v, 1.0, ""))
+    fisher = model.visit(found.state).sums.fisher
+    np.testing.assert_allclose(whole, 1 / (fisher + 1 / v), rtol=1e-4)
+    halved, variance = lasting_offsets(found, Prior(v, 0.5, ""))
+    np.testing.assert_allclose(halved, offset / 2)
+    # Var(π) = s·v before any row was seen; what the rows say can only lower it.
+    assert np.all(variance < 0.5 * v)
+    np.testing.assert_allclose(variance, 0.25 * whole + 0.25 * v)
+
+
+# --- the prior -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sd", "expected"), [(1.0, {0.5, 1.0}), (0.5, {0.125, 0.25, 0.5})])
+def test_the_variance_of_the_items_is_found(sd, expected):
+    prior = prior_of(world(sd=sd, items=400)[0])
+    assert prior.source == "hold-out"
+    assert prior.lasting * prior.variance in expected
+
+
+def test_items_that_do_not_differ_give_platt_scaling_or_next_to_it():
+    calibration, test = world(sd=0.0, rows=40_000)
+    eb, platt = (fit(method, log_of(calibration)) for method in ("slc_eb", "platt"))
+    assert eb.prior_var <= 2**-6
+    assert nll(eb, test) <= nll(platt, test) + 5e-4
+
+
+def test_variance_zero_is_platt_scaling_exactly():
+    # Easy items turn hard in the last fifth and hard ones easy: what an item was says less than nothing.
+    rng, rows = np.random.default_rng(5), np.arange(4000)
+    easy = np.where(rows < 3200, rows % 2, 1 - rows % 2)
+    label = (rng.random(4000) < 0.3 + 0.4 * easy).astype(np.int8)
+    table = pa.table({"item_id": rows % 2, "user_id": rng.integers(0, 30, 4000), "event_time": rows,
+                      "label": label, "logit": rng.normal(0, 1, 4000)})  # fmt: skip
+    eb, platt = (fit(method, log_of(table)) for method in ("slc_eb", "platt"))
+    assert eb.prior_var == 0.0
+    assert (eb.link.a, eb.link.b0) == (platt.link.a, platt.link.b0)
+    assert set(eb.items["offset"].to_pylist()) == {0.0} == set(eb.items["offset_var"].to_pylist())
+
+
+def test_offsets_that_pass_are_halved():
+    assert prior_of(world(sd=0.5, passing=0.5, rows=60_000)[0]).lasting == 0.5
+    assert prior_of(world(sd=0.8, passing=0.0, rows=60_000)[0]).lasting == 1.0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"sd": 0.7},
+        {"sd": 0.7, "scale": 3.0, "shift": 1.0},
+        {"sd": 0.3, "rows": 6000},
+        {"sd": 0.0},
+        {"sd": 0.4, "passing": 0.6},
+        {"sd": 0.8, "items": 8000},
+    ],
+)
+def test_never_loses_to_the_better_parent(kind, seed):
+    calibration, test = world(seed=seed, **kind)
+    losses = {method: nll(fit(method, log_of(calibration)), test) for method in ("platt", "slc", "slc_eb")}
+    assert losses["slc_eb"] <= min(losses["platt"], losses["slc"]) + 0.001
+
+
+def test_a_badly_scaled_backbone_costs_nothing():
+    calibration, test = world(scale=6.0, shift=-2.0)
+    plain, plain_test = world()
+    distorted = nll(fit("slc_eb", log_of(calibration)), test)
+    assert distorted == pytest.approx(nll(fit("slc_eb", log_of(plain)), plain_test), abs=1e-6)
+    assert distorted < nll(fit("slc", log_of(calibration)), test) - 0.05
+
+
+# --- the hold-out --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 1e16])  # whole times, halves, and too wide to share an integer
+def test_the_position_is_the_share_of_the_users_weight_before_the_row(scale):
+    rng = np.random.default_rng(2)
+    users, time = rng.integers(0, 5, 200).astype(np.int32), rng.integers(0, 9, 200) * scale
+    weight = rng.integers(0, 3, 200).astype(float)
+    found = position(users, time, weight)
+    for row in range(200):
+        mine = users == users[row]
+        before, at = weight[mine & (time < time[row])].sum(), weight[mine & (time == time[row])].sum()
+        assert found[row] == pytest.approx((before + at / 2) / weight[mine].sum(), abs=1e-12)
+    assert np.allclose(position(users, time), position(users, time, np.ones(200)), atol=1e-15)
+
+
+def test_each_users_last_fifth_is_held_out():
+    table = pa.table({"item_id": [0] * 15, "user_id": [1] * 10 + [2] * 5, "label": [0, 1, 1] * 5,
+                      "event_time": [*range(10, 20), 5, 4, 3, 2, 1], "logit": [0.0] * 15})  # fmt: skip
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == [8, 9, 10]
+
+
+def test_rows_of_one_moment_share_their_fate():
+    places = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
+    assert places.tolist() == [0.125, 0.625, 0.625, 0.625]
+
+
+def test_whole_and_fractional_times_are_ordered_alike():
+    rng = np.random.default_rng(0)
+    users, time = rng.integers(0, 9, 500).astype(np.int32), rng.integers(0, 60, 500).astype(float)
+    weight = rng.uniform(0, 2, 500)
+    np.testing.assert_allclose(position(users, time, weight), position(users, time + 0.5, weight), atol=1e-12)
+
+
+def test_users_who_come_once_are_split_by_time():
+    table = world(rows=1000)[0]
+    table = table.set_column(1, "user_id", pa.array(np.arange(1000)))
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == list(range(800, 1000))
+
+
+@pytest.mark.parametrize("drop", [["event_time"], ["event_time", "user_id"]])
+def test_without_times_the_marginal_likelihood_decides(drop):
+    table = world(sd=0.7, items=400)[0].drop_columns(drop)
+    prior = prior_of(table)
+    assert (prior.source, prior.lasting) == ("marginal likelihood", 1.0)
+    assert prior.variance in (0.25, 0.5)
+
+
+def test_without_users_time_decides():
+    table = world(sd=0.7, items=400)[0].drop_columns(["user_id"])
+    prior = prior_of(table)
+    assert (prior.source, prior.variance) == ("hold-out", 0.5)
+
+
+def test_one_moment_or_one_class_in_the_future_falls_back():
+    table = world(rows=500)[0]
+    frozen = table.set_column(2, "event_time", pa.array(np.zeros(500)))
+    assert prior_of(frozen).source == "marginal likelihood"
+    label = table["label"].to_numpy().copy()
+    label[held_out(prior_rows(log_of(table)))] = 1
+    assert prior_of(table.set_column(3, "label", pa.array(label))).source == "marginal likelihood"
+
+
+# --- what must not matter ------------------------------------------------------------------------------
+
+
+def predictions(table, parameters):
+    return parameters.apply(log_of(table))
+
+
+def doubled_world():
+    table = world(rows=3000, items=60, users=50)[0]
+    weight = np.random.default_rng(3).integers(0, 3, 3000)
+    repeated = table.take(pa.array(np.repeat(np.arange(3000), weight)))
+    return table.append_column("weight", pa.array(weight.astype(float))), repeated, table
+
+
+def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row():
+    weighted, repeated, probe = doubled_world()
+    for dropped in ([], ["user_id"], ["event_time"]):
+        one, other = (fit("slc_eb", log_of(t.drop_columns(dropped))) for t in (weighted, repeated))
+        assert one.prior_var == other.prior_var
+        np.testing.assert_allclose(predictions(probe, one), predictions(probe, other), atol=1e-9)
+        assert one.items["n_obs"].to_pylist() == other.items["n_obs"].to_pylist()
+
+
+def test_row_order_and_item_names_do_not_matter():
+    table = world(rows=4000, items=50)[0]
+    reference = fit("slc_eb", log_of(table))
+    shuffled = table.take(pa.array(np.random.default_rng(0).permutation(4000)))
+    named = table.set_column(
+        0, "item_id", pa.array([f"µ-{k * 7919 % 50}" for k in table["item_id"].to_pylist()])
+    )
+    for other in (shuffled, named):
+        parameters = fit("slc_eb", log_of(other))
+        assert parameters.prior_var == reference.prior_var
+        np.testing.assert_allclose(predictions(other, parameters), np.sort(predictions(table, reference))[
+            np.argsort(np.argsort(predictions(other, parameters)))], atol=1e-9)  # fmt: skip
+
+
+def test_threads_do_not_change_a_bit():
+    log = log_of(world(rows=400_000, items=3000)[0])
+    sets = [fit("slc_eb", log, options=FitOptions(threads=threads)) for threads in (1, 2, 3)]
+    assert sets[0].items.equals(sets[1].items)
+    assert sets[0].items.equals(sets[2].items)
+    assert sets[0].link == sets[1].link == sets[2].link
+
+
+# --- hard input ----------------------------------------------------------------------------------------
+
+
+def test_constant_logits_give_item_rates():
+    table = world(rows=40_000, items=40, scale=0.0, shift=0.3)[0]
+    parameters = fit("slc_eb", log_of(table))
+    frame = table.to_pandas().assign(p=predictions(table, parameters))
+    rates = frame.groupby("item_id")[["label", "p"]].mean()
+    np.testing.assert_allclose(rates["p"], rates["label"], atol=0.02)
+
+
+def test_saturated_logits_are_survived():
+    table = world(rows=3000, items=20, scale=400.0)[0]
+    assert np.max(np.abs(table["logit"].to_numpy())) > 700
+    parameters = fit("slc_eb", log_of(table))
+    assert np.isfinite(predictions(table, parameters)).all()
+    assert nll(parameters, table) < 0.65
+
+
+def test_separated_labels_give_a_finite_answer_with_a_warning():
+    logit = np.linspace(-2, 2, 400)
+    table = pa.table({"item_id": np.arange(400) % 10, "user_id": np.arange(400) % 7,
+                      "event_time": (np.arange(400) * 37) % 400, "label": (logit > 0).astype(int),
+                      "logit": logit})  # fmt: skip
+    parameters = fit("slc_eb", log_of(table))
+    assert any("separated" in warning for warning in parameters.warnings)
+    assert np.isfinite(predictions(table, parameters)).all()
+
+
+def test_a_negative_slope_is_kept_and_reported():
+    table = world(rows=5000, scale=-1.0)[0]
+    parameters = fit("slc_eb", log_of(table))
+    assert parameters.link.a < 0
+    assert any("negative slope" in warning for warning in parameters.warnings)
+
+
+def test_one_class_is_refused():
+    table = world(rows=100)[0]
+    with pytest.raises(OneClassError):
+        fit("slc_eb", log_of(table.set_column(3, "label", pa.array(np.ones(100, np.int8)))))
+
+
+# --- real rows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (DATA / "as17_pfa.test.parquet").is_file(),
+    reason="SLC_OPS_TEST_DATA names no folder with as17_pfa.{calibration,test}.parquet",
+)
+@pytest.mark.parametrize("distort", [(1.0, 0.0), (3.0, 1.0), (6.0, -2.0), (0.0, 0.4)])
+def test_real_rows_meet_the_bar_however_the_backbone_is_distorted(distort):
+    scale, shift = distort
+    tables = []
+    for name in ("calibration", "test"):
+        table = pq.read_table(DATA / f"as17_pfa.{name}.parquet")
+        logit = scale * table["logit"].to_numpy().astype(float) + shift
+        tables.append(table.set_column(table.column_names.index("logit"), "logit", pa.array(logit)))
+    calibration, test = tables
+    losses = {method: nll(fit(method, log_of(calibration)), test) for method in ("platt", "slc", "slc_eb")}
+    assert losses["slc_eb"] <= min(losses["platt"], losses["slc"]) + 0.001
+    assert losses["slc_eb"] < 0.633 if scale == 0.0 else losses["slc_eb"] < 0.6085

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from slc_ops.numerics.kernels import SLICE_ROWS, key_sums, link_sums, offset_sums, sigmoid
+from slc_ops.rows.rows import Rows
+
+
+def rows(n: int, *, weight: bool = False, kind: type = np.float64, seed: int = 0) -> Rows:
+    rng = np.random.default_rng(seed)
+    return Rows(
+        rng.integers(0, 7, n).astype(np.int32),
+        rng.integers(0, 2, n).astype(np.int8),
+        rng.normal(0, 3, n).astype(kind),
+        rng.random(n) if weight else None,
+    )
+
+
+def test_the_sigmoid_is_exact_in_both_tails():
+    eta = np.array([-700.0, -40.0, -1.0, 0.0, 1.0, 40.0, 700.0])
+    assert np.allclose(sigmoid(eta), expit(eta), rtol=1e-14, atol=0)
+    assert sigmoid(np.array([-1e6, 1e6])).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("weight", [False, True])
+def test_sums_per_key_equal_a_plain_loop(weight):
+    sample = rows(500, weight=weight)
+    found = key_sums(sample.codes, 7, sample)
+    shifted = offset_sums(np.linspace(-1, 1, 7), sample)
+    for key in range(7):
+        mine = sample.codes == key
+        w = sample.weight[mine] if weight else np.ones(mine.sum())
+        p = expit(sample.logit[mine])
+        expected = [w.sum(), (w * sample.label[mine]).sum(), (w * p).sum(), (w * p * (1 - p)).sum()]
+        assert [found.n[key], found.y[key], found.p[key], found.fisher[key]] == pytest.approx(
+            expected, rel=1e-12
+        )
+        p = expit(sample.logit[mine] + np.linspace(-1, 1, 7)[key])
+        expected = [(w * part).sum() for part in (p, p * (1 - p), p * (1 - p) * (1 - 2 * p))]
+        assert shifted[:, key] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_sums_per_key_are_exact_where_almost_nothing_is_left():
+    saturated = Rows(np.zeros(2, np.int32), np.array([0, 1], np.int8), np.array([-690.0, 690.0]))
+    found = key_sums(saturated.codes, 1, saturated)
+    assert found.fisher[0] == pytest.approx(2 * np.exp(-690.0), rel=1e-12)
+    assert (found.n[0], found.y[0], found.p[0]) == (2.0, 1.0, 1.0)
+
+
+def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():
+    sample = rows(3 * SLICE_ROWS + 5)
+    keys = sample.codes.astype(np.intp)
+    half = len(sample) // 2
+
+    def part(span: slice) -> Rows:
+        return Rows(sample.codes[span], sample.label[span], sample.logit[span])
+
+    total = key_sums(keys[:half], 7, part(slice(None, half)))
+    total.add(key_sums(keys[half:], 7, part(slice(half, None))))
+    whole = key_sums(keys, 7, sample)
+    for name in ("n", "y", "p", "fisher"):
+        assert np.allclose(getattr(total, name), getattr(whole, name), rtol=1e-13)
+
+
+@pytest.mark.parametrize("weight", [False, True])
+def test_link_sums_are_the_likelihood_and_its_derivatives(weight):
+    sample = rows(1300, weight=weight, seed=3)
+    offset = np.random.default_rng(1).normal(size=1300)
+    design = [sample.logit]
+    w = sample.weight if weight else np.ones(1300)
+
+    def loss(beta: np.ndarray) -> float:
+        eta = beta[0] * sample.logit + beta[1] + offset
+        return float(np.sum(w * (np.logaddexp(0, eta) - sample.label * eta)))
+
+    beta, step = np.array([0.7, -0.2]), 1e-5
+    found = link_sums(design, sample.label, sample.weight, offset, beta)
+    assert found.nll == pytest.approx(loss(beta), rel=1e-13)
+    for i in range(2):
+        ahead, behind = beta.copy(), beta.copy()
+        ahead[i] += step
+        behind[i] -= step
+        assert found.gradient[i] == pytest.approx((loss(ahead) - loss(behind)) / (2 * step), abs=1e-4)
+        above = link_sums(design, sample.label, sample.weight, offset, ahead).gradient
+        below = link_sums(design, sample.label, sample.weight, offset, behind).gradient
+        assert np.allclose(found.hessian[i], (above - below) / (2 * step), atol=1e-5)
+        above = link_sums(design, sample.label, sample.weight, offset, ahead).hessian
+        below = link_sums(design, sample.label, sample.weight, offset, behind).hessian
+        slope = (above - below) / (2 * step)
+        third = found.third[[0, 1, 1, 2]] if i == 0 else found.third[[1, 2, 2, 3]]
+        assert np.allclose(third, slope.ravel(), atol=1e-4)
+
+
+def test_the_likelihood_of_saturated_logits_is_exact():
+    eta = np.array([700.0, -700.0, 700.0, -700.0])
+    found = link_sums([eta], np.array([1, 0, 0, 1]), None, np.zeros(4), np.array([1.0, 0.0]))
+    assert found.nll == 1400.0
+    assert np.isfinite(found.gradient).all()
+    assert np.isfinite(found.hessian).all()
+
+
+def test_float32_logits_are_summed_in_float64():
+    small = rows(400, kind=np.float32)
+    wide = Rows(small.codes, small.label, small.logit.astype(np.float64))
+    keys = small.codes.astype(np.intp)
+    assert np.array_equal(key_sums(keys, 7, small).p, key_sums(keys, 7, wide).p)

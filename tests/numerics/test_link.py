@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from slc_ops.base.errors import NotConvergedError, OneClassError
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.kernels import LinkSums
+from slc_ops.numerics.link import fit_link
+from slc_ops.numerics.newton import minimise
+from slc_ops.numerics.offsets import ItemOffsets
+from slc_ops.rows import passes
+from tests.methods.synthetic import log, log_of
+
+
+def oracle(covariates: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Unpenalised logistic regression by an independent library."""
+    model = LogisticRegression(C=np.inf, tol=1e-12, max_iter=2000, solver="newton-cholesky")
+    model.fit(covariates, label, weight)
+    return np.append(model.coef_[0], model.intercept_[0])
+
+
+def test_platt_equals_unpenalised_logistic_regression():
+    rows = log()
+    found = fit_link(Calibration(rows))
+    assert [found.a, found.b0] == pytest.approx(oracle(rows.logit[:, None], rows.label), abs=1e-8)
+
+
+def test_weights_enter_the_likelihood():
+    rows = log(weight=True)
+    found = fit_link(Calibration(rows))
+    expected = oracle(rows.logit[:, None], rows.label, rows.weight)
+    assert [found.a, found.b0] == pytest.approx(expected, abs=1e-8)
+
+
+def test_time_is_a_standardised_covariate():
+    rows = log()
+    standard = (rows.time - rows.time.mean()) / rows.time.std()
+    found = fit_link(Calibration(rows), time=True)
+    expected = oracle(np.column_stack([rows.logit, standard]), rows.label)
+    assert [found.a, found.c, found.b0] == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_fixed_offset_equals_statsmodels_with_offset():
+    sm = pytest.importorskip("statsmodels.api")
+    rows = log()
+    delta = np.random.default_rng(5).normal(size=len(rows.items))
+    found = fit_link(Calibration(rows), ItemOffsets(delta))
+    design = np.column_stack([rows.logit, np.ones(rows.n_rows)])
+    model = sm.GLM(rows.label, design, family=sm.families.Binomial(), offset=delta[rows.item_codes])
+    assert [found.a, found.b0] == pytest.approx(model.fit(tol=1e-12).params, abs=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 6.0, 300.0])
+def test_logits_of_any_scale_converge(scale):
+    rows = log(scale=scale)
+    found = fit_link(Calibration(rows))
+    reference = fit_link(Calibration(log()))
+    assert found.a * scale == pytest.approx(reference.a, rel=1e-7)
+    assert found.b0 == pytest.approx(reference.b0, abs=1e-7)
+
+
+def test_saturated_logits_give_finite_links():
+    rng = np.random.default_rng(0)
+    logit = rng.choice([-700.0, -300.0, 300.0, 700.0], 2000)
+    label = np.where(rng.random(2000) < 0.2, logit < 0, logit > 0).astype(int)
+    found = fit_link(Calibration(log_of(label=label, logit=logit)))
+    assert np.isfinite([found.a, found.b0]).all()
+    assert 0 < found.a < 0.05
+
+
+def test_constant_logits_keep_the_slope_and_give_the_mean_label():
+    rows = log_of(label=[1, 0, 0, 0], logit=[0.7] * 4)
+    found = fit_link(Calibration(rows))
+    assert found.a == 1.0
+    assert found.a * 0.7 + found.b0 == pytest.approx(np.log(1 / 3), abs=1e-9)
+    assert "equal" in found.warnings[0]
+
+
+def test_perfect_separation_gives_a_finite_steep_link_and_a_warning():
+    rows = log_of(label=[0, 0, 0, 1, 1, 1], logit=[-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])
+    found = fit_link(Calibration(rows))
+    assert np.isfinite([found.a, found.b0]).all()
+    assert found.a > 10
+    assert any("separated" in warning for warning in found.warnings)
+
+
+def test_separation_at_a_shared_score_is_noticed_too():
+    rows = log_of(label=[0, 0, 0, 1, 1, 1], logit=[-2.0, -1.0, 0.0, 0.0, 1.0, 2.0])
+    found = fit_link(Calibration(rows))
+    assert np.isfinite([found.a, found.b0]).all()
+    assert any("separated" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("label", "logit"),
+    [
+        ([0, 0, 0, 1], [0.0, 0.0, 1.0, -7.6e-10]),
+        ([0, 0, 0, 1], [0.0, -3.0, -0.0078125, 0.0]),
+        ([0, 0, 0, 0, 1], [0.0, 2.0, 17.0, -7.6e-10, -7.6e-10]),
+    ],
+)
+def test_a_separation_by_a_hair_ends_with_a_warning(label, logit):
+    rows = log_of(label=label, logit=logit)
+    found = fit_link(Calibration(rows))
+    assert np.isfinite([found.a, found.b0]).all()
+    assert any("separated" in warning for warning in found.warnings)
+
+
+def test_a_negative_slope_is_kept_and_reported():
+    rows = log()
+    turned = log_of(label=1 - rows.label, logit=rows.logit)
+    found = fit_link(Calibration(turned))
+    assert found.a == pytest.approx(-fit_link(Calibration(rows)).a, abs=1e-8)
+    assert any("negative slope" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_class_is_refused(label):
+    with pytest.raises(OneClassError, match=f"all 3 labels that count are {label}"):
+        fit_link(Calibration(log_of(label=[label] * 3, logit=[0.1, 0.2, 0.3])))
+
+
+def test_one_class_among_the_rows_that_count_is_refused():
+    rows = log_of(label=[1, 1, 0], logit=[0.1, 0.2, 0.3], weight=[1.0, 2.0, 0.0])
+    with pytest.raises(OneClassError):
+        fit_link(Calibration(rows))
+
+
+def test_a_long_log_started_from_a_sample_ends_where_a_direct_fit_ends(monkeypatch):
+    rows = log(rows=40_000)
+    direct = fit_link(Calibration(rows))
+    monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)
+    sampled = fit_link(Calibration(rows))
+    assert [sampled.a, sampled.b0] == pytest.approx([direct.a, direct.b0], abs=1e-9)
+
+
+def test_steps_that_never_settle_end_in_a_typed_error():
+    falling = iter(range(10_000, 0, -1))
+
+    def slope_without_end(beta: np.ndarray) -> LinkSums:
+        return LinkSums(float(next(falling)), np.array([-1.0]), np.array([[1.0]]), np.zeros(1))
+
+    with pytest.raises(NotConvergedError, match="100 damped Newton steps"):
+        minimise(slope_without_end, np.zeros(1), 1.0)

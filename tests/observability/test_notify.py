@@ -1,0 +1,120 @@
+"""Who hears of it, and what happens when nobody can."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from airflow.sdk import Connection
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.observability.notify import Event, address, build, tell
+from slc_ops.settings.deployments import Notifier, Notify
+from tests.airflow.mailbox import Mailbox, listening
+
+STOP = Event("stop", "school", "ValidationStopped: label is 0 or 1", window="2026-02-16/2026-02-23")
+
+
+def test_the_webhook_gets_the_event_as_json_with_the_connection_s_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://:s3cret@127.0.0.1:{port}/hooks/slc")
+        tell(STOP, Notify(webhook="team"), {})
+
+    (event,) = heard
+    assert (event["event"], event["deployment"], event["sentence"]) == ("stop", "school", STOP.sentence)
+    assert (event["path"], event["token"]) == ("/hooks/slc", "Bearer s3cret")
+
+
+def test_without_a_webhook_of_its_own_a_deployment_uses_the_common_one_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell(STOP, Notify(), {})
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        tell(STOP, Notify(), {})
+    assert len(heard) == 1
+
+
+def test_only_the_wanted_events_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        tell(STOP, Notify(events=("rollback",)), {})
+        tell(Event("control", "flight-delay", "the gate let noise pass"), Notify(events=()), {})
+
+    assert [event["event"] for event in heard] == ["control"]
+
+
+def test_a_notifier_gets_the_event_in_its_template(tmp_path: Path) -> None:
+    box = Notifier(
+        path="tests.airflow.mailbox.Mailbox",
+        arguments={
+            "file": str(tmp_path / "box"),
+            "text": "{{ slc_event.deployment }}: {{ slc_event.sentence }}",
+        },
+    )
+
+    tell(STOP, Notify(notifiers=(box,)), {})
+
+    assert (tmp_path / "box").read_text() == f"school: {STOP.sentence}\n"
+
+
+def test_whoever_cannot_be_reached_is_logged_and_the_others_still_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TEAM", "http://127.0.0.1:9")
+    box = {"file": str(tmp_path / "box"), "text": "heard"}
+    notifiers = (
+        Notifier(path="tests.airflow.mailbox.Broken"),
+        Notifier(path="tests.airflow.mailbox.listening"),
+        Notifier(path="no.such.notifier"),
+        Notifier(path="tests.airflow.mailbox.Mailbox", arguments=box),
+    )
+
+    tell(STOP, Notify(webhook="team", notifiers=notifiers), {})
+
+    assert (tmp_path / "box").read_text() == "heard\n"
+    assert "the webhook team was not told" in caplog.text
+    assert "no.such.notifier" in caplog.text
+
+
+def test_a_connection_that_is_named_but_missing_is_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tell(STOP, Notify(webhook="no_such_connection"), {})
+
+    assert "there is no Airflow connection 'no_such_connection'" in caplog.text
+
+
+def test_only_notifiers_are_built() -> None:
+    assert isinstance(
+        build(Notifier(path="tests.airflow.mailbox.Mailbox", arguments={"file": "f", "text": ""})), Mailbox
+    )
+    with pytest.raises(SettingsError, match="not an Airflow notifier"):
+        build(Notifier(path="os.system"))
+
+
+@pytest.mark.parametrize(
+    ("connection", "url"),
+    [
+        ({"host": "hooks.example/slc"}, "https://hooks.example/slc"),
+        ({"host": "https://hooks.example/slc"}, "https://hooks.example/slc"),
+        ({"host": "hooks.example", "schema": "http", "port": 8080}, "http://hooks.example:8080"),
+        ({"uri": "http://hooks.example:81/a/b"}, "http://hooks.example:81/a/b"),
+    ],
+)
+def test_a_connection_is_read_from_form_or_uri(connection: dict[str, object], url: str) -> None:
+    if "uri" in connection:
+        made = Connection.from_uri(str(connection["uri"]), conn_id="team")
+    else:
+        made = Connection(conn_id="team", conn_type="http", **connection)  # type: ignore[arg-type]
+        made.conn_type = "generic"
+    assert address(made) == url
+
+
+@pytest.mark.parametrize("host", ["", "file:///etc/passwd", "ftp://example"])
+def test_a_connection_that_is_no_web_address_is_refused(host: str) -> None:
+    with pytest.raises(SettingsError, match="no web address"):
+        address(Connection(conn_id="team", conn_type="generic", host=host))

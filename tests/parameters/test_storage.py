@@ -1,0 +1,163 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import ParameterSetError
+from slc_ops.base.files import digest_file, digest_json
+from slc_ops.base.window import Window
+from slc_ops.methods import METHODS, fit
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.interactions import InteractionLog
+from tests.methods.synthetic import log, table
+
+
+@pytest.fixture
+def written(tmp_path):
+    fit("slc", log()).write(tmp_path / "set")
+    return tmp_path / "set"
+
+
+def change(directory, **values):
+    """Alter params.json and make it look untouched."""
+    path = directory / "params.json"
+    content = json.loads(path.read_text()) | values
+    content.pop("params_digest")
+    path.write_text(json.dumps(content | {"params_digest": digest_json(content)}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_round_trip_changes_no_probability(method, tmp_path):
+    rows, later = log(), log(seed=8)
+    first = fit(method, rows)
+    first.write(tmp_path / "set")
+    second = ParameterSet.read(tmp_path / "set")
+    assert np.max(np.abs(first.apply(later) - second.apply(later))) <= 1e-15
+    assert second.warnings == first.warnings
+    assert second.prior_var == first.prior_var
+    assert (second.items is None) == (first.items is None)
+
+
+def test_the_files_are_the_contract(written):
+    assert sorted(path.name for path in written.iterdir()) == ["golden.json", "items.parquet", "params.json"]
+    params = json.loads((written / "params.json").read_text())
+    assert params["schema_version"] == 1
+    assert params["method"] == "slc"
+    assert {"a", "b0"} <= set(params["link"])
+    assert params["items_digest"] == digest_file(written / "items.parquet")
+    for name in (
+        "deployment",
+        "window",
+        "prior_var",
+        "backbone_version",
+        "code_version",
+        "input_digest",
+        "config_digest",
+    ):
+        assert name in params
+    columns = pq.read_schema(written / "items.parquet").names
+    assert columns == ["item_id", "offset", "offset_var", "n_obs", "fisher_weight", "shrinkage"]
+
+
+def test_score_only_methods_have_no_items(tmp_path):
+    fit("platt", log()).write(tmp_path / "set")
+    assert not (tmp_path / "set" / "items.parquet").exists()
+
+
+def test_provenance_travels(tmp_path):
+    window = Window.parse("2026-01-05/2026-01-12")
+    known = fit("platt", log()).with_provenance(deployment="demo", window=window, input_digest="abc")
+    known.with_provenance(code_version="1").write(tmp_path / "set")
+    read = ParameterSet.read(tmp_path / "set").provenance
+    assert (read.deployment, read.window, read.input_digest, read.code_version) == (
+        "demo",
+        window,
+        "abc",
+        "1",
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_golden_vectors_are_at_least_twenty_with_cold_starts_and_extremes(method, tmp_path):
+    rows = log()
+    fit(method, rows).write(tmp_path / "set")
+    vectors = json.loads((tmp_path / "set" / "golden.json").read_text())["vectors"]
+    assert len(vectors) >= 20
+    known = set(rows.items.to_pylist())
+    assert {-700.0, 700.0} <= {vector["logit"] for vector in vectors if vector["item_id"] not in known}
+    assert all(0 <= vector["probability"] <= 1 for vector in vectors)
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 2], [2**63 - 1, -(2**63), 5], ["a", "b", "b"], ["", "ü", "\n"]])
+def test_golden_vectors_find_an_item_that_was_never_seen(ids, tmp_path):
+    rows = InteractionLog.from_table(pa.table({"item_id": ids, "label": [0, 1, 1], "logit": [0.1, 0.2, 0.0]}))
+    fit("slc", rows).write(tmp_path / "set")
+    ParameterSet.read(tmp_path / "set")
+
+
+@pytest.mark.parametrize("name", ["params.json", "items.parquet", "golden.json"])
+def test_a_missing_file_is_refused_by_name(written, name):
+    (written / name).unlink()
+    with pytest.raises(ParameterSetError, match=name):
+        ParameterSet.read(written)
+
+
+@pytest.mark.parametrize("name", ["items.parquet", "golden.json"])
+def test_an_altered_file_is_refused(written, name):
+    path = written / name
+    path.write_bytes(path.read_bytes()[:-1] + b" ")
+    with pytest.raises(ParameterSetError, match=name):
+        ParameterSet.read(written)
+
+
+def test_an_altered_parameter_is_refused(written):
+    path = written / "params.json"
+    path.write_text(path.read_text().replace('"prior_var": 1.0', '"prior_var": 2.0'))
+    with pytest.raises(ParameterSetError, match="was changed"):
+        ParameterSet.read(written)
+
+
+def test_an_unknown_schema_version_is_refused(written):
+    change(written, schema_version=2)
+    with pytest.raises(ParameterSetError, match="schema version 2"):
+        ParameterSet.read(written)
+
+
+def test_parameters_that_miss_their_golden_vectors_are_refused(written):
+    link = json.loads((written / "params.json").read_text())["link"]
+    change(written, link=link | {"a": link["a"] + 1e-7})
+    with pytest.raises(ParameterSetError, match="golden vector"):
+        ParameterSet.read(written)
+
+
+def test_a_difference_below_the_tolerance_is_accepted(written):
+    link = json.loads((written / "params.json").read_text())["link"]
+    change(written, link=link | {"b0": link["b0"] + 1e-11})
+    ParameterSet.read(written)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 1}'])
+def test_nonsense_is_refused(written, text):
+    (written / "params.json").write_text(text)
+    with pytest.raises(ParameterSetError):
+        ParameterSet.read(written)
+
+
+def test_an_unknown_link_is_refused(written):
+    change(written, link={"kind": "spline"})
+    with pytest.raises(ParameterSetError, match="spline"):
+        ParameterSet.read(written)
+
+
+def test_nothing_is_pickled(written):
+    for path in written.iterdir():
+        assert not path.read_bytes().startswith(b"\x80")
+        assert path.suffix in (".json", ".parquet")
+
+
+def test_writing_again_replaces_the_whole_directory(written):
+    (written / "stray").write_text("old")
+    fit("platt", InteractionLog.from_table(table())).write(written)
+    assert sorted(path.name for path in written.iterdir()) == ["golden.json", "params.json"]

@@ -1,0 +1,188 @@
+"""The refresh as a user runs it: once, twice, on damaged weeks, and late."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.base.window import Window
+from slc_ops.intake.simulate import simulate
+from slc_ops.refresh import pipeline
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+
+pytestmark = pytest.mark.slow
+
+NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven weeks of a small platform."""
+    out = tmp_path_factory.mktemp("lake")
+    simulate(out, weeks=7, users=300, items=60, seed=11, start="2026-01-05")
+    return out
+
+
+@pytest.fixture
+def places(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """An empty home with one deployment on a private copy of the lake."""
+    import shutil
+
+    shutil.copytree(lake, tmp_path / "lake" / "school")
+    entry = {
+        "source": {"kind": "lake", "path": "lake/school"},
+        "methods": ["platt", "slc"],
+        "calibration_weeks": 3,
+        "folds": 2,
+        "gate": "auto",
+        "decision": {"replicates": 200},
+    }
+    (tmp_path / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    return Places.from_environment()
+
+
+def change_week(places: Places, window: Window, change: Any) -> None:
+    """Rewrite one week of the lake."""
+    (part,) = (places.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
+    pq.write_table(change(pq.read_table(part, partitioning=None)), part)
+
+
+def test_the_same_refresh_twice_is_one_version_and_one_champion(places: Places) -> None:
+    first = pipeline.refresh(places, "school", NEWEST)
+    second = pipeline.refresh(places, "school", NEWEST)
+
+    assert first == second
+    registry = Registry.open(places)
+    champion = registry.champion("school")
+    assert champion is not None
+    assert (champion.number, champion.method) == (1, "slc")
+    assert champion.metrics["auc"] > champion.metrics["platt_auc"]
+    assert len(registry.history("school")) == 1
+    assert len(registry.client.search_model_versions("name='slc-school'")) == 1
+
+
+def test_a_damaged_newest_week_stops_the_refresh_and_leaves_the_champion(places: Places) -> None:
+    previous = NEWEST.before(1)[0]
+    pipeline.refresh(places, "school", previous)
+    before = Registry.open(places).champion("school")
+    assert before is not None
+
+    def all_solved(week: pa.Table) -> pa.Table:
+        position = week.column_names.index("label")
+        return week.set_column(position, "label", pa.array([1] * week.num_rows, week.column("label").type))
+
+    change_week(places, NEWEST, all_solved)
+    with pytest.raises(ValidationStopped, match="label"):
+        pipeline.refresh(places, "school", NEWEST)
+    after = Registry.open(places).champion("school")
+    assert after == before
+
+
+def test_a_damaged_past_week_is_left_out_and_named(places: Places) -> None:
+    damaged = NEWEST.before(2)[0]
+
+    def two_means_solved(week: pa.Table) -> pa.Table:
+        position = week.column_names.index("label")
+        return week.set_column(position, "label", pc.multiply(week.column("label"), 2))
+
+    change_week(places, damaged, two_means_solved)
+    plan = pipeline.refresh(places, "school", NEWEST)
+    assert [each["window"] for each in plan.excluded] == [str(damaged)]
+    assert str(damaged) not in [str(each.window) for each in plan.windows]
+
+
+def test_late_rows_make_a_new_refresh_and_a_week_without_them_does_not(places: Places) -> None:
+    first = pipeline.refresh(places, "school", NEWEST)
+    late = NEWEST.before(1)[0]
+    change_week(places, late, lambda week: week.slice(0, week.num_rows - 5))
+    second = pipeline.refresh(places, "school", NEWEST)
+    assert second.input_digest != first.input_digest
+    assert second.directory != first.directory
+    assert pipeline.refresh(places, "school", NEWEST) == second
+
+
+def test_a_week_without_rows_says_so(places: Places) -> None:
+    with pytest.raises(InputError, match="no rows in window 2030-01-07/2030-01-14"):
+        pipeline.refresh(places, "school", Window.parse("2030-01-07/2030-01-14"))
+
+
+def test_a_plan_is_read_as_it_was_written(places: Places) -> None:
+    pipeline.extract(places, "school", NEWEST)
+    path = pipeline.validate(places, "school", NEWEST)
+    plan = pipeline.read_plan(path)
+    assert plan.as_dict() == json.loads(path.read_text())
+    assert [str(each.window) for each in plan.windows][-1] == str(NEWEST)
+
+
+def test_a_refresh_keeps_its_rows_when_late_rows_replace_a_window(places: Places) -> None:
+    pipeline.extract(places, "school", NEWEST)
+    plan = pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+    rows = pq.read_metadata(plan.newest.log).num_rows
+
+    change_week(places, NEWEST, lambda week: week.slice(0, week.num_rows - 5))
+    pipeline.extract(places, "school", NEWEST)
+
+    assert pq.read_metadata(plan.newest.log).num_rows == rows
+    later = pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+    assert pq.read_metadata(later.newest.log).num_rows == rows - 5
+    assert later.directory != plan.directory
+
+
+def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scratch(
+    places: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slc_ops.evidence import scoring
+    from slc_ops.numerics import window_sums
+
+    summed: list[Path] = []
+    work = window_sums.sum_window
+    monkeypatch.setattr(window_sums, "sum_window", lambda log: summed.append(log) or work(log))
+    scored: list[str] = []
+    score = scoring._fit_and_score
+    monkeypatch.setattr(
+        scoring, "_fit_and_score", lambda fold, *rest: scored.append(fold.key) or score(fold, *rest)
+    )
+    methods = ("base", "platt", "rescal", "slc", "slc_t", "slc_eb")
+
+    pipeline.register(places, "school", NEWEST.before(1)[0], methods)
+    summed.clear(), scored.clear()
+    later, _ = pipeline.register(places, "school", NEWEST, methods)
+    assert [log.parent.name for log in summed] == [NEWEST.key]  # the only window that is new
+    assert set(scored) == {f"confirm-{NEWEST.key}"}
+
+    fresh = tmp_path_factory.mktemp("fresh")
+    (fresh / "lake").symlink_to(places.home / "lake")
+    monkeypatch.setenv("SLC_OPS_HOME", str(fresh))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh}/mlflow.db")
+    summed.clear(), scored.clear()
+    scratch, _ = pipeline.register(Places.from_environment(), "school", NEWEST, methods)
+    assert len(summed) == len(scratch.windows) == 5
+    assert set(scored) == {f"choose-{NEWEST.before(1)[0].key}", f"confirm-{NEWEST.key}"}
+
+    assert scratch.directory.name == later.directory.name
+    assert results_of(scratch.directory) == results_of(later.directory)
+
+
+def results_of(directory: Path) -> dict[str, bytes]:
+    """What a refresh worked out, file by file; how long that took is no result."""
+    found = {}
+    for part in ("parameters", "scores", "detectability", "backtest.json", "verdict.json"):
+        for path in [directory / part] if part.endswith(".json") else sorted((directory / part).rglob("*")):
+            if path.is_file():
+                text = path.read_bytes()
+                if path.suffix == ".json":
+                    text = re.sub(rb'"seconds_fit": [^,\n]+', b"", text)
+                    text = text.replace(str(directory).encode(), b"")
+                found[str(path.relative_to(directory))] = text
+    return found

@@ -1,0 +1,111 @@
+"""What an earlier refresh has scored is taken over exactly where the question is the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slc_ops.base.files import read_json, write_json
+from slc_ops.base.window import Window
+from slc_ops.evidence import scoring
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan, PlannedWindow
+from tests.evidence.worlds import write_weeks
+
+SETTINGS = {
+    "methods": ["slc"], "calibration_weeks": 2, "folds": 3, "prior_var": 1.0, "time_bins": 5,
+    "engine": "local", "decision": {"prior_vars": [0.5]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def weeks(tmp_path: Path) -> list[tuple[Window, Path]]:
+    return write_weeks(tmp_path / "weeks", 6, bias_sd=0.8, n=600)
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folds that were really fitted and scored, in order."""
+    found: list[str] = []
+    work = scoring._fit_and_score
+
+    def noted(fold, *rest):
+        found.append(fold.key)
+        return work(fold, *rest)
+
+    monkeypatch.setattr(scoring, "_fit_and_score", noted)
+    return found
+
+
+def plan_of(weeks: list[tuple[Window, Path]], home: Path, **settings: object) -> Plan:
+    """The refresh of the newest of these weeks, as ``validate`` would have planned it."""
+    windows = tuple(
+        PlannedWindow(window, path, "", {}, f"rows of {window.key}") for window, path in weeks[-5:]
+    )
+    newest = weeks[-1][0]
+    return Plan(
+        "school",
+        newest,
+        windows,
+        (),
+        SETTINGS | settings,
+        "",
+        "",
+        "",
+        home / "refreshes" / newest.key / "key",
+    )
+
+
+def folds_of(*weeks: tuple[Window, Path], role: str = "choose") -> list[str]:
+    return [f"{role}-{window.key}" for window, _ in weeks]
+
+
+def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
+    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    assert scored == [*folds_of(*weeks[2:4]), *folds_of(weeks[4], role="confirm")]
+    scored.clear()
+    later = pipeline.fit(plan_of(weeks, tmp_path), "slc")
+    assert scored == folds_of(weeks[5], role="confirm")
+
+    pipeline.fit(plan_of(weeks, tmp_path / "scratch"), "slc")
+    for fold in folds_of(*weeks[3:5]):
+        taken, fresh = (
+            read_json(home / "refreshes" / weeks[5][0].key / "key" / "scores" / fold / "slc" / "score.json")
+            for home in (tmp_path, tmp_path / "scratch")
+        )
+        assert {**taken, "seconds_fit": 0} == {**fresh, "seconds_fit": 0}
+        assert sorted(path.name for path in (later / fold / "slc").iterdir()) == [
+            "question.json",
+            "score.json",
+        ]
+
+
+@pytest.mark.parametrize(
+    "change", [{"prior_var": 2.0}, {"time_bins": 7}, {"decision": {"prior_vars": [0.1]}}]
+)
+def test_other_settings_are_another_question(weeks, scored, tmp_path, change):
+    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    scored.clear()
+    pipeline.fit(plan_of(weeks, tmp_path, **change), "slc")
+    assert len(scored) == 3
+
+
+def test_late_rows_in_a_week_are_another_question_for_the_folds_that_hold_it(weeks, scored, tmp_path):
+    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    scored.clear()
+    plan = plan_of(weeks, tmp_path)
+    windows = tuple(
+        replace(each, rows_key="other rows") if each.window == weeks[2][0] else each for each in plan.windows
+    )
+    pipeline.fit(replace(plan, windows=windows), "slc")
+    # Week 2 is learned from by the folds on weeks 3 and 4, of which both are asked for; week 5 is new.
+    assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5], role="confirm")]
+
+
+def test_an_error_is_looked_at_again(weeks, scored, tmp_path):
+    plan = plan_of(weeks[:5], tmp_path)
+    place = pipeline.fit(plan, "slc") / folds_of(weeks[3])[0] / "slc" / "score.json"
+    write_json(place, {**read_json(place), "metrics": None, "error": "the disk was away"})
+    scored.clear()
+    pipeline.fit(plan_of(weeks, tmp_path), "slc")
+    assert scored == [*folds_of(weeks[3]), *folds_of(weeks[5], role="confirm")]
