@@ -1,0 +1,129 @@
+"""Do two commits give the same parameters, verdicts and metrics?  scripts/same_results.py BEFORE [AFTER]
+
+Both commits run in work trees of their own, in this interpreter's environment: a simulated lake is refreshed
+for two weeks with every method, and every method is fitted and compared on a pair of files (with --data also
+on each NAME.calibration.parquet and NAME.test.parquet of a folder). What has to differ (names of code, times,
+paths) is left out; everything else must be equal to the last bit. Exit 0 when it is, 1 when it is not.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_DIFFER = {
+    "code_version", "config_digest", "seconds_fit", "run_id", "report", "tracking_uri", "calibration", "test",
+    "warnings", "version", "rules", "plan",
+}  # fmt: skip
+METHODS = (
+    "base,platt,temperature,isotonic,histogram,platt_time,rescal,rescal_iso,naive,"
+    "ridge,slc,slc_t,slc_iso,slc_eb"
+)
+
+
+def main() -> int:
+    """Run both commits and compare; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before")
+    parser.add_argument("after", nargs="?", default="HEAD")
+    parser.add_argument(
+        "--data", type=Path, help="folder with NAME.calibration.parquet and NAME.test.parquet"
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="slc-same-") as scratch:
+        found = [results(commit, Path(scratch), given.data) for commit in (given.before, given.after)]
+    differing = sorted(name for name in found[0] | found[1] if found[0].get(name) != found[1].get(name))
+    print(f"{len(found[0])} results before, {len(found[1])} after, {len(differing)} differ")
+    for name in differing:
+        print(f"  {name}: {str(found[0].get(name))[:60]} | {str(found[1].get(name))[:60]}")
+    return 1 if differing else 0
+
+
+def results(commit: str, scratch: Path, data: Path | None) -> dict[str, Any]:
+    """Everything that a commit works out, by name."""
+    tree = scratch / f"tree-{len(list(scratch.iterdir()))}"
+    subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "-q", tree, commit], check=True)
+    try:
+        return dict(_all(tree, scratch / f"{tree.name}-out", data))
+    finally:
+        subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
+
+
+def _all(tree: Path, out: Path, data: Path | None) -> Iterator[tuple[str, Any]]:
+    out.mkdir()
+    lake = out / "lake"
+    entry = {"source": {"kind": "lake", "path": str(lake)}, "methods": METHODS.split(","), "gate": "auto"}
+    # JSON is YAML, too.
+    (out / "deployments.yaml").write_text(json.dumps({"deployments": {"demo": entry}}))
+    run = _runner(tree, out)
+    run("simulate", "--out", lake, "--weeks", 11, "--users", 600, "--items", 150, "--rows-per-week", 6000)
+    for window in ("2026-03-09/2026-03-16", "2026-03-16/2026-03-23"):
+        run("refresh", "--deployment", "demo", "--window", window)
+    for number, refresh in enumerate(
+        sorted((out / "home" / "refreshes" / "demo").glob("20*/*/verdict.json"))
+    ):
+        for name in ("verdict.json", "backtest.json", "detectability/detectability.json"):
+            yield from _flat(f"refresh {number}/{name}", json.loads((refresh.parent / name).read_text()))
+        yield from _parameters(f"refresh {number}", refresh.parent / "parameters")
+    weeks = sorted(path for path in lake.rglob("*.parquet") if path.name != "truth.parquet")
+    pairs = {"demo": (weeks[-2], weeks[-1])}
+    for calibration in sorted(data.glob("*.calibration.parquet")) if data else ():
+        name = calibration.name.removesuffix(".calibration.parquet")
+        pairs[name] = (calibration, calibration.with_name(f"{name}.test.parquet"))
+    for name, (calibration, test) in pairs.items():
+        run("compare", "--calibration", calibration, "--test", test, "--json", out / f"{name}.json")
+        yield from _flat(f"compare {name}", json.loads((out / f"{name}.json").read_text()))
+        for method in METHODS.split(","):
+            target = out / f"{name}-{method}"
+            run("fit", "--input", calibration, "--method", method, "--out", target)
+            yield from _parameters(f"fit {name} {method}", target)
+
+
+def _runner(tree: Path, out: Path) -> Any:
+    home = out / "home"
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLC_OPS", "MLFLOW"))
+    }
+    environment |= {"PYTHONPATH": str(tree), "SLC_OPS_HOME": str(home)}
+    environment |= {"SLC_OPS_DEPLOYMENTS": str(out / "deployments.yaml")}
+
+    def run(*arguments: object) -> None:
+        command = [sys.executable, "-c", "from slc_ops.cli import main; main()", *map(str, arguments)]
+        done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)} in {tree}:\n{done.stderr}")
+
+    return run
+
+
+def _parameters(name: str, directory: Path) -> Iterator[tuple[str, Any]]:
+    for file in sorted(directory.iterdir()):
+        if file.suffix == ".json":
+            yield from _flat(f"{name}/{file.name}", json.loads(file.read_text()))
+        else:
+            yield f"{name}/{file.name}", hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in MAY_DIFFER:
+                yield from _flat(f"{name}/{key}", inner)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, inner in enumerate(value):
+            yield from _flat(f"{name}/{number}", inner)
+    else:
+        yield name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
