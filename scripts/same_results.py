@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MAY_DIFFER = {
     "code_version", "config_digest", "seconds_fit", "run_id", "report", "tracking_uri", "calibration", "test",
-    "warnings", "version", "rules", "plan",
+    "warnings", "version", "rules", "plan", "params_digest",
 }  # fmt: skip
 METHODS = (
     "base,platt,temperature,isotonic,histogram,platt_time,rescal,rescal_iso,naive,"
@@ -39,8 +39,9 @@ def main() -> int:
         "--data", type=Path, help="folder with NAME.calibration.parquet and NAME.test.parquet"
     )
     given = parser.parse_args()
+    data = given.data.resolve() if given.data else None
     with tempfile.TemporaryDirectory(prefix="slc-same-") as scratch:
-        found = [results(commit, Path(scratch), given.data) for commit in (given.before, given.after)]
+        found = [results(commit, Path(scratch), data) for commit in (given.before, given.after)]
     differing = sorted(name for name in found[0] | found[1] if found[0].get(name) != found[1].get(name))
     print(f"{len(found[0])} results before, {len(found[1])} after, {len(differing)} differ")
     for name in differing:
