@@ -13,7 +13,7 @@ from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.summed_log import SummedLog
 from slc_ops.numerics.time_bins import quantile_edges, time_bin
 from slc_ops.rows.passes import Partial, Totals
-from slc_ops.rows.rows import Log, Rows
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
 
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
@@ -55,7 +55,7 @@ class Calibration:
         # Sums of this many keys are large themselves; two threads would hold four of them at a time.
         threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
         kernel = partial(_bin_sums, self.n_items, self.time_edges)
-        return self.log.add_up(kernel, threads=threads, time=True, n_keys=n_cells).by_cell(self.n_bins)
+        return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells).by_cell(self.n_bins)
 
     @property
     def cells(self) -> "Cells":
@@ -71,7 +71,7 @@ class Calibration:
                 raise InputError(f"{log.describe()} has no column event_time, which this method needs")
 
         def over_both(kernel: Callable[[Rows], Partial]) -> Partial:
-            parts = [log.add_up(kernel, threads=self.options.workers, time=True) for log in logs]
+            parts = [log.add_up(kernel, threads=self.options.workers, columns=TIME) for log in logs]
             for part in parts[1:]:
                 parts[0].add(part)
             return parts[0]
@@ -117,15 +117,17 @@ class Calibration:
 
     def _moments(self, column: str) -> tuple[float, float]:
         # Around the first value, not around 0: sums of squares of large, close numbers lose all digits.
-        timed = column == "time"
-        centre = float(getattr(self.log.sample([0], 1, time=timed)[0], column)[0])
-        parts = self.add_up(partial(_moments, column, centre), time=timed).values
+        columns = TIME if column == "time" else NO_COLUMNS
+        centre = float(getattr(self.log.sample([0], 1, columns)[0], column)[0])
+        parts = self.add_up(partial(_moments, column, centre), columns=columns).values
         shift, square = parts / self.total_weight
         return centre + float(shift), float(np.sqrt(max(square - shift * shift, 0.0)))
 
-    def add_up(self, kernel: Callable[[Rows], Partial], *, time: bool = False, n_keys: int = 1) -> Partial:
+    def add_up(
+        self, kernel: Callable[[Rows], Partial], *, columns: Columns = NO_COLUMNS, n_keys: int = 1
+    ) -> Partial:
         """The kernel's sums over all rows of the log."""
-        return self.log.add_up(kernel, threads=self.options.workers, time=time, n_keys=n_keys)
+        return self.log.add_up(kernel, threads=self.options.workers, columns=columns, n_keys=n_keys)
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class JointModel:
     def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
         """Σ of the difference in loss between two states, of every user that has a row."""
         kernel = partial(_losses_by_user, Scale(self.mean, self.spread), one, other, n_users)
-        found = self.source.add_up(kernel, threads=self.workers, user=True, n_keys=n_users)
+        found = self.source.add_up(kernel, threads=self.workers, columns={"user"}, n_keys=n_users)
         return np.asarray(found.values[0][found.values[1] > 0])
 
     def _damped(self, here: Visited, step: State, variance: float) -> Visited:

@@ -25,7 +25,7 @@ from slc_ops.numerics.kernels import Floats, LinkSums, link_sums, scratch, slice
 from slc_ops.numerics.newton import Minimum, minimise
 from slc_ops.numerics.offsets import NoOffsets, Offsets
 from slc_ops.rows.passes import add_up, evenly_spaced
-from slc_ops.rows.rows import Rows
+from slc_ops.rows.rows import TIME, Rows
 
 _BEGIN = 8  # one slice of the sample in eight gives the sample's own starting point
 
@@ -103,18 +103,18 @@ def _maximum_likelihood(
     intercept: bool = True,
 ) -> Minimum:
     log, workers = calibration.log, calibration.options.workers
-    needs_time = time or offsets.needs_time
+    columns = offsets.columns | TIME if time else offsets.columns
     kernel = partial(_span_sums, offsets, design, intercept)
 
     def over_all(beta: Floats) -> LinkSums:
-        return calibration.add_up(partial(kernel, beta), time=needs_time)
+        return calibration.add_up(partial(kernel, beta), columns=columns)
 
     total = calibration.total_weight
     share = float(calibration.item_sums.y.sum()) / total
     flat_loss = _entropy(share) if intercept else float(np.log(2.0))
     firsts, length = evenly_spaced(log.n_rows)
     if length < log.n_rows:
-        sample = log.sample(firsts, length, time=needs_time)
+        sample = log.sample(firsts, length, columns)
         start = _start_from_sample(sample, kernel, start, flat, flat_loss, workers)
     return minimise(over_all, start, total, safe_start=(flat, flat_loss * total))
 

@@ -33,14 +33,14 @@ def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Is
     calibration.require_two_classes()
     offsets, log = offsets or NoOffsets(), calibration.log
     if log.n_rows <= EXACT_ROWS:
-        every = calibration.add_up(partial(_gather, offsets), time=offsets.needs_time)
+        every = calibration.add_up(partial(_gather, offsets), columns=offsets.columns)
         return isotonic_map(*_together(every.all))
-    sample = log.sample(*evenly_spaced(log.n_rows), time=offsets.needs_time)
+    sample = log.sample(*evenly_spaced(log.n_rows), offsets.columns)
     grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
     counts = log.add_up(
         partial(_count, offsets, grid),
         threads=calibration.options.workers,
-        time=offsets.needs_time,
+        columns=offsets.columns,
         n_keys=3 * grid.cells,
         span_rows=SPAN_ROWS,
     )

@@ -5,14 +5,14 @@ from typing import Protocol
 
 from slc_ops.numerics.calibration import Cells
 from slc_ops.numerics.kernels import Floats, scratch
-from slc_ops.rows.rows import Rows
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 
 
 class Offsets(Protocol):
     """δ of each row; the array is valid until the thread's next call."""
 
     @property
-    def needs_time(self) -> bool: ...
+    def columns(self) -> Columns: ...
 
     def of(self, rows: Rows) -> Floats: ...
 
@@ -21,7 +21,7 @@ class Offsets(Protocol):
 class NoOffsets:
     """δ = 0."""
 
-    needs_time: bool = False
+    columns: Columns = NO_COLUMNS
 
     def of(self, rows: Rows) -> Floats:
         zeros = scratch("offset", len(rows))
@@ -34,7 +34,7 @@ class ItemOffsets:
     """δ by item code."""
 
     values: Floats
-    needs_time: bool = False
+    columns: Columns = NO_COLUMNS
 
     def of(self, rows: Rows) -> Floats:
         return self.values.take(rows.codes, out=scratch("offset", len(rows)), mode="clip")
@@ -46,7 +46,7 @@ class CellOffsets:
 
     values: Floats
     cells: Cells
-    needs_time: bool = True
+    columns: Columns = TIME
 
     def of(self, rows: Rows) -> Floats:
         cells = self.cells.of(rows)

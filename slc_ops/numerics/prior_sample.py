@@ -13,9 +13,9 @@ was sampled: neither its memory nor its time grows with the rows. Sampled are
 3. *rows, by item and event time*, where that would bring less than half or more than twice of what was asked
    for, because a few users hold almost everything, or where users are unknown.
 
-Where that fails, too (no times, or few moments and few items), there is no sample. What is chosen has a hash
-among the lowest share of all numbers: a hash of the ids' values, so neither the order of the rows nor the way
-in which a file numbers its items and users changes it, and rows that are alike share their fate.
+Where that fails, too (no times, or few timestamps and few items), there is no sample. What is chosen has a
+hash among the lowest share of all numbers: a hash of the ids' values, so neither the order of the rows nor
+the way in which a file numbers its items and users changes it, and identical rows share their fate.
 
 The share is ``PRIOR_ROWS`` divided by the rows. A row of weight 2 counts as two rows and one of weight 0 as
 none, so that writing a row twice instead of giving it weight 2 changes nothing; but rows count for no less
@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +38,29 @@ from slc_ops.numerics.item_index import Words, hashes_of, stir
 from slc_ops.numerics.kernels import Floats, dot
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.passes import SPAN_ROWS, Pieces, Totals
-from slc_ops.rows.rows import Log, ReadableRows, Rows, joined
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, ReadableRows, Rows, joined
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 PRIOR_ROWS = 1 << 22
 MOST_A_ROW = 4  # what a row counts at most, on average
 LEAST_ITEMS = 256  # of equal size, that say what the others are like
 LEAST_OF_USER = 10  # rows of a user, on average, that show where its last fifth begins
 FAR_OFF = 2  # times as much as was asked for, or as little
+_GIVEN_AS: dict[Literal["time", "user"], str] = {"time": "event_time", "user": "user_id"}
 
 
 class By(Enum):
-    """What is chosen together: all rows of an item, of a user, or of an item at a moment."""
+    """What is chosen together: all rows of an item, of a user, or of an item at a timestamp."""
 
     ITEM = "item_id"
     USER = "user_id"
-    MOMENT = "event_time"
+    TIMESTAMP = "event_time"
+
+    @property
+    def columns(self) -> Columns:
+        """What tells the rows apart, beside their items."""
+        return {"user"} if self is By.USER else TIME if self is By.TIMESTAMP else NO_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -63,10 +70,10 @@ class Choice:
     by: By
     highest: int
 
-    def pieces(self, source: ReadableRows, *, time: bool, user: bool) -> Iterator[tuple[Rows, Places]]:
+    def pieces(self, source: ReadableRows, columns: Columns) -> Iterator[tuple[Rows, Indices]]:
         """All rows of a source, piece by piece, and which of them are chosen; users are hashes."""
         items = None if self.by is By.USER else hashes_of(source.items)
-        for rows in _pieces(source, time=time or self.by is By.MOMENT, user=user or self.by is By.USER):
+        for rows in _pieces(source, columns | self.by.columns):
             chosen = self._hashes(rows, items) <= np.uint64(self.highest)
             yield rows, np.flatnonzero(chosen if rows.weight is None else chosen & (rows.weight > 0))
 
@@ -94,7 +101,7 @@ def prior_rows(log: Log, threads: int = 1) -> Rows | None:
     share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
     # As many items of equal size would be as uneven as these.
     items = weight**2 / dot(mass, mass)
-    for by in By if share * items >= LEAST_ITEMS else (By.USER, By.MOMENT):
+    for by in By if share * items >= LEAST_ITEMS else (By.USER, By.TIMESTAMP):
         if log.has(by.value):
             choice = Choice(by, min(int(share * 2**64), 2**64 - 1))
             if by is By.ITEM:
@@ -137,35 +144,34 @@ def _rows_and_weights(size: int, rows: Rows) -> Totals:
 
 def _gathered(log: Log, choice: Choice | None) -> Rows:
     """The chosen rows of a log, or all, with users as codes in the order of their appearance."""
-    time, user = log.has("event_time"), log.has("user_id")
-    found = joined(log.over_splits(partial(_gather, choice, time, user)).all)
+    columns: Columns = {name for name, given in _GIVEN_AS.items() if log.has(given)}
+    found = joined(log.over_splits(partial(_gather, choice, columns)).all)
     if found.user is None:
         return found
     codes = as_numpy(as_arrow(found.user.view(np.int64)).dictionary_encode().indices)
     return replace(found, user=codes)
 
 
-def _gather(choice: Choice | None, time: bool, user: bool, source: ReadableRows) -> Pieces[Rows]:
+def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Pieces[Rows]:
     if choice is None:
-        return Pieces([joined(list(_pieces(source, time=time, user=user)))])
-    pieces = choice.pieces(source, time=time, user=user)
-    return Pieces([joined([rows.chosen(places) for rows, places in pieces])])
+        return Pieces([joined(list(_pieces(source, columns)))])
+    return Pieces([joined([rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns)])])
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:
     """Rows and weight that a choice would bring."""
     brought, weight = 0, 0.0
-    for rows, places in choice.pieces(source, time=False, user=False):
-        brought += len(places)
-        weight += len(places) if rows.weight is None else float(np.sum(rows.weight[places], dtype=np.float64))
+    for rows, chosen in choice.pieces(source, NO_COLUMNS):
+        brought += len(chosen)
+        weight += len(chosen) if rows.weight is None else float(np.sum(rows.weight[chosen], dtype=np.float64))
     return Totals(np.array([brought, weight]))
 
 
-def _pieces(source: ReadableRows, *, time: bool, user: bool) -> Iterator[Rows]:
-    """All rows of a source in their order; users stream by and are never held as a column."""
-    if user:
+def _pieces(source: ReadableRows, columns: Columns) -> Iterator[Rows]:
+    """All rows of a source in their order; users are hashes, and are never held as a column."""
+    if "user" in columns:
         for first, ids in source.user_ids():
-            yield replace(source.rows(first, first + len(ids), time=time), user=hashes_of(ids))
+            yield replace(source.rows(first, first + len(ids), columns - {"user"}), user=hashes_of(ids))
     else:
         for first in range(0, source.n_rows, SPAN_ROWS):
-            yield source.rows(first, min(first + SPAN_ROWS, source.n_rows), time=time)
+            yield source.rows(first, min(first + SPAN_ROWS, source.n_rows), columns)

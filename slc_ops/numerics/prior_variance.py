@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from slc_ops.numerics.joint import JointModel, State, Visited
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.prior_sample import prior_rows
-from slc_ops.rows.rows import InSpans, Log, Rows
+from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Log, Rows
 
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
@@ -68,9 +68,7 @@ class Part(InSpans):
         """How many rows."""
         return len(self.selected)
 
-    def rows(
-        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
-    ) -> Rows:
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
         """A span of them, with whatever was copied out."""
         return self.selected.part(slice(first, last))
 

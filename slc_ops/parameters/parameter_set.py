@@ -21,7 +21,7 @@ from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import in_spans
-from slc_ops.rows.rows import Rows
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ParameterSet:
         apply, result = self.on(log.items), np.empty(log.n_rows) if out is None else out
 
         def work(first: int, last: int) -> None:
-            apply.of(log.rows(first, last, time=apply.needs_time), out=result[first:last])
+            apply.of(log.rows(first, last, apply.columns), out=result[first:last])
 
         for _ in in_spans(work, log.n_rows, FitOptions(threads=threads).workers):
             pass
@@ -90,7 +90,7 @@ class ParameterSet:
     def on(self, items: pa.Array) -> "Apply":
         """The same for rows whose codes are places among these items: ids are looked up once per item."""
         offsets = None if self._index is None else self._offsets[self._index.positions(items)]
-        return Apply(self.link, offsets, self.time_edges, self.needs_time)
+        return Apply(self.link, offsets, self.time_edges, TIME if self.needs_time else NO_COLUMNS)
 
     @property
     def needs_time(self) -> bool:
@@ -185,7 +185,7 @@ class Apply:
     link: Curve
     offsets: Floats | None
     time_edges: Floats | None
-    needs_time: bool
+    columns: Columns
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
         """Corrected probabilities."""

@@ -22,11 +22,20 @@ from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.encoding import IdEncoder
 from slc_ops.rows.passes import Partial
 from slc_ops.rows.reading import Source, TableSource, converted, open_source
-from slc_ops.rows.rows import NO_LATER_ROW, InSpans, ReadableRows, Rows, rows_per_item
+from slc_ops.rows.rows import (
+    NO_COLUMNS,
+    NO_LATER_ROW,
+    TIME,
+    Columns,
+    InSpans,
+    ReadableRows,
+    Rows,
+    rows_per_item,
+)
 from slc_ops.rows.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
-AT_HAND_ROWS = 1 << 25
+IN_MEMORY_ROWS = 1 << 25
 _DIGEST_ROWS = 1 << 20
 
 
@@ -96,29 +105,32 @@ class InteractionLog(InSpans):
 
     # --- spans of rows, for passes --------------------------------------------------------------------
 
-    def at_hand(self) -> "InteractionLog | None":
+    def in_memory(self) -> "InteractionLog | None":
         """This log; None where work on all rows at once would take too much memory."""
-        return self if self.n_rows <= AT_HAND_ROWS else None
+        return self if self.n_rows <= IN_MEMORY_ROWS else None
 
-    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
-        """``length`` rows from each of the given places on."""
-        return [self.rows(first, first + length, time=time) for first in firsts]
+    def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]:
+        """``length`` rows from each of the given row numbers on."""
+        return [self.rows(first, first + length, columns) for first in firsts]
 
-    def rows(
-        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
-    ) -> Rows:
-        """Rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 where there is no group."""
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
+        """Rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 where there is no group.
+
+        Raises :class:`InputError` where times are asked for and there are none; users and groups then are
+        None.
+        """
         read = self._rows.read
-        if time and self._times is None:
+        times = self._times if "time" in columns else None
+        if "time" in columns and times is None:
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
         return Rows(
             read("code", first, last),
             read("label", first, last),
             read("logit", first, last),
             read("weight", first, last) if self.weighted else None,
-            self._times.read("time", first, last) if time and self._times is not None else None,
-            self.user_codes[first:last] if user and self.user_codes is not None else None,
-            self._groups[0][first:last] if group and self._groups is not None else None,
+            None if times is None else times.read("time", first, last),
+            self.user_codes[first:last] if "user" in columns and self.user_codes is not None else None,
+            self._groups[0][first:last] if "group" in columns and self._groups is not None else None,
         )
 
     def cut(self, timestamp: float) -> tuple["InteractionLog", "InteractionLog"]:
@@ -280,8 +292,9 @@ class InteractionLog(InSpans):
         plain = self.items.cast(pa.string())
         digest.update(np.diff(np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1)).tobytes())
         digest.update(plain.buffers()[2] or b"")
+        columns = TIME if self.has("event_time") else NO_COLUMNS
         for first in range(0, self.n_rows, _DIGEST_ROWS):
-            rows = self.rows(first, min(first + _DIGEST_ROWS, self.n_rows), time=self.has("event_time"))
+            rows = self.rows(first, min(first + _DIGEST_ROWS, self.n_rows), columns)
             digest.update(np.ascontiguousarray(rows.codes).data)
             digest.update(np.ascontiguousarray(rows.label).data)
             for values in (rows.logit, rows.weight, rows.time):

@@ -1,9 +1,9 @@
 """Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from slc_ops.rows.interactions import InteractionLog
 
 Floats = NDArray[np.float64]
+Columns = Set[Literal["time", "user", "group"]]  # what a pass asks for beside code, label, logit and weight
+NO_COLUMNS: Columns = frozenset()
+TIME: Columns = frozenset({"time"})
 NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: they share one event_time"
 
 
@@ -67,9 +70,7 @@ Kernel = Callable[[Rows], Partial]
 class Needs(TypedDict, total=False):
     """What a pass needs: columns beside the usual ones, the length of its sums, rows worked on together."""
 
-    time: bool
-    user: bool
-    group: bool
+    columns: Columns
     n_keys: int
     span_rows: int | None
 
@@ -97,18 +98,16 @@ class InSpans(ABC):
         """How many rows."""
 
     @abstractmethod
-    def rows(
-        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
-    ) -> Rows:
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
         """Rows ``first`` to ``last`` (exclusive), with the columns that are asked for."""
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
         """The kernel's sums over all rows (see :class:`RowSource`)."""
 
-        time, user, group = needs.get("time", False), needs.get("user", False), needs.get("group", False)
+        columns = needs.get("columns", NO_COLUMNS)
 
         def work(first: int, last: int) -> Partial:
-            return kernel(self.rows(first, last, time=time, user=user, group=group))
+            return kernel(self.rows(first, last, columns))
 
         return add_up(work, self.n_rows, threads, needs.get("span_rows") or span_for(needs.get("n_keys", 1)))
 
@@ -124,7 +123,7 @@ class ReadableRows(Protocol):
         """The items of the whole log; code ``k`` means ``items[k]``."""
         ...
 
-    def rows(self, first: int, last: int, *, time: bool = False) -> Rows: ...
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows: ...
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """The user of each row, piece by piece, and the number of the piece's first row."""
@@ -155,11 +154,11 @@ class Log(RowSource, Protocol):
 
     def describe(self) -> str: ...
 
-    def at_hand(self) -> "InteractionLog | None":
+    def in_memory(self) -> "InteractionLog | None":
         """All rows as a log in this process, where they are few enough to be held at once."""
         ...
 
-    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]: ...
+    def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]: ...
 
     def cut(self, timestamp: float) -> "tuple[Log, Log]":
         """The rows up to and including a timestamp, and the rows after it; there must be some."""

@@ -11,7 +11,7 @@ from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.reading import ParquetSource
-from slc_ops.rows.rows import Kernel, Needs, Rows, joined
+from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined
 from slc_ops.rows.spark.splits import Split, SplitRows
 
 
@@ -26,10 +26,10 @@ class Counted:
         self.rows |= other.rows
 
 
-def rows_after(moment: float, rows: SplitRows) -> Counted:
-    """How many rows of the split lie after a moment."""
+def rows_after(timestamp: float, rows: SplitRows) -> Counted:
+    """How many rows of the split lie after a timestamp."""
     assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
-    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > moment))})
+    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > timestamp))})
 
 
 @dataclass
@@ -87,11 +87,11 @@ def sums(kernel: Kernel[Partial], needs: Needs, rows: SplitRows) -> Partial:
     return rows.add_up(kernel, **needs)
 
 
-def picked(wanted: list[tuple[int, int]], time: bool, rows: SplitRows) -> Pieces[Numbered]:
+def picked(wanted: list[tuple[int, int]], columns: Columns, rows: SplitRows) -> Pieces[Numbered]:
     """Those of the wanted rows that lie in the split."""
     begin, end = rows.split.first, rows.split.first + rows.n_rows
     inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
-    return Pieces([(a, rows.rows(a - begin, b - begin, time=time)) for a, b in inside])
+    return Pieces([(a, rows.rows(a - begin, b - begin, columns)) for a, b in inside])
 
 
 def versions(rows: SplitRows) -> Distinct:

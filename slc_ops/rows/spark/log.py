@@ -21,7 +21,7 @@ from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.interactions import InteractionLog, check_columns
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.reading import open_source
-from slc_ops.rows.rows import NO_LATER_ROW, Kernel, Needs, Rows, rows_per_item
+from slc_ops.rows.rows import NO_COLUMNS, NO_LATER_ROW, Columns, Kernel, Needs, Rows, rows_per_item
 from slc_ops.rows.spark.answers import (
     Counted,
     Distinct,
@@ -42,7 +42,7 @@ from slc_ops.rows.spark.splits import Dictionaries, Split, parquet, plan_splits,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-AT_HAND_ROWS = 1 << 19
+IN_MEMORY_ROWS = 1 << 19
 MOST_SAMPLES = 3
 _PLACE = 32  # bits of an identifier's place within its split
 
@@ -61,7 +61,7 @@ class SparkLog:
         self._key = uuid4().hex
         self._shared = session.sparkContext.broadcast(self.splits)
         self.frame = frame_of(session, self.splits).persist()
-        self._samples: dict[tuple[int, ...], list[Rows]] = {}
+        self._samples: dict[tuple[Any, ...], list[Rows]] = {}
         self.items: pa.Array = self._distinct("item_id", own_items)
 
     def release(self) -> None:
@@ -113,36 +113,34 @@ class SparkLog:
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
         """The kernel's sums over all rows (see :class:`~slc_ops.rows.rows.RowSource`)."""
-        self._require(needs.get("time", False))
+        columns = needs.get("columns", NO_COLUMNS)
+        self._require(columns)
         result: Partial = self.over_splits(
-            partial(sums, kernel, needs),
-            n_keys=needs.get("n_keys", 1),
-            users=needs.get("user", False),
-            groups=needs.get("group", False),
+            partial(sums, kernel, needs), n_keys=needs.get("n_keys", 1), columns=columns
         )
         return result
 
-    def at_hand(self) -> InteractionLog | None:
+    def in_memory(self) -> InteractionLog | None:
         """The rows themselves, which the workers have read and checked; of small logs only."""
-        return self._brought if self.n_rows <= AT_HAND_ROWS else None
+        return self._brought if self.n_rows <= IN_MEMORY_ROWS else None
 
     @cached_property
     def _brought(self) -> InteractionLog:
         found: Pieces[pa.Table] = self.over_splits(table)
         return InteractionLog.from_table(pa.concat_tables(found.all))
 
-    def sample(self, firsts: Sequence[int], length: int, *, time: bool = False) -> list[Rows]:
-        """``length`` rows from each of the given places on."""
-        self._require(time)
+    def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]:
+        """``length`` rows from each of the given row numbers on."""
+        self._require(columns)
         # Every link and every score begins with the same sample: it is brought once.
-        question = (*firsts, length, time)
-        if question not in self._samples:
+        key = (*firsts, length, frozenset(columns))
+        if key not in self._samples:
             if len(self._samples) == MOST_SAMPLES:
                 self._samples.pop(next(iter(self._samples)))
             wanted = [(first, first + length) for first in firsts]
-            found: Pieces[Numbered] = self.over_splits(partial(picked, wanted, time))
-            self._samples[question] = [consecutive(found.all, first, last) for first, last in wanted]
-        return self._samples[question]
+            found: Pieces[Numbered] = self.over_splits(partial(picked, wanted, columns))
+            self._samples[key] = [consecutive(found.all, first, last) for first, last in wanted]
+        return self._samples[key]
 
     def cut(self, timestamp: float) -> tuple["SparkLog", "SparkLog"]:
         """The rows up to and including a timestamp, and the rows after it."""
@@ -157,23 +155,22 @@ class SparkLog:
             SparkLog(self._session, self._files, [replace(split, after=timestamp) for split in after]),
         )
 
-    def over_splits(self, work: Any, *, n_keys: int = 1, users: bool = False, groups: bool = False) -> Any:
+    def over_splits(self, work: Any, *, n_keys: int = 1, columns: Columns = NO_COLUMNS) -> Any:
         """The sum of a function's answers over all splits."""
-        task = Task(self._shared, self._dictionaries(users, groups), work)
+        task = Task(self._shared, self._dictionaries(columns), work)
         return add_up(self._session, self.frame, task, len(self.splits), n_keys)
 
     def collected(self, frame: "DataFrame") -> pa.Table:
         """Run a job."""
         return collected(self._session, frame)
 
-    def _dictionaries(self, users: bool, groups: bool) -> Dictionaries:
+    def _dictionaries(self, columns: Columns) -> Dictionaries:
         """What workers translate their codes with; users and groups only where they are asked for."""
-        users, groups = users and self.has("user_id"), groups and self.has("group_id")
         return Dictionaries(
             self._key,
             self._item_values,
-            self._user_values if users else None,
-            self._group_values if groups else None,
+            self._user_values if "user" in columns and self.has("user_id") else None,
+            self._group_values if "group" in columns and self.has("group_id") else None,
         )
 
     @cached_property
@@ -188,8 +185,8 @@ class SparkLog:
     def _group_values(self) -> Any:
         return self._session.sparkContext.broadcast(self.groups)
 
-    def _require(self, time: bool) -> None:
-        if time and not self.has("event_time"):
+    def _require(self, columns: Columns) -> None:
+        if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
 
     def _distinct(

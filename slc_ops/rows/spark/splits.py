@@ -22,7 +22,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import ParquetSource, Source, TableSource
-from slc_ops.rows.rows import InSpans, Rows
+from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Rows
 from slc_ops.rows.store import memory_budget
 
 SPLIT_ROWS = 1 << 21
@@ -108,15 +108,13 @@ class SplitRows(InSpans):
         """The user of each row, piece by piece, and the number of the piece's first row in the split."""
         return self.log.user_ids()
 
-    def rows(
-        self, first: int, last: int, *, time: bool = False, user: bool = False, group: bool = False
-    ) -> Rows:
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
         """Rows ``first`` to ``last`` of the split."""
-        found = self.log.rows(first, last, time=time, user=user, group=group)
+        found = self.log.rows(first, last, columns)
         users: NDArray[np.integer] | None = None
         if found.user is not None:
             users = self._users[found.user]
-        elif user:  # without users each row is its own
+        elif "user" in columns:  # without users each row is its own
             users = self.split.first + np.arange(first, last)
         return Rows(
             self._items[found.codes],

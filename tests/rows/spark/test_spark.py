@@ -183,8 +183,8 @@ def test_large_logs_are_counted_on_the_same_grid(
     engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monotone, "EXACT_ROWS", 1000)
-    monkeypatch.setattr(spark_log, "AT_HAND_ROWS", 0)
-    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    monkeypatch.setattr(spark_log, "IN_MEMORY_ROWS", 0)
+    monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
     there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
