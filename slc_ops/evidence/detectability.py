@@ -171,7 +171,7 @@ def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
 def _block_table(log: Log, edges: np.ndarray, first: int, last: int, alpha: float) -> pa.Table:
     items, time_bins = last - first, len(edges) + 1
     kernel = partial(cell_sums, first, last, edges)
-    sums = log.add_up(kernel, threads=FitOptions().workers, time=True, n_keys=items * time_bins).values
+    sums = log.add_up(kernel, threads=FitOptions().workers, columns={"time"}, n_keys=items * time_bins).values
     n, right, W = sums.reshape(3, items, time_bins)
     seen = n.sum(axis=1) > 0
     n, right, W = n[seen], right[seen], W[seen]

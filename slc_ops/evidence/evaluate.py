@@ -37,7 +37,7 @@ class Metering:
 
     def __call__(self, parameters: ParameterSet, test: Log, threads: int | None = None) -> Metrics:
         """The metrics of a set."""
-        here = test.at_hand()
+        here = test.in_memory()
         if here is None:
             return judge(parameters, test, threads).metrics()
         kept: NDArray[np.float64] | None = getattr(self._kept, "probability", None)
@@ -49,7 +49,7 @@ class Metering:
 
 def judge(parameters: ParameterSet, test: Log, threads: int | None = None) -> Judged:
     """The method's probabilities on the log, judged where its rows lie."""
-    here = test.at_hand()
+    here = test.in_memory()
     if here is not None:
         return JudgedHere(here, parameters.apply(here, threads=threads))
     return JudgedInPasses(test, parameters.on(test.items), FitOptions(threads=threads).workers)

@@ -149,7 +149,9 @@ def _score(
     slicings = [by_time(test, fold.window)]
     if fold.role == "confirm":
         slicings = [by_density(calibration, test), by_group(test), *slicings]
-        _write_users(place / "users.parquet", judged.users([each for each in slicings if not each.time]))
+        _write_users(
+            place / "users.parquet", judged.users([each for each in slicings if "time" not in each.columns])
+        )
         _write_items(place / "items.parquet", test.items, judged.items())
     return Score(
         method=name,

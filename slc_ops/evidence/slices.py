@@ -20,7 +20,7 @@ from slc_ops.base.window import Window
 from slc_ops.numerics.time_bins import moment_of, order_statistics, span_of_time
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
-from slc_ops.rows.rows import Log, Rows
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
 
 TIME_SLICES = 7
 MAX_GROUPS = 50
@@ -43,14 +43,13 @@ class Slicing:
 
     parts: tuple[tuple[Kind, str, str], ...]
     number_of: Callable[[Rows], NDArray[Any]]
-    time: bool = False
-    group: bool = False
+    columns: Columns = NO_COLUMNS
 
     def of(self, log: InteractionLog) -> Iterator[Slice]:
         """The slices of a log in this process."""
         if not self.parts:
             return
-        number = self.number_of(log.rows(0, log.n_rows, time=self.time, group=self.group))
+        number = self.number_of(log.rows(0, log.n_rows, self.columns))
         for k, (kind, name, label) in enumerate(self.parts):
             yield Slice(kind, name, label, number == k)
 
@@ -113,7 +112,7 @@ def by_time(test: Log, window: Window | None) -> Slicing:
         edges = np.unique(time_quantiles(test, np.linspace(0, 1, TIME_SLICES + 1)))
         edges[-1] = np.nextafter(edges[-1], np.inf)
     parts = tuple(("time", f"{edge:.17g}", f"{edge:.17g}") for edge in edges[:-1])
-    return Slicing(parts, partial(_by_moment, edges), time=True)  # type: ignore[arg-type]
+    return Slicing(parts, partial(_by_moment, edges), TIME)  # type: ignore[arg-type]
 
 
 def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
@@ -144,7 +143,7 @@ def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _over_all(log: Log, kernel: Callable[[Rows], Partial]) -> Partial:
-    return log.add_up(partial(_unweighted, kernel), time=True)
+    return log.add_up(partial(_unweighted, kernel), columns=TIME)
 
 
 def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
@@ -156,12 +155,12 @@ def by_group(test: Log) -> Slicing:
     if test.groups is None:
         return Slicing((), partial(_by_code, np.full(1, -1, np.int16)))
     names = test.groups.to_pylist()
-    sizes = test.add_up(partial(_rows_per_group, len(names)), group=True, n_keys=len(names)).values
+    sizes = test.add_up(partial(_rows_per_group, len(names)), columns={"group"}, n_keys=len(names)).values
     largest = np.argsort(-sizes, kind="stable")[:MAX_GROUPS]
     number = np.full(len(names) + 1, -1, np.int16)
     number[largest] = np.arange(len(largest))
     parts = tuple(("group", names[code], names[code]) for code in largest)
-    return Slicing(parts, partial(_by_code, number), group=True)  # type: ignore[arg-type]
+    return Slicing(parts, partial(_by_code, number), {"group"})  # type: ignore[arg-type]
 
 
 def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:

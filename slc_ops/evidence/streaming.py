@@ -20,7 +20,7 @@ from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, clust
 from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
 from slc_ops.parameters.parameter_set import Apply
 from slc_ops.rows.passes import Totals, evenly_spaced
-from slc_ops.rows.rows import Log, Rows
+from slc_ops.rows.rows import Columns, Log, Rows
 
 SLICE_CELLS = 1 << 14  # of a slice's grid, which keeps its AUC within 1e-4
 
@@ -111,7 +111,7 @@ class JudgedInPasses:
         kernel = partial(_user_sums, self.apply, tuple(slicings), placed, n_users)
         n_keys = len(placed) * min(n_users, MAX_CLUSTERS)
         sums = self.test.add_up(
-            kernel, threads=self.threads, user=True, **self._needs(slicings), n_keys=n_keys
+            kernel, threads=self.threads, columns=self._columns(slicings) | {"user"}, n_keys=n_keys
         )
         order = [ALL_ROWS, *(f"{kind}:{name}" for each in slicings for kind, name, _ in each.parts)]
         return {name: sums.by_name[name] for name in order if name in sums.by_name}
@@ -120,13 +120,12 @@ class JudgedInPasses:
         """Per item: rows, Σ label, Σ prediction, Σ loss."""
         size = len(self.test.items)
         kernel = partial(_item_sums, self.apply, size)
-        time = self.apply.needs_time
-        return self.test.add_up(kernel, threads=self.threads, time=time, n_keys=size).values
+        return self.test.add_up(kernel, threads=self.threads, columns=self.apply.columns, n_keys=size).values
 
     @cached_property
     def _scores(self) -> NDArray[np.float64]:
         """Scores of evenly spaced rows."""
-        rows = self.test.sample(*evenly_spaced(self.test.n_rows), time=self.apply.needs_time)
+        rows = self.test.sample(*evenly_spaced(self.test.n_rows), self.apply.columns)
         return np.concatenate([self.apply.score(each) for each in rows])
 
     @cached_property
@@ -143,7 +142,7 @@ class JudgedInPasses:
         return self.test.add_up(
             kernel,
             threads=self.threads,
-            time=self.apply.needs_time,
+            columns=self.apply.columns,
             n_keys=2 * self._grid.cells,
             span_rows=SPAN_ROWS,
         )
@@ -154,13 +153,12 @@ class JudgedInPasses:
         kernel = partial(_slice_sums, self.apply, self._slice_grid, tuple(slicings))
         keys = 2 * self._slice_grid.cells * sum(len(slicing.parts) for slicing in slicings)
         found: Named = self.test.add_up(
-            kernel, threads=self.threads, **self._needs(slicings), n_keys=keys, span_rows=SPAN_ROWS
+            kernel, threads=self.threads, columns=self._columns(slicings), n_keys=keys, span_rows=SPAN_ROWS
         )
         return found.by_name
 
-    def _needs(self, slicings: Sequence[Slicing]) -> dict[str, bool]:
-        time = self.apply.needs_time or any(slicing.time for slicing in slicings)
-        return {"time": time, "group": any(slicing.group for slicing in slicings)}
+    def _columns(self, slicings: Sequence[Slicing]) -> Columns:
+        return self.apply.columns | {name for slicing in slicings for name in slicing.columns}
 
 
 def _sums(apply: Apply, grid: ScoreGrid, rows: Rows) -> Sums:

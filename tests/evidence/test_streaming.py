@@ -44,7 +44,7 @@ def test_every_method_is_worth_the_same(
 ) -> None:
     parameters = fit(method, logs[0])
     exact = judge(parameters, logs[1]).metrics()
-    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     one, two = (judge(parameters, logs[1], threads).metrics() for threads in (1, 2))
     assert one == two
     assert (one.n, one.weight) == (exact.n, exact.weight)
@@ -57,7 +57,7 @@ def test_every_method_is_worth_the_same(
 def test_an_increasing_link_cannot_change_the_area(
     logs: tuple[InteractionLog, InteractionLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     areas = {
         judge(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
     }
@@ -84,7 +84,7 @@ def test_slices_users_and_items_agree(
     parameters, test = fit("slc", logs[0]), logs[1]
     slicings = [by_density(*logs), by_group(test), by_time(test, None)]
     here = judge(parameters, test)
-    monkeypatch.setattr(interactions, "AT_HAND_ROWS", 0)
+    monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     there = judge(parameters, test)
     assert type(here) is not type(there)
     for found, expected in zip(there.parts(slicings), here.parts(slicings), strict=True):
