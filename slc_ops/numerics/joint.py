@@ -5,8 +5,8 @@
 is convex. Alternating between the link (α, γ) and the offsets b until neither moves ends at its minimum; so
 does Newton's method on both at once, in a fifth of the passes. The Hessian is an arrow: a 2×2 block A for
 the link, a diagonal D = W + 1/v for the items, and one column of B = (Σwp(1−p)x, Σwp(1−p)) per item between
-them, so a step costs a 2×2 solve of A − B·D⁻¹·Bᵀ and a few item-sized vectors. A step is halved until f does
-not rise.
+them, so a step costs a 2×2 solve of A − B·D⁻¹·Bᵀ and a few item-sized vectors. The iteration is that of
+:mod:`slc_ops.numerics.newton`.
 
 One pass over the rows gives all sums that a step needs; sums of spans add up in a fixed order.
 """
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import NotConvergedError
 from slc_ops.numerics.kernels import (
     Floats,
     Sums,
@@ -26,20 +25,18 @@ from slc_ops.numerics.kernels import (
     dot,
     probability,
     scratch,
-    sigmoid,
     slices,
     sum_of_logs,
     total,
 )
+from slc_ops.numerics.newton import descend
+from slc_ops.numerics.offset_newton import homogeneous_offsets
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows, RowSource
 
-MAX_STEPS = 100
-MAX_HALVINGS = 40
 LAST_STEP = 1e-5
 STEEP = 1e6  # a slope on standardised logits that is a step from 0 to 1
 FLAT = 1e-13  # a gain below this share of the total weight is no gain any more
-ALIKE_STEPS = 6  # an offset 4 away, and two more to be exact enough for a start
 SPAN_ROWS = 1 << 17
 MANY_ITEMS = 1 << 18
 
@@ -111,25 +108,10 @@ class Visited:
         pull = np.array([dot(self.sums.cross, shift), dot(self.sums.fisher, shift)])
         return np.asarray(self.state.link - _solve(hessian, gradient + pull))
 
-    def alike(self, items: Sums, variance: float) -> Floats:
-        """The offsets that would be best with this link if the rows of an item were all alike.
-
-        An offset far from its end sees another curvature there than here. This follows it: Σwp of an item is
-        taken to move like n·σ(t + κ·shift), with t and κ such that value and slope are right here.
-        """
-        sums, offset = self.sums, self.state.offset
-        n, share = items.n, np.full(len(offset), 0.5)
-        np.divide(items.y + sums.residual, n, out=share, where=n > 0)
-        share = np.clip(share, 1e-9, 1.0 - 1e-9)
-        place = np.log(share) - np.log1p(-share)
-        bend = np.ones_like(place)
-        np.divide(sums.fisher, n * share * (1.0 - share), out=bend, where=n > 0)
-        shift = np.zeros_like(place)
-        for _ in range(ALIKE_STEPS):
-            p = sigmoid(place + bend * shift)
-            slope = n * (p - share) + sums.residual + (offset + shift) / variance
-            shift -= np.clip(slope / (n * bend * p * (1.0 - p) + 1.0 / variance), -1.0, 1.0)
-        return np.asarray(offset + shift)
+    def homogeneous(self, items: Sums, variance: float) -> Floats:
+        """The offsets that would be best with this link if the rows of an item were all equal."""
+        here = Sums(items.n, items.y, items.y + self.sums.residual, self.sums.fisher)
+        return homogeneous_offsets(here, self.state.offset, 1.0 / variance)
 
     def _of_link(self) -> tuple[Floats, Floats]:
         sums, mixed = self.sums, float(self.sums.cross.sum())
@@ -171,23 +153,16 @@ class JointModel:
         ``LAST_STEP``, or one that promises less than ``last_gain`` per row, is the last one and needs no
         further pass.
         """
-        here = start
-        for _ in range(MAX_STEPS):
-            step, promise = here.newton(variance)
-            length = max(float(np.max(np.abs(values), initial=0.0)) for values in (step.link, step.offset))
-            if length < LAST_STEP or promise < last_gain * self.source.n_rows:
-                return Minimum(here.state.moved(step), here)
-            before = here.objective(variance)
-            here = self._damped(here, step, variance)
-            if before - here.objective(variance) <= FLAT * self.source.n_rows:
-                # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
-                return Minimum(here.state, here, separated=float(np.max(np.abs(step.link))) > 1e-2)
-        if float(np.max(np.abs(here.state.link))) > STEEP:
-            return Minimum(here.state, here, separated=True)
-        raise NotConvergedError(
-            f"link and offsets did not converge within {MAX_STEPS} damped Newton steps (last step "
-            f"{length:.2g}); look for extreme logits or weights"
-        )
+        found = descend(JointProblem(self, variance, last_gain), start)
+        here, step = found.point, found.step
+        if found.end == "last step":
+            return Minimum(here.state.moved(step.state), here)
+        if found.end == "out of steps":
+            if float(np.max(np.abs(here.state.link))) > STEEP:
+                return Minimum(here.state, here, separated=True)
+            raise found.not_converged("link and offsets together")
+        # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
+        return Minimum(here.state, here, separated=float(np.max(np.abs(step.state.link))) > 1e-2)
 
     def approached(self, start: Visited, items: Sums, variance: float) -> Visited:
         """A state nearer to the minimum, where the link is about right and many offsets are still far off.
@@ -196,7 +171,7 @@ class JointModel:
         """
         here = start
         for _ in range(2):
-            there = self.visit(State(here.state.link, here.alike(items, variance)))
+            there = self.visit(State(here.state.link, here.homogeneous(items, variance)))
             if there.objective(variance) > here.objective(variance):
                 break
             here = there
@@ -213,13 +188,46 @@ class JointModel:
         found = self.source.add_up(kernel, threads=self.workers, columns={"user"}, n_keys=n_users)
         return np.asarray(found.values[0][found.values[1] > 0])
 
-    def _damped(self, here: Visited, step: State, variance: float) -> Visited:
-        ceiling = here.objective(variance) + FLAT * self.source.n_rows
-        for halvings in range(MAX_HALVINGS):
-            there = self.visit(here.state.moved(step, 0.5**halvings))
-            if there.objective(variance) <= ceiling:
-                return there
-        return here
+
+@dataclass(frozen=True)
+class JointStep:
+    """A step of link and offsets."""
+
+    state: State
+    length: float
+    last: bool
+
+
+@dataclass(frozen=True)
+class JointProblem:
+    """f of some rows; a step that promises less than ``last_gain`` per row is the last one."""
+
+    model: JointModel
+    variance: float
+    last_gain: float = 0.0
+
+    def step(self, here: Visited) -> JointStep:
+        """Newton's step."""
+        step, promise = here.newton(self.variance)
+        length = max(float(np.max(np.abs(values), initial=0.0)) for values in (step.link, step.offset))
+        last = length < LAST_STEP or promise < self.last_gain * self.model.source.n_rows
+        return JointStep(step, length, last)
+
+    def visit(self, here: Visited, step: JointStep, share: float) -> Visited:
+        """One pass at a share of the step."""
+        return self.model.visit(here.state.moved(step.state, share))
+
+    def accepts(self, here: Visited, there: Visited) -> bool:
+        """f must not rise."""
+        return there.objective(self.variance) <= here.objective(self.variance) + self._rounding
+
+    def gains_nothing(self, here: Visited, there: Visited, step: JointStep) -> bool:
+        """A gain that rounding explains is none."""
+        return here.objective(self.variance) - there.objective(self.variance) <= self._rounding
+
+    @property
+    def _rounding(self) -> float:
+        return FLAT * self.model.source.n_rows
 
 
 @dataclass(frozen=True)

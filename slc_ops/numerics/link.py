@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import FitError
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.kernels import Floats, LinkSums, link_sums, scratch, slices
-from slc_ops.numerics.newton import Minimum, minimise
+from slc_ops.numerics.link_newton import Minimum, minimise
 from slc_ops.numerics.offsets import NoOffsets, Offsets
 from slc_ops.rows.passes import add_up, evenly_spaced
 from slc_ops.rows.rows import TIME, Rows

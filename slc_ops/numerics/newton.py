@@ -1,112 +1,92 @@
-"""Damped Newton for a convex negative log-likelihood in a handful of coefficients.
+"""The one damped Newton iteration: of the link, of the items' offsets, and of both together.
 
-An undamped step diverges on real, badly scaled logits, so a step is halved until the likelihood does not
-fall. A pass over the rows is dear and the coefficients are few, so each pass also brings the third derivative
-T, and Newton's step d = −H⁻¹g gets Chebyshev's correction c = −½·H⁻¹T[d, d]. What the two leave behind is
-about |c|²/|d|: where that is below 1e-8 (in standardised units), the step is the last one, and its end needs
-no further pass.
+What is minimised is convex. An undamped step diverges on real, badly scaled logits, so a step is halved until
+its end is accepted. A pass over the rows is expensive, and a step says itself when it is so short that its
+end needs no further pass. The step is the problem's own:
+
+* :mod:`slc_ops.numerics.link_newton`: a few coefficients, Newton's step with Chebyshev's correction;
+* :mod:`slc_ops.numerics.offset_newton`: one offset per item, each in a bracket of its own;
+* :mod:`slc_ops.numerics.joint`: both, through the bordered Hessian.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, permutations
-
-import numpy as np
+from typing import Generic, Literal, Protocol, TypeVar
 
 from slc_ops.base.errors import NotConvergedError
-from slc_ops.numerics.kernels import Floats, LinkSums
 
 MAX_STEPS = 100
 MAX_HALVINGS = 40
-LAST_STEP = 1e-5
-NEGLIGIBLE = 1e-8
-ROUNDING = 1e-13  # of the likelihood, as a share of the total weight
-FLAT = 1e-10  # curvature per unit of weight in a direction that leads nowhere
-SATURATED = 100.0  # a first step of this length (in standardised units) comes from a vanishing curvature
-PERFECT = 1e-8  # a loss below this share of the total weight means that every label is predicted
+
+Point = TypeVar("Point")
+AnyStep = TypeVar("AnyStep", bound="Step")
+
+
+class Step(Protocol):
+    """Where to go from a point; the last step is not visited any more."""
+
+    @property
+    def last(self) -> bool: ...
+
+    @property
+    def length(self) -> float: ...
+
+
+class Problem(Protocol[Point, AnyStep]):
+    """A convex function, seen from points that cost a pass over the rows each."""
+
+    def step(self, here: Point) -> AnyStep:
+        """The next step, from what is known here."""
+        ...
+
+    def visit(self, here: Point, step: AnyStep, share: float) -> Point:
+        """A pass over the rows, at this share of the step."""
+        ...
+
+    def accepts(self, here: Point, there: Point) -> bool:
+        """Whether a step may end there; otherwise it is halved."""
+        ...
+
+    def gains_nothing(self, here: Point, there: Point, step: AnyStep) -> bool:
+        """Whether this step shows that further ones lead nowhere."""
+        ...
 
 
 @dataclass(frozen=True)
-class Minimum:
-    """Where the iteration ended; ``separated`` when the likelihood has no finite maximum."""
+class Descent(Generic[Point, AnyStep]):
+    """The last point visited, the step from it (or, where that gained nothing, to it), and how it ended."""
 
-    beta: Floats
-    separated: bool = False
+    point: Point
+    step: AnyStep
+    end: Literal["last step", "no gain", "no step accepted", "out of steps"]
+
+    def not_converged(self, what: str) -> NotConvergedError:
+        """The error for an end that is none."""
+        return NotConvergedError(
+            f"{what} did not converge within {MAX_STEPS} damped Newton steps (last step "
+            f"{self.step.length:.2g}); look for extreme logits or weights"
+        )
 
 
-def minimise(
-    evaluate: Callable[[Floats], LinkSums],
-    start: Floats,
-    total_weight: float,
-    *,
-    safe_start: tuple[Floats, float] | None = None,
-    last_step: float = LAST_STEP,
-) -> Minimum:
-    """Minimise from ``start``; raises :class:`NotConvergedError` when the steps run out.
-
-    ``safe_start`` is a point of known value and good curvature (the mean label): where ``start`` is worse or
-    has no curvature, as with saturated logits, the iteration begins there instead.
-    """
-    beta, here = start, evaluate(start)
-    if safe_start is not None and (
-        here.nll > safe_start[1] or _length(_newton_step(here, np.inf)) > SATURATED
-    ):
-        beta, here = safe_start[0], evaluate(safe_start[0])
+def descend(problem: Problem[Point, AnyStep], start: Point) -> Descent[Point, AnyStep]:
+    """Step after step from ``start``, until one is the last or gains nothing."""
+    here = start
     for _ in range(MAX_STEPS):
-        step = _newton_step(here, max(10.0, 2.0 * _length(beta)))
-        length, correction = _length(step), _correction(here, step)
-        bend = _length(correction)
-        if length < last_step or (bend < 0.1 * length < 0.01 and bend**2 < NEGLIGIBLE * length):
-            return Minimum(beta + step + correction, separated=here.nll < PERFECT * total_weight)
-        if bend < 0.5 * length < 0.5:
-            step = step + correction
-        found = _damped(evaluate, beta, here, step, total_weight)
-        if found is None:
-            break
-        beta, gain, here = found[0], here.nll - found[1].nll, found[1]
-        if gain <= max(ROUNDING, FLAT * length**2) * total_weight:
-            # Long steps that gain nothing: the coefficients run to infinity, the likelihood to its limit.
-            return Minimum(beta, separated=length > 1e-2)
-    raise NotConvergedError(
-        f"the link did not converge within {MAX_STEPS} damped Newton steps (last step {length:.2g}); "
-        "look for extreme logits or weights"
-    )
+        step = problem.step(here)
+        if step.last:
+            return Descent(here, step, "last step")
+        there = damped(problem, here, step)
+        if there is None:
+            return Descent(here, step, "no step accepted")
+        if problem.gains_nothing(here, there, step):
+            return Descent(there, step, "no gain")
+        here = there
+    return Descent(here, step, "out of steps")
 
 
-def _length(step: Floats) -> float:
-    return float(np.max(np.abs(step)))
-
-
-def _newton_step(here: LinkSums, limit: float) -> Floats:
-    """−H⁻¹g, each of its components along the eigenvectors of H cut at ``limit``.
-
-    Where almost all rows are saturated, the curvature in some direction vanishes and says nothing about the
-    far end of a long step; the other directions must not suffer from it.
-    """
-    curvature, axes = np.linalg.eigh(here.hessian)
-    # Below rounding an eigenvalue is noise; its direction is as good as flat.
-    curvature = np.maximum(curvature, 1e-15 * curvature[-1] + 1e-300)
-    along = np.clip(-(axes.T @ here.gradient) / curvature, -limit, limit)
-    return np.asarray(axes @ along, dtype=np.float64)
-
-
-def _correction(here: LinkSums, step: Floats) -> Floats:
-    """−½·H⁻¹T[step, step]."""
-    size = len(step)
-    tensor = np.empty((size, size, size))
-    for value, places in zip(here.third, combinations_with_replacement(range(size), 3), strict=True):
-        for place in permutations(places):
-            tensor[place] = value
-    bent = LinkSums(here.nll, 0.5 * (tensor @ step @ step), here.hessian, here.third)
-    return _newton_step(bent, np.inf)
-
-
-def _damped(
-    evaluate: Callable[[Floats], LinkSums], beta: Floats, here: LinkSums, step: Floats, total_weight: float
-) -> tuple[Floats, LinkSums] | None:
-    slack = ROUNDING * total_weight
+def damped(problem: Problem[Point, AnyStep], here: Point, step: AnyStep) -> Point | None:
+    """The end of the step or of the first half of it, quarter, … that is accepted; None when none is."""
     for halvings in range(MAX_HALVINGS):
-        there = evaluate(beta + step / 2**halvings)
-        if there.nll <= here.nll + slack:
-            return beta + step / 2**halvings, there
+        there = problem.visit(here, step, 0.5**halvings)
+        if problem.accepts(here, there):
+            return there
     return None

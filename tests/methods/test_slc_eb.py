@@ -13,7 +13,8 @@ from slc_ops.evidence.metrics import evaluate
 from slc_ops.methods import FitOptions, fit
 from slc_ops.methods.slc_eb import lasting_offsets
 from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.joint import JointModel, State
+from slc_ops.numerics.joint import JointModel, JointProblem, State
+from slc_ops.numerics.newton import damped
 from slc_ops.numerics.prior_sample import prior_rows
 from slc_ops.numerics.prior_variance import Prior, choose_prior, held_out, position
 from slc_ops.rows.interactions import InteractionLog
@@ -112,25 +113,25 @@ def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start():
     table, _ = world(rows=1000, items=10, scale=6.0, shift=3.0)
     model, _ = model_of(Calibration(log_of(table)))
     here = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)))
+    problem = JointProblem(model, 0.5)
     for _ in range(30):
-        step, _ = here.newton(0.5)
-        there = model._damped(here, step, 0.5)
+        there = damped(problem, here, problem.step(here)) or here
         assert there.objective(0.5) <= here.objective(0.5) + 1e-9
         here = there
     best = model.minimise(model.visit(State(np.zeros(2), np.zeros(10))), 0.5).state
     np.testing.assert_allclose(here.state.offset, best.offset, atol=1e-7)
 
 
-def test_offsets_of_items_whose_rows_are_alike_are_found_at_once():
+def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
     table, _ = world(rows=4000, items=30, sd=2.0, scale=0.0, shift=0.4)
     calibration = Calibration(log_of(table))
     model, _ = model_of(calibration)
     state = State(np.array([0.0, -1.5]), np.zeros(calibration.n_items))
-    offset = model.visit(state).alike(calibration.item_sums, 0.5)
+    offset = model.visit(state).homogeneous(calibration.item_sums, 0.5)
     there = model.visit(State(state.link, offset))
     # The best offsets with this link: their slope is 0.
     np.testing.assert_allclose(there.sums.residual + offset / 0.5, 0.0, atol=1e-6)
-    np.testing.assert_allclose(there.alike(calibration.item_sums, 0.5), offset, atol=1e-8)
+    np.testing.assert_allclose(there.homogeneous(calibration.item_sums, 0.5), offset, atol=1e-8)
 
 
 @pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
