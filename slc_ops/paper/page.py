@@ -160,19 +160,19 @@ def draw_regime(rows: Rows) -> Any:
     for axis, (column, title) in zip(axes, panels, strict=True):
         ends: list[tuple[float, str, Any]] = []
         for place, drift in enumerate(drifts):
-            line = sorted((row for row in rows if row["q"] == drift), key=lambda row: row["obs_per_item"])
+            line = sorted((row for row in rows if row["q"] == drift), key=lambda row: row["obs_per_item_and_bin"])
             colour = shades(place / max(len(drifts) - 1, 1))
-            x, y = [row["obs_per_item"] for row in line], [row[column] for row in line]
+            x, y = [row["obs_per_item_and_bin"] for row in line], [row[column] for row in line]
             error = [row[f"{column}_se"] or 0.0 for row in line]
             axis.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=3.5, linewidth=1.6)
             ends.append((y[-1], f"Q = {drift:g}", colour))
         axis.set_xscale("log")
-        axis.set_xlim(min(row["obs_per_item"] for row in rows) * 0.8, 900)
-        densities = sorted({row["obs_per_item"] for row in rows})
+        axis.set_xlim(min(row["obs_per_item_and_bin"] for row in rows) * 0.8, 900)
+        densities = sorted({row["obs_per_item_and_bin"] for row in rows})
         axis.set_xticks(densities, [str(density) for density in densities])
         axis.minorticks_off()
         axis.set_title(title)
-        axis.set_xlabel("observations per item")
+        axis.set_xlabel("observations per item and bin")
         axis.axhline(0, color=INK, linewidth=0.8)
         _label_ends(axis, max(densities), ends)
     return figure
