@@ -80,7 +80,7 @@ DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # their re
     type=click.Choice(["index", "clock"]),
     default="index",
     show_default=True,
-    help="event_time: the student's interaction index, or the published moment read as UTC.",
+    help="event_time: the student's interaction index, or the published timestamp read as UTC.",
 )
 @click.option(
     "--min-rows",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
-from slc_ops.cli.ladder import calibration_option, map_option, prior_option, test_option
+from slc_ops.cli.ladder import map_option, prior_option
 
 if TYPE_CHECKING:
     from slc_ops.evidence.decision import Verdict
@@ -56,35 +56,81 @@ def detectability(
 
 
 @click.command()
-@calibration_option
-@test_option
+@click.option(
+    "--calibration", "calibrations", type=path_type, required=True, multiple=True,
+    help="Rows to learn from (Parquet, CSV, Feather); repeated, with --test, for several pairs.",
+)  # fmt: skip
+@click.option(
+    "--test", "tests", type=path_type, required=True, multiple=True,
+    help="Later rows to be scored on, one file per --calibration, in the same order.",
+)  # fmt: skip
+@click.option(
+    "--history", "histories", type=path_type, multiple=True,
+    help="Training rows: time bins of slc_t and naive lie over them and the calibration rows. Only event_time "
+    "is read. Once for all pairs, or once per pair.",
+)  # fmt: skip
 @click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
 @prior_option
 @click.option(
-    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Time bins of slc_t."
+    "--time-bins", type=click.IntRange(2), default=10, show_default=True, help="Time bins of slc_t and naive."
 )
 @click.option("--regime/--no-regime", default=True, show_default=True, help="Simulate the regime map too.")
 @map_option
 @json_option
 def paper(
-    calibration: Path, test: Path, out: Path, prior_var: float, time_bins: int, regime: bool,
-    rename: dict[str, str], json_path: str | None,
+    calibrations: tuple[Path, ...], tests: tuple[Path, ...], histories: tuple[Path, ...], out: Path,
+    prior_var: float, time_bins: int, regime: bool, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
-    """Run all of the paper's analyses on a pair of files: tables (CSV, Markdown) and figures."""
+    """Run all of the paper's analyses on a pair of files: tables (CSV, Markdown) and figures.
+
+    Several pairs (backbones, seeds) give means and standard deviations, and a directory for each pair.
+    """
     from slc_ops.methods import FitOptions
-    from slc_ops.paper.analyses import analyse
+    from slc_ops.paper import analyses
+    from slc_ops.paper.history import read_history
     from slc_ops.paper.page import write_paper
     from slc_ops.rows.interactions import InteractionLog
 
+    if len(calibrations) != len(tests):
+        raise click.UsageError(
+            f"{len(calibrations)} --calibration and {len(tests)} --test: give them in pairs"
+        )
+    if len(histories) not in (0, 1, len(tests)):
+        raise click.UsageError(
+            f"{len(histories)} --history for {len(tests)} pairs: give none, one, or one each"
+        )
     options = FitOptions(prior_var=prior_var, time_bins=time_bins)
+    pairs = []
     with progress("analysing"):
-        first, second = (InteractionLog.read(each, rename=rename) for each in (calibration, test))
-        tables = analyse(first, second, options=options, regime=regime)
-        page = write_paper(out, tables)
-    emit_json(json_path, tables)
-    rows = [[row["method"], *(_number(row[m]) for m in ("auc", "nll", "ece"))] for row in tables["ladder"]]
-    print_table(json_path, "The ladder", ["method", "AUC", "NLL", "ECE"], rows)
+        for number, files in enumerate(zip(calibrations, tests, strict=True)):
+            history = read_history(histories[min(number, len(histories) - 1)], rename) if histories else None
+            first, second = (InteractionLog.read(each, rename=rename) for each in files)
+            pairs.append(analyses.analyse(first, second, history=history, options=options))
+        tables = pairs[0] if len(pairs) == 1 else analyses.means(pairs)
+        if regime:
+            tables |= analyses.regime()
+        heading = f"The paper's analyses: {_pair(calibrations[0], tests[0])}"
+        if len(pairs) > 1:
+            heading = f"The paper's analyses: means ± standard deviations of {len(pairs)} pairs"
+            for number, found in enumerate(pairs):
+                name = _pair(calibrations[number], tests[number])
+                write_paper(out / f"pair-{number + 1}", found, f"The paper's analyses: {name}")
+        page = write_paper(out, tables, heading)
+    single = {} if len(pairs) == 1 else {"pairs": pairs}
+    emit_json(json_path, {**tables, **single})
+    rows = [[row["method"], *(_with_sd(row, m) for m in ("auc", "nll", "ece"))] for row in tables["ladder"]]
+    title = "Every method on the test rows" + (f", {len(pairs)} pairs, mean ± sd" if len(pairs) > 1 else "")
+    print_table(json_path, title, ["method", "AUC", "NLL", "ECE"], rows)
     say(json_path, f"{len(tables)} tables and their figures: {page}")
+
+
+def _pair(calibration: Path, test: Path) -> str:
+    return f"{calibration.name} and {test.name}"
+
+
+def _with_sd(row: dict[str, Any], name: str) -> str:
+    sd = row.get(f"{name}_sd")
+    return _number(row[name]) if sd is None else f"{_number(row[name])} ± {sd:.4f}"
 
 
 @click.command()

@@ -214,7 +214,9 @@ def sweep(
 ) -> None:  # fmt: skip
     """Repeat a fit over a range of prior variances or calibration fractions.
 
-    A fraction keeps the newest rows, as a shorter calibration window would.
+    A fraction keeps the newest rows, as a shorter calibration window would. Differences (delta_auc, delta_nll)
+    are the method minus what "against" names, on the same test rows: the frozen backbone (base) for prior
+    variances, Platt scaling fitted on the same share of rows (platt) for fractions.
     """
     from slc_ops.evidence.evaluate import Metering
     from slc_ops.paper import sweeps
@@ -230,12 +232,14 @@ def sweep(
         else:
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
         rows = run(first, second, Metering(), values=values, method=method, options=options)
-    emit_json(json_path, {"sweep": what, "method": method, "rows": rows})
+    against = sweeps.AGAINST[what]
+    emit_json(json_path, {"sweep": what, "method": method, "against": against, "rows": rows})
     table = [
         [f"{row['value']:g}", *(_figure(row[m]) for m in ("auc", "delta_auc", "nll", "delta_nll"))]
         for row in rows
     ]
-    print_table(json_path, f"{method}: {what}", [what, "AUC", "ΔAUC", "NLL", "ΔNLL"], table)
+    columns = [what, "AUC", f"AUC − {against}", "NLL", f"NLL − {against}"]
+    print_table(json_path, f"{method} by {what}, differences from {against}", columns, table)
 
 
 def _options(prior_var: float, time_bins: int, threads: int | None) -> "FitOptions":

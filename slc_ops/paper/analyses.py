@@ -1,20 +1,24 @@
 """The paper's analyses on any pair of files: each is a table of plain rows.
 
 * ``ladder``: every method on the pair (Tables 2, 3 and the classic calibrators);
-* ``density``: what SLC gains over ``rescal_iso`` and over Platt, by observations per item (Table 5);
+* ``over_time``: AUC of the backbone, Platt, ``rescal`` and SLC in ten slices of the test rows (Figure 1);
+* ``density``: SLC minus ``rescal_iso`` and minus Platt, by observations per item (Table 5, Figure 2);
 * ``calibration_fraction`` and ``prior_variance``: the two sweeps, the latter also with a constant backbone;
 * ``link``: raw, offset-Platt and isotonic links on static offsets, raw and offset-Platt on tracked ones;
 * ``ridge``: the converged estimate against the single step;
 * ``detectability``: Proposition 2 on the calibration rows;
 * ``regime_1pl`` and ``regime_2pl``: the synthetic regime map.
+
+Several pairs (backbones, seeds) give the same tables with means and standard deviations: ``means``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from slc_ops.evidence.auc import auc
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.evaluate import Metering
@@ -25,34 +29,43 @@ from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.paper import sweeps
-from slc_ops.paper.regime import regime_map
+from slc_ops.paper.regime import Model, regime_map
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 
 Rows = list[dict[str, Any]]
 Tell = Callable[[str], None]
 HEADLINE = ("auc", "nll", "brier", "ece", "accuracy")
+TIME_SLICES = 10
+SETTINGS = ("value", "q", "alpha", "reference_drift")  # what was chosen, not measured
+DESCRIPTIVE = ("observations", "reason", "temporal_tracking", "from", "to")  # differs from pair to pair
+MODELS: tuple[Model, ...] = ("1pl", "2pl")
 
 
 def analyse(
     calibration: InteractionLog,
     test: InteractionLog,
     *,
+    history: InteractionLog | None = None,
     options: FitOptions | None = None,
-    regime: bool = True,
     tell: Tell = lambda text: None,
 ) -> dict[str, Rows]:
-    """All tables. What needs a time is left out where the files have none."""
+    """All tables of one pair. What needs a time is left out where the files have none.
+
+    ``history`` (earlier rows, of which only the time is read) places the time bins of ``slc_t`` and ``naive``
+    over train and calibration, as the paper does; without it they lie over the calibration rows alone.
+    """
     options = options or FitOptions()
     timed = calibration.has("event_time") and test.has("event_time")
     tell("the ladder")
-    tables = {"ladder": ladder(calibration, test, options)}
-    prepared = Calibration(calibration, None, options)
-    fitted = {
-        name: fit_prepared(name, prepared) for name in ("platt", "rescal_iso", "slc", "slc_iso", "ridge")
-    }
+    tables = {"ladder": ladder(calibration, test, options, history)}
+    prepared = Calibration(calibration, history, options)
+    names = ("base", "platt", "rescal", "rescal_iso", "slc", "slc_iso", "ridge")
+    fitted = {name: fit_prepared(name, prepared) for name in names}
     if timed:
         fitted["slc_t"] = fit_prepared("slc_t", prepared)
+        tell("AUC over time")
+        tables["over_time"] = over_time(test, fitted)
     tell("gain by density")
     tables["density"] = density(calibration, test, fitted)
     tell("the sweeps")
@@ -72,15 +85,57 @@ def analyse(
                 if k != "power"
             }
         ]
-    if regime:
-        for model in ("1pl", "2pl"):
-            tables[f"regime_{model}"] = regime_map(model, tell=tell)
     return tables
 
 
-def ladder(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
+def regime(tell: Tell = lambda text: None) -> dict[str, Rows]:
+    """The two regime maps, which need no files."""
+    return {f"regime_{model}": regime_map(model, tell=tell) for model in MODELS}
+
+
+def means(pairs: Sequence[Mapping[str, Rows]]) -> dict[str, Rows]:
+    """The tables of several pairs as one: rows of the same kind become a mean and a standard deviation.
+
+    A row's kind is its texts and settings (method, slice, prior variance, …); ``x_sd`` stands beside ``x``, and
+    the intervals of the single pairs are left out. A figure that a pair does not have is left out of the mean.
+
+    >>> means([{"ladder": [{"method": "slc", "auc": 0.7}]}, {"ladder": [{"method": "slc", "auc": 0.8}]}])
+    {'ladder': [{'method': 'slc', 'pairs': 2, 'auc': 0.75, 'auc_sd': 0.07071067811865482}]}
+    """
+    shared = [name for name in pairs[0] if all(name in tables for tables in pairs)]
+    return {name: _mean_rows([row for tables in pairs for row in tables[name]]) for name in shared}
+
+
+def _mean_rows(rows: Rows) -> Rows:
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        kind = tuple(
+            (name, value) for name, value in row.items()
+            if (isinstance(value, str) or name in SETTINGS) and name not in DESCRIPTIVE
+        )  # fmt: skip
+        groups.setdefault(kind, []).append(row)
+    found = []
+    for kind, members in groups.items():
+        mean: dict[str, Any] = {**dict(kind), "pairs": len(members)}
+        left_out = {name for name, _ in kind} | set(DESCRIPTIVE)
+        for name in members[0]:
+            if name in left_out or name.endswith(("_low", "_high")):
+                continue
+            values = [row[name] for row in members if row.get(name) is not None]
+            mean[name] = float(np.mean(values)) if values else None
+            mean[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        found.append(mean)
+    return found
+
+
+def ladder(
+    calibration: InteractionLog,
+    test: InteractionLog,
+    options: FitOptions,
+    history: InteractionLog | None = None,
+) -> Rows:
     """Every method that the files allow, on the pair."""
-    found = compare(calibration, test, Metering(), options=options)
+    found = compare(calibration, test, Metering(), history=history, options=options)
     return [
         {
             "method": name,
@@ -91,8 +146,25 @@ def ladder(calibration: InteractionLog, test: InteractionLog, options: FitOption
     ]
 
 
+def over_time(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
+    """AUC in ten slices of equally many test rows, by event time; rows of one time stay together."""
+    assert test.time is not None  # noqa: S101 - the caller has looked
+    weight = test.weight if test.weighted else None
+    edges = np.unique(np.quantile(test.time, np.linspace(0, 1, TIME_SLICES + 1), method="inverted_cdf"))
+    number = np.clip(np.searchsorted(edges, test.time, side="left") - 1, 0, max(len(edges) - 2, 0))
+    probability = {name: fitted[name].apply(test) for name in ("base", "platt", "rescal", "slc")}
+    rows = []
+    for k in range(max(len(edges) - 1, 1)):
+        chosen = np.flatnonzero(number == k)
+        label, mass = test.label[chosen], None if weight is None else weight[chosen]
+        areas = {f"{name}_auc": auc(label, p[chosen], mass).value for name, p in probability.items()}
+        first, last = float(test.time[chosen].min()), float(test.time[chosen].max())
+        rows.append({"slice": f"{k + 1}", "from": first, "to": last, "rows": int(chosen.size), **areas})
+    return rows
+
+
 def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """SLC against ``rescal_iso`` and Platt within each tercile of observations per item, with intervals."""
+    """SLC minus ``rescal_iso`` and minus Platt in each tercile of observations per item, with intervals."""
     weight = test.weight if test.weighted else None
     clusters = Clusters.of(test.user_codes, test.n_rows)
     probability = {name: fitted[name].apply(test) for name in ("platt", "rescal_iso", "slc")}
@@ -111,7 +183,8 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
             found = difference(sums["slc"], sums[reference])
             rows.append(
                 {
-                    "slice": part.label,
+                    "slice": part.name,
+                    "observations": part.label,
                     "against": reference,
                     "rows": int(chosen.size),
                     **spread("delta_auc", found.auc),

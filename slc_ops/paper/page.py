@@ -6,34 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_text
+from slc_ops.paper.analyses import SETTINGS
 from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, label_end, new_figure, save, styled
 
 Rows = list[dict[str, Any]]
 
 TITLES = {
-    "ladder": "The ladder",
-    "density": "Gain of SLC by observations per item",
-    "calibration_fraction": "Calibration-fraction sweep",
-    "prior_variance": "Prior-variance sweep",
-    "link": "Link ablation",
-    "ridge": "Converged ridge against one step",
-    "detectability": "Detectability of drift",
-    "regime_1pl": "Regime map, 1PL",
-    "regime_2pl": "Regime map, 2PL",
+    "ladder": "Every method on the test rows",
+    "over_time": "AUC in ten slices of the test rows by time",
+    "density": "SLC minus ResCal+Iso and minus Platt, by observations per item",
+    "calibration_fraction": "AUC and NLL by the share of the calibration rows, SLC and Platt",
+    "prior_variance": "AUC and NLL by prior variance, SLC and the backbone",
+    "link": "AUC, NLL and ECE by link",
+    "ridge": "Converged ridge minus the single step of SLC",
+    "detectability": "Smallest detectable drift of the calibration rows",
+    "regime_1pl": "Synthetic regime map, 1PL",
+    "regime_2pl": "Synthetic regime map, 2PL",
 }
+BESIDE = ("_sd", "_se", "_low", "_high")  # columns that are shown with the figure they belong to
 
-SETTINGS = ("value", "q", "alpha", "reference_drift")  # what was chosen, not measured: as it was written
 
-
-def write_paper(directory: Path, tables: dict[str, Rows]) -> Path:
-    """Write all tables and figures; return the page ``paper.md``."""
+def write_paper(directory: Path, tables: dict[str, Rows], heading: str) -> Path:
+    """Write all tables and figures below ``directory``; return the page ``paper.md``."""
     with replacing_directory(directory / "tables") as folder:
         for name, rows in tables.items():
             write_text(folder / f"{name}.csv", as_csv(rows))
             write_text(folder / f"{name}.md", as_markdown(rows))
     with replacing_directory(directory / "figures") as folder:
         drawn = draw_all(folder, tables)
-    parts = ["# The paper's analyses on this pair of files\n"]
+    parts = [f"# {heading}\n"]
     for name, rows in tables.items():
         parts.append(f"## {TITLES[name]}\n")
         if name in drawn:
@@ -53,21 +54,29 @@ def as_csv(rows: Rows) -> str:
 
 
 def as_markdown(rows: Rows) -> str:
-    """A table for reading, four digits.
+    """A table for reading, four digits; a standard deviation or an interval stands beside its figure.
 
-    >>> print(as_markdown([{"method": "slc", "auc": 0.69446, "ece": None}]), end="")
+    >>> print(as_markdown([{"method": "slc", "auc": 0.69446, "auc_sd": 0.0011, "ece": None}]), end="")
     | method | auc | ece |
     |---|---|---|
-    | slc | 0.6945 | – |
+    | slc | 0.6945 ± 0.0011 | – |
     """
-    columns = list(_columns(rows))
+    columns = [name for name in _columns(rows) if not name.endswith(BESIDE)]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_text(name, row.get(name)) for name in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(_cell(name, row) for name in columns) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def _columns(rows: Rows) -> dict[str, None]:
     return {name: None for row in rows for name in row}
+
+
+def _cell(name: str, row: dict[str, Any]) -> str:
+    text = _text(name, row.get(name))
+    sd, se, low, high = (row.get(f"{name}{ending}") for ending in BESIDE)
+    if sd is not None or se is not None:
+        return f"{text} ± {_text(name, sd if se is None else se)}"
+    return text if low is None else f"{text} [{_text(name, low)}, {_text(name, high)}]"
 
 
 def _text(name: str, value: Any) -> str:
@@ -83,9 +92,9 @@ def _text(name: str, value: Any) -> str:
 def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
     """Every figure there is a table for."""
     drawn = set()
-    for name, draw in (("density", draw_density), ("calibration_fraction", draw_fraction),
-                       ("prior_variance", draw_variance), ("regime_1pl", draw_regime),
-                       ("regime_2pl", draw_regime)):  # fmt: skip
+    for name, draw in (("over_time", draw_over_time), ("density", draw_density),
+                       ("calibration_fraction", draw_fraction), ("prior_variance", draw_variance),
+                       ("regime_1pl", draw_regime), ("regime_2pl", draw_regime)):  # fmt: skip
         if tables.get(name):
             with styled(name):
                 save(draw(tables[name]), name, directory)
@@ -93,29 +102,69 @@ def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
     return drawn
 
 
-def draw_density(rows: Rows) -> Any:
-    """ΔAUC of SLC by density, against the two references."""
-    figure, axis = new_figure(3.0, width=6.0)
-    names = list(dict.fromkeys(row["slice"] for row in rows))
-    axis.axhline(0, color=INK, linewidth=0.9)
-    for shift, (reference, colour) in enumerate((("platt", ACCENT), ("rescal_iso", CHAMPION))):
-        for row in rows:
-            if row["against"] != reference or row["delta_auc"] is None:
-                continue
-            x = names.index(row["slice"]) + 0.24 * shift - 0.12
-            if row["delta_auc_low"] is not None:
-                axis.plot([x, x], [row["delta_auc_low"], row["delta_auc_high"]], color=colour, linewidth=2.4)
-            axis.plot(x, row["delta_auc"], "o", color=colour)
-        axis.annotate(
-            f"against {reference}",
-            (0.98, 0.93 - 0.08 * shift),
-            xycoords="axes fraction",
-            ha="right",
-            color=colour,
-        )
-    axis.set_xticks(range(len(names)), [name.replace(" (", "\n(") for name in names])
-    axis.set_ylabel("Δ AUC of slc")
+def draw_over_time(rows: Rows) -> Any:
+    """Figure 1: the backbone and Platt on the left, the item corrections on the right, one scale."""
+    figure, axes = new_figure(2.9, 2, width=7.6, sharey=True)
+    x = [int(row["slice"]) for row in rows]
+    panels = (
+        ("AUC, backbone and Platt scaling", (("base", MUTED, "-", 4.5), ("platt", INK, (0, (2, 2)), 1.8))),
+        ("AUC, item offsets", (("base", MUTED, "-", 1.8), ("rescal", CHAMPION, "-", 1.8), ("slc", ACCENT, "-", 1.8))),
+    )  # fmt: skip
+    for axis, (title, lines) in zip(axes, panels, strict=True):
+        ends = []
+        for name, colour, style, width in lines:
+            y = [_number(row[f"{name}_auc"]) for row in rows]
+            axis.plot(x, y, color=colour, linestyle=style, linewidth=width)
+            ends.append((y[-1], name, colour))
+        axis.set_title(title)
+        axis.set_xlabel("slice of the test rows, early to late")
+        axis.set_xticks(x)
+        axis.set_xlim(min(x) - 0.3, max(x) + 0.22 * len(x))
+        _label_ends(axis, x[-1], ends)
     return figure
+
+
+def draw_density(rows: Rows) -> Any:
+    """Figure 2: differences of AUC, NLL and ECE by density, against the two references."""
+    figure, axes = new_figure(3.1, 3, width=9.6)
+    names = list(dict.fromkeys(row["slice"] for row in rows))
+    labels = [_density_label(next(row for row in rows if row["slice"] == name)) for name in names]
+    references = (("platt", ACCENT), ("rescal_iso", CHAMPION))
+    for axis, metric in zip(axes, ("auc", "nll", "ece"), strict=True):
+        axis.axhline(0, color=INK, linewidth=0.9)
+        for shift, (reference, colour) in enumerate(references):
+            for row in rows:
+                y = row[f"delta_{metric}"]
+                if row["against"] != reference or y is None:
+                    continue
+                x = names.index(row["slice"]) + 0.24 * shift - 0.12
+                axis.plot([x, x], _span(row, f"delta_{metric}"), color=colour, linewidth=2.4)
+                axis.plot(x, y, "o", color=colour)
+        axis.set_xticks(range(len(names)), labels)
+        axis.set_xlim(-0.5, len(names) - 0.5)
+        axis.set_title(f"Δ {metric.upper()}")
+    for (reference, colour), height in zip(references, (0.97, 0.89), strict=True):
+        axes[0].annotate(
+            f"slc − {reference}", (0.98, height), xycoords="axes fraction", ha="right", va="top", color=colour
+        )
+    return figure
+
+
+def _density_label(row: dict[str, Any]) -> str:
+    text = row.get("observations", row["slice"])  # means over several pairs have no common counts
+    return str(text).replace(" (", "\n(").replace(" obs)", ")").replace("cold_start", "cold start")
+
+
+def _span(row: dict[str, Any], name: str) -> tuple[float, float]:
+    """An interval, a standard deviation to either side, or nothing but the figure."""
+    middle, sd = row[name], row.get(f"{name}_sd")
+    if row.get(f"{name}_low") is not None:
+        return row[f"{name}_low"], row[f"{name}_high"]
+    return (middle, middle) if sd is None else (middle - sd, middle + sd)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def draw_fraction(rows: Rows) -> Any:
@@ -146,22 +195,24 @@ def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> A
 
 
 def draw_regime(rows: Rows) -> Any:
-    """Three panels by observations per item, one line per drift variance Q."""
+    """Figure 3: three panels by observations per item and bin, one line per drift variance Q."""
     from matplotlib.colors import LinearSegmentedColormap
 
     figure, axes = new_figure(3.0, 3, width=9.6)
     drifts = sorted({row["q"] for row in rows})
     shades = LinearSegmentedColormap.from_list("drift", [MUTED, ACCENT])
     panels = (
-        ("static_gain", "(a) Δ AUC, static correction"),
-        ("tracking_gain", "(b) Δ AUC, tracking on top"),
-        ("offset_mse", "(c) MSE of the offsets"),
+        ("static_gain", "(a) Δ AUC, static − Platt"),
+        ("tracking_gain", "(b) Δ AUC, tracking − static"),
+        ("offset_mse", "(c) MSE, tracked offsets"),
     )
     for axis, (column, title) in zip(axes, panels, strict=True):
         ends: list[tuple[float, str, Any]] = []
-        for place, drift in enumerate(drifts):
-            line = sorted((row for row in rows if row["q"] == drift), key=lambda row: row["obs_per_item_and_bin"])
-            colour = shades(place / max(len(drifts) - 1, 1))
+        for number, drift in enumerate(drifts):
+            line = sorted(
+                (row for row in rows if row["q"] == drift), key=lambda row: row["obs_per_item_and_bin"]
+            )
+            colour = shades(number / max(len(drifts) - 1, 1))
             x, y = [row["obs_per_item_and_bin"] for row in line], [row[column] for row in line]
             error = [row[f"{column}_se"] or 0.0 for row in line]
             axis.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=3.5, linewidth=1.6)
@@ -181,8 +232,8 @@ def draw_regime(rows: Rows) -> Any:
 def _label_ends(axis: Any, x: float, ends: list[tuple[float, str, Any]]) -> None:
     """Names where lines end, moved apart where they would cover each other."""
     low, high = axis.get_ylim()
-    gap = 0.06 * (high - low)
-    place = -float("inf")
+    gap = 0.07 * (high - low)
+    height = -float("inf")
     for y, text, colour in sorted(ends, key=lambda end: end[0]):
-        place = max(y, place + gap)
-        label_end(axis, x, place, text, colour)
+        height = max(y, height + gap)
+        label_end(axis, x, height, text, colour)

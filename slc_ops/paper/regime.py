@@ -10,12 +10,12 @@ backbone does not know. The true bias of an item is β(i, t) = bᵢ(0) − bᵢ(
 observations in every bin. Bins 0-11 are train (the backbone is given, so no row of them is drawn), 12-15
 calibration, 16-19 test.
 
-Offsets are estimated around Platt's line, because the backbone's scale and shift are wrong: they are
-pseudo-observations z, W per (item, bin), smoothed over all T bins with P₀ = 1. The static correction has q = 0 (which is Eq. 5),
-the tracking one the true q = Q, the most that tracking can be given; then the link with these offsets. Test
-bins take the level that the walk has reached. Panels: (a) AUC of the static correction minus Platt's, (b) AUC
-of the tracking correction minus the static one's, (c) mean squared error of the tracked offsets against
-β(i, t) in the calibration bins. The paper shows the map for 1PL.
+Offsets are estimated around Platt's line, because the backbone's scale and shift are wrong: cells of (item,
+bin) give pseudo-observations z, W, smoothed over all T bins with P₀ = 1. The static correction has q = 0
+(which is Eq. 5), the tracking one the true q = Q, the most that tracking can be given; then the link with these
+offsets. Test bins take the level that the walk has reached. Panels: (a) AUC of the static correction minus
+Platt's, (b) AUC of the tracking correction minus the static one's, (c) mean squared error of the tracked
+offsets against β(i, t) in the calibration bins. The paper shows the map for 1PL.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -15,6 +15,10 @@ from slc_ops.rows.interactions import InteractionLog
 
 PRIOR_VARIANCES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 100.0)
 FRACTIONS = (0.1, 0.2, 0.5, 1.0)
+AGAINST = {
+    "prior-variance": "base",
+    "calibration-fraction": "platt",
+}  # what a sweep's differences are against
 
 
 def prior_variance_sweep(
@@ -26,13 +30,17 @@ def prior_variance_sweep(
     method: str = "slc",
     options: FitOptions | None = None,
 ) -> list[dict[str, Any]]:
-    """Fit ``method`` with each prior variance σ_b² and score it on ``test``."""
+    """Fit ``method`` with each prior variance σ_b² and score it on ``test``.
+
+    ``delta_auc`` and ``delta_nll`` of a row are the method minus ``base``, the frozen backbone as it is.
+    """
     options = options or FitOptions()
-    base = _score("base", Calibration(calibration, None, options), test, judge)
+    against = AGAINST["prior-variance"]
+    base = _score(against, Calibration(calibration, None, options), test, judge)
     rows = []
     for value in values:
         ready = Calibration(calibration, None, replace(options, prior_var=value))
-        rows.append({"value": value, **_against(_score(method, ready, test, judge), base, "base")})
+        rows.append({"value": value, **_against(_score(method, ready, test, judge), base, against)})
     return rows
 
 
@@ -48,14 +56,15 @@ def calibration_fraction_sweep(
     """Fit ``method`` and ``platt`` on the most recent share of the calibration rows.
 
     A fraction of 0.2 keeps the newest 20 % by event time (by row order where there is none): the window that
-    a shorter calibration period would have had.
+    a shorter calibration period would have had. ``delta_auc`` and ``delta_nll`` of a row are the method minus
+    ``platt`` fitted on the same share.
     """
     rows = []
     for value in values:
         kept = newest(calibration, value)
         ready = Calibration(kept, None, options)
-        platt = _score("platt", ready, test, judge)
-        row = _against(_score(method, ready, test, judge), platt, "platt")
+        against = AGAINST["calibration-fraction"]
+        row = _against(_score(method, ready, test, judge), _score(against, ready, test, judge), against)
         rows.append({"value": value, "n_calibration": kept.n_rows, **row})
     return rows
 

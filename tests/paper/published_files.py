@@ -11,8 +11,19 @@ AS09 = (
 )
 AS17 = (
     "studentId,MiddleSchoolId,InferredGender,SY ASSISTments Usage,AveKnow,AveCarelessness,AveCorrect,"
-    "NumActions,actionId,skill,problemId,assignmentId,assistmentId,startTime,endTime,timeTaken,correct,original,"
-    "hint,hintCount"
+    "NumActions,AveResBored,AveResEngcon,AveResConf,AveResFrust,AveResOfftask,AveResGaming,action_num,"
+    "skill,problemId,problemType,assignmentId,assistmentId,startTime,endTime,timeTaken,correct,original,"
+    "hint,hintCount,hintTotal,scaffold,bottomHint,attemptCount,frIsHelpRequest,frPast5HelpRequest,"
+    "frPast8HelpRequest,stlHintUsed,past8BottomOut,totalFrPercentPastWrong,totalFrPastWrongCount,"
+    "frPast5WrongCount,frPast8WrongCount,totalFrTimeOnSkill,timeSinceSkill,frWorkingInSchool,"
+    "totalFrAttempted,totalFrSkillOpportunities,responseIsFillIn,responseIsChosen,endsWithScaffolding,"
+    "endsWithAutoScaffolding,frTimeTakenOnScaffolding,frTotalSkillOpportunitiesScaffolding,"
+    "totalFrSkillOpportunitiesByScaffolding,frIsHelpRequestScaffolding,timeGreater5Secprev2wrong,"
+    "sumRight,helpAccessUnder2Sec,timeGreater10SecAndNextActionRight,consecutiveErrorsInRow,"
+    "sumTime3SDWhen3RowRight,sumTimePerSkill,totalTimeByPercentCorrectForskill,Prev5count,timeOver80,"
+    "manywrong,confidence(BORED),confidence(CONCENTRATING),confidence(CONFUSED),confidence(FRUSTRATED),"
+    "confidence(OFF TASK),confidence(GAMING),RES_BORED,RES_CONCENTRATING,RES_CONFUSED,RES_FRUSTRATED,"
+    "RES_OFFTASK,RES_GAMING,Ln-1,Ln,MCAS,Enrolled,Selective,isSTEM"
 )
 KDD = (
     "Row\tAnon Student Id\tProblem Hierarchy\tProblem Name\tProblem View\tStep Name\tStep Start Time\t"
@@ -33,14 +44,18 @@ def assistments2009(path: Path, rows: list[tuple[object, ...]]) -> Path:
     return path
 
 
-def assistments2017(path: Path, rows: list[tuple[object, ...]]) -> Path:
-    """Rows of (action, student, problem, start in seconds, correct, skill)."""
-    lines = [
-        f"{user},2,Male,2004-2005,0.352416,0.183276,0.483902,1056,{action},{skill},{problem},20405010,104051118,"
-        f"{start},{start}+30,30,{correct},1,0,0"
-        for action, user, problem, start, correct, skill in rows
-    ]
-    path.write_text("\n".join([AS17, *lines]) + "\n")
+def assistments2017(path: Path, rows: list[tuple[object, ...]], action: str = "action_num") -> Path:
+    """Rows of (action, student, problem, start in seconds, correct, skill); ``action`` is a column's name."""
+    names = AS17.split(",")
+    lines = []
+    for number, user, problem, start, correct, skill in rows:
+        known = {"studentId": user, "MiddleSchoolId": 2, "InferredGender": "Male", "action_num": number,
+                 "SY ASSISTments Usage": "2004-2005", "skill": skill, "problemId": problem,
+                 "problemType": "textfieldquestion", "startTime": start, "timeTaken": "49.0",
+                 "correct": correct, "original": 1}  # fmt: skip
+        lines.append(",".join(str(known.get(name, 0)) for name in names))
+    header = AS17.replace("action_num", action)
+    path.write_text("\n".join([header, *lines]) + "\n")
     return path
 
 

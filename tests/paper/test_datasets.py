@@ -57,7 +57,7 @@ def release(year: int, kc: str) -> tuple[str, list[tuple[object, ...]], tuple[st
     return (
         f"algebra_{year}_{year + 1}_train.txt",
         rows,
-        ("SubSkills", "KTracedSkills") if year == 2008 else ("Default",),
+        ("SubSkills", "KTracedSkills", "Rules") if year == 2008 else ("Default",),
     )
 
 
@@ -109,6 +109,24 @@ def test_assistments_2017_counts_a_repeated_action(tmp_path: Path, as17: Path) -
         "skill 1",
         "skill 2",
     }
+
+
+def test_assistments_2017_reads_the_published_header_and_the_one_of_its_description(tmp_path: Path) -> None:
+    rows: list[tuple[object, ...]] = [(9950 + n, 8, 1118 + n, 1_096_470_301 + n, 1, "s") for n in range(5)]
+    published, described = (
+        READERS["assistments2017"]([files.assistments2017(tmp_path / f"{name}.csv", rows, action=name)])
+        for name in ("action_num", "actionId")
+    )
+    assert published.rows.equals(described.rows)
+    assert published.rows["event_id"].to_pylist() == ["9950", "9951", "9952", "9953", "9954"]
+    neither = files.assistments2017(tmp_path / "neither.csv", rows, action="number")
+    with pytest.raises(InputError, match="no column 'action_num' or 'actionId'; it has: studentId"):
+        READERS["assistments2017"]([neither])
+
+
+@pytest.mark.parametrize(("header", "columns"), [(files.AS09, 30), (files.AS17, 82)])
+def test_the_headers_of_the_test_files_are_as_long_as_the_published_ones(header: str, columns: int) -> None:
+    assert len(header.split(",")) == len(set(header.split(","))) == columns
 
 
 def test_algebra_merges_three_releases_on_one_timeline(tmp_path: Path, algebra: Path) -> None:

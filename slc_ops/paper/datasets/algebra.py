@@ -31,6 +31,10 @@ def read_algebra(paths: Sequence[Path]) -> Published:
     Give the files, or a directory that holds them. Students are numbered anew in every release, so their ids
     carry its year; an item is a step of a problem, by name, and the same in every release. The first skill of
     a step is its group.
+
+    Columns: "Data Format" of the challenge (pslcdatashop.web.cmu.edu/KDDCup/rules_data_format.jsp), 17 and a
+    pair ``KC(model)``, ``Opportunity(model)`` per skill model: ``Default`` in 2005-06 and 2006-07,
+    ``SubSkills``, ``KTracedSkills`` and ``Rules`` in 2008-09.
     """
     releases = find_releases(paths)
     counts: dict[str, int] = {}

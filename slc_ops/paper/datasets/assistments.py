@@ -16,6 +16,9 @@ def read_assistments2009(paths: Sequence[Path]) -> Published:
 
     ``order_id`` orders the interactions and names them; an interaction with several skills stands there once
     per skill, and the first one is kept. The file is in Latin-1.
+
+    Columns: the owners' page "Skill-builder data 2009-2010" (sites.google.com/site/assistmentsdata) explains
+    them, and the header of the file has 30, ``order_id`` to ``opportunity_original``.
     """
     what = "ASSISTments 2009 skill-builder data"
     columns = dict.fromkeys(("order_id", "user_id", "problem_id", "correct"), NUMBER) | {"skill_id": TEXT}
@@ -40,18 +43,24 @@ def read_assistments2009(paths: Sequence[Path]) -> Published:
 
 
 def read_assistments2017(paths: Sequence[Path]) -> Published:
-    """``anonymized_full_release_competition_dataset.csv``: one row per action, with its start in seconds."""
+    """``anonymized_full_release_competition_dataset.csv``: one row per action, with its start in seconds.
+
+    Columns: the header of the file has 82, ``studentId`` to ``isSTEM``, and calls the action ``action_num``
+    (printed in docs/ASSISTments/ASSISTments2017.ipynb of github.com/tswsxk/EduData). The owners' description
+    (sites.google.com/view/assistmentsdatamining/dataset) calls it ``actionId``; both are read.
+    """
     what = "ASSISTments 2017 competition data"
-    names = ("studentId", "actionId", "problemId", "startTime", "correct")
+    names = ("studentId", "action_num", "problemId", "startTime", "correct")
     columns = dict.fromkeys(names, NUMBER) | {"skill": TEXT}
+    columns["action_num|actionId"] = columns.pop("action_num")
     found = read_columns(one_file(paths, what), columns, what)
     counts = {"rows in the file": found.num_rows}
     found = keep(found, counts, "label not 0 or 1", binary(found["correct"]))
     found = keep(found, counts, "no action, student, problem or time", complete(found, names))
-    found = collapse(found, ("actionId", "studentId", "problemId", "startTime", "correct"), counts)
+    found = collapse(found, ("action_num", "studentId", "problemId", "startTime", "correct"), counts)
     rows = pa.table(
         {
-            "event_id": whole_text(found["actionId"]),
+            "event_id": whole_text(found["action_num"]),
             "user_id": whole_text(found["studentId"]),
             "item_id": whole_text(found["problemId"]),
             "group_id": found["skill"],

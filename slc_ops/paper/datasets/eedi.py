@@ -20,6 +20,9 @@ def read_eedi(paths: Sequence[Path]) -> Published:
 
     Answers carry no time; ``metadata/answer_metadata_task_1_2.csv`` has it, to the minute. The last subject
     of a question in ``metadata/question_metadata_task_1_2.csv`` is its most specific one, and its group.
+
+    Columns: the challenge's guide, "Instructions and Guide for Diagnostic Questions: The NeurIPS 2020
+    Education Challenge" (arXiv 2007.12061), sections on the primary data and on the metadata.
     """
     if len(paths) != 1:
         raise InputError(f"eedi reads one directory, not {len(paths)} paths")
@@ -36,7 +39,7 @@ def read_eedi(paths: Sequence[Path]) -> Published:
     )
     found = collapse(found, ("AnswerId",), counts)
     found = found.append_column("subject", subjects(root, found["QuestionId"]))
-    found = found.append_column("time", moments(root, found["AnswerId"]))
+    found = found.append_column("time", timestamps(root, found["AnswerId"]))
     found = keep(found, counts, "no time in the metadata", found["time"].is_valid())
     rows = pa.table(
         {
@@ -59,7 +62,7 @@ def locate(root: Path, name: str) -> Path:
     raise InputError(f"there is no {name} in {root}; unpack the challenge's data.zip there")
 
 
-def moments(root: Path, answers: pa.ChunkedArray) -> pa.ChunkedArray:
+def timestamps(root: Path, answers: pa.ChunkedArray) -> pa.ChunkedArray:
     """When each answer was given; null where the metadata does not say. Some ids there are empty or 7.0."""
     path = locate(root, TIMES)
     metadata = read_columns(path, {"AnswerId": NUMBER, "DateAnswered": TEXT}, "the Eedi answer metadata")

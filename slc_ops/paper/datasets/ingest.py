@@ -32,7 +32,7 @@ def ingest(
     """Write ``history``, ``calibration`` and ``test`` as Parquet, and ``ingest.json``; answer the last.
 
     The split is strict per student: the first 60 % of a student's interactions, the next 20 %, the last 20 %.
-    ``event_time`` is the student's cumulative interaction index, or the moment itself with ``time="clock"``
+    ``event_time`` is the student's cumulative interaction index, or the timestamp itself with ``time="clock"``
     (as published, taken as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
     ``probability``, or from the built-in backbone, trained on the history.
     """
@@ -58,8 +58,8 @@ def ingest(
         version = logits.stem
     rows = rows.append_column("backbone_version", pa.repeat(version, rows.num_rows))
     if time == "clock":
-        moments = pc.cast(pc.cast(rows["clock"], pa.timestamp("us")), pa.timestamp("us", "UTC"))
-        rows = rows.set_column(rows.schema.get_field_index("event_time"), "event_time", moments)
+        times = pc.cast(pc.cast(rows["clock"], pa.timestamp("us")), pa.timestamp("us", "UTC"))
+        rows = rows.set_column(rows.schema.get_field_index("event_time"), "event_time", times)
     report |= write_parts(rows, part, out)
     write_json(out / REPORT, report)
     return report

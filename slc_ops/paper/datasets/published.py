@@ -30,7 +30,11 @@ class Published:
 
 
 def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **options: Any) -> pa.Table:
-    """The named columns of a delimited text file; a missing one is an error that lists what is there."""
+    """The named columns of a delimited text file; a missing one is an error that lists what is there.
+
+    A name such as ``action_num|actionId`` stands for whichever of the two the file has; the table's column is
+    called by the first.
+    """
     quote = options.get("quote", '"')
     parse = pacsv.ParseOptions(
         delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
@@ -39,18 +43,20 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
     try:
         with pacsv.open_csv(path, read_options=reading, parse_options=parse) as head:
             names = head.schema.names
-        missing = [name for name in types if name not in names]
+        found = {name: [each for each in name.split("|") if each in names] for name in types}
+        missing = [" or ".join(map(repr, name.split("|"))) for name, there in found.items() if not there]
         if missing:
             raise InputError(
-                f"{path} is not {what}: it has no column {missing[0]!r}; it has: {', '.join(names[:40])}"
+                f"{path} is not {what}: it has no column {missing[0]}; it has: {', '.join(names[:40])}"
             )
         convert = pacsv.ConvertOptions(
-            include_columns=list(types),
-            column_types=dict(types),
+            include_columns=[there[0] for there in found.values()],
+            column_types={there[0]: types[name] for name, there in found.items()},
             null_values=NOTHING,
             strings_can_be_null=True,
         )
-        return pacsv.read_csv(path, read_options=reading, parse_options=parse, convert_options=convert)
+        table = pacsv.read_csv(path, read_options=reading, parse_options=parse, convert_options=convert)
+        return table.rename_columns([name.split("|")[0] for name in types])
     except pa.ArrowInvalid as error:
         raise InputError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from None
     except OSError as error:

@@ -12,7 +12,7 @@ PARTS = ("history", "calibration", "test")
 def ordered(published: Published, min_rows: int) -> pa.Table:
     """Rows by student and time, with ``event_time``, the student's cumulative interaction index.
 
-    Rows of one moment keep the file's order. Students with fewer than ``min_rows`` rows are left out and
+    Rows of one timestamp keep the file's order. Students with fewer than ``min_rows`` rows are left out and
     counted; they cannot have a past, a present and a future.
     """
     rows = published.rows
@@ -27,7 +27,7 @@ def ordered(published: Published, min_rows: int) -> pa.Table:
     index = pa.array(np.arange(len(order)) - starts(users[order])[1])
     rows = rows.append_column("event_time", index)
     if len(rows["event_id"].unique()) < rows.num_rows:
-        published.counts["event ids made anew, because some name two events"] = rows.num_rows
+        published.counts["event ids replaced, because some name two events"] = rows.num_rows
         ids = pc.binary_join_element_wise(rows["user_id"], pc.cast(index, pa.string()), ":")
         rows = rows.set_column(rows.schema.get_field_index("event_id"), "event_id", ids)
     return rows
@@ -42,18 +42,18 @@ def starts(sorted_users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> np.ndarray:
     """0, 1 or 2 per row: the first 60 % of each student's rows, the next 20 %, the rest.
 
-    Strict: rows of one moment are never cut apart, the earlier part takes them all.
+    Strict: rows of one timestamp are never cut apart, the earlier part takes them all.
     """
     users = pc.dictionary_encode(rows["user_id"].combine_chunks()).indices.to_numpy(zero_copy_only=False)
     clock = rows["clock"].to_numpy()
     first, begin = starts(users)
     count = np.diff(np.r_[first, len(users)])
-    moment = np.cumsum(np.r_[True, (users[1:] != users[:-1]) | (clock[1:] != clock[:-1])][: len(users)])
+    tied = np.cumsum(np.r_[True, (users[1:] != users[:-1]) | (clock[1:] != clock[:-1])][: len(users)])
     position = np.arange(len(users)) - begin
-    moment_begin = position[np.searchsorted(moment, moment)]  # position of the first row of the same moment
+    tied_begin = position[np.searchsorted(tied, tied)]  # position of the first row of the same timestamp
     total = np.repeat(count, count)
     # The small term undoes binary fractions: 0.6 · 5 is 3, not 2.9999999999999996.
     cut_one = np.floor(history * total + 1e-9)
     cut_two = np.floor((history + calibration) * total + 1e-9)
-    part: np.ndarray = (moment_begin >= cut_one).astype(np.int8) + (moment_begin >= cut_two)
+    part: np.ndarray = (tied_begin >= cut_one).astype(np.int8) + (tied_begin >= cut_two)
     return part
