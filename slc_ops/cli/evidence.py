@@ -66,8 +66,8 @@ def detectability(
 )  # fmt: skip
 @click.option(
     "--history", "histories", type=path_type, multiple=True,
-    help="Training rows: time bins of slc_t and naive lie over them and the calibration rows. Only event_time "
-    "is read. Once for all pairs, or once per pair.",
+    help="Training rows: time bins of slc_t and naive lie over them and the calibration rows. Only their "
+    "event_time is read. Once for all pairs, or once per pair.",
 )  # fmt: skip
 @click.option("--out", type=path_type, required=True, help="Directory of the tables and figures.")
 @prior_option

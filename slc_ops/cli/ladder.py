@@ -214,9 +214,9 @@ def sweep(
 ) -> None:  # fmt: skip
     """Repeat a fit over a range of prior variances or calibration fractions.
 
-    A fraction keeps the newest rows, as a shorter calibration window would. Differences (delta_auc, delta_nll)
-    are the method minus what "against" names, on the same test rows: the frozen backbone (base) for prior
-    variances, Platt scaling fitted on the same share of rows (platt) for fractions.
+    A fraction keeps the newest rows, as a shorter calibration window would. Differences (delta_auc and
+    delta_nll) are the method minus what "against" names, on the same test rows: the frozen backbone (base)
+    for prior variances, Platt scaling fitted on the same share of the rows (platt) for fractions.
     """
     from slc_ops.evidence.evaluate import Metering
     from slc_ops.paper import sweeps

@@ -96,8 +96,8 @@ def regime(tell: Tell = lambda text: None) -> dict[str, Rows]:
 def means(pairs: Sequence[Mapping[str, Rows]]) -> dict[str, Rows]:
     """The tables of several pairs as one: rows of the same kind become a mean and a standard deviation.
 
-    A row's kind is its texts and settings (method, slice, prior variance, …); ``x_sd`` stands beside ``x``, and
-    the intervals of the single pairs are left out. A figure that a pair does not have is left out of the mean.
+    A row's kind is its texts and settings (method, slice, prior variance, …); ``x_sd`` stands beside ``x``;
+    the intervals of the single pairs are left out, and a figure that a pair lacks is left out of its mean.
 
     >>> means([{"ladder": [{"method": "slc", "auc": 0.7}]}, {"ladder": [{"method": "slc", "auc": 0.8}]}])
     {'ladder': [{'method': 'slc', 'pairs': 2, 'auc': 0.75, 'auc_sd': 0.07071067811865482}]}

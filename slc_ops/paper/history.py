@@ -12,7 +12,7 @@ from slc_ops.rows.reading import open_source
 
 
 def read_history(path: Path, rename: Mapping[str, str]) -> InteractionLog:
-    """The event times (and weights) of a file as a log; the file needs no logits, for nothing is fitted to it.
+    """The event times (and weights) of a file as a log; it needs no logits, for nothing is fitted to it.
 
     Raises :class:`InputError` where the file has no ``event_time`` or cannot be read.
     """

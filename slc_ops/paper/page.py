@@ -108,8 +108,11 @@ def draw_over_time(rows: Rows) -> Any:
     x = [int(row["slice"]) for row in rows]
     panels = (
         ("AUC, backbone and Platt scaling", (("base", MUTED, "-", 4.5), ("platt", INK, (0, (2, 2)), 1.8))),
-        ("AUC, item offsets", (("base", MUTED, "-", 1.8), ("rescal", CHAMPION, "-", 1.8), ("slc", ACCENT, "-", 1.8))),
-    )  # fmt: skip
+        (
+            "AUC, backbone and item offsets",
+            (("base", MUTED, "-", 1.8), ("rescal", CHAMPION, "-", 1.8), ("slc", ACCENT, "-", 1.8)),
+        ),
+    )
     for axis, (title, lines) in zip(axes, panels, strict=True):
         ends = []
         for name, colour, style, width in lines:
@@ -126,7 +129,7 @@ def draw_over_time(rows: Rows) -> Any:
 
 def draw_density(rows: Rows) -> Any:
     """Figure 2: differences of AUC, NLL and ECE by density, against the two references."""
-    figure, axes = new_figure(3.1, 3, width=9.6)
+    figure, axes = new_figure(3.1, 3, width=11.4)
     names = list(dict.fromkeys(row["slice"] for row in rows))
     labels = [_density_label(next(row for row in rows if row["slice"] == name)) for name in names]
     references = (("platt", ACCENT), ("rescal_iso", CHAMPION))
@@ -142,7 +145,7 @@ def draw_density(rows: Rows) -> Any:
                 axis.plot(x, y, "o", color=colour)
         axis.set_xticks(range(len(names)), labels)
         axis.set_xlim(-0.5, len(names) - 0.5)
-        axis.set_title(f"Δ {metric.upper()}")
+        axis.set_title(f"{metric.upper()}, slc minus the reference")
     for (reference, colour), height in zip(references, (0.97, 0.89), strict=True):
         axes[0].annotate(
             f"slc − {reference}", (0.98, height), xycoords="axes fraction", ha="right", va="top", color=colour
@@ -169,13 +172,13 @@ def _number(value: float | None) -> float:
 
 def draw_fraction(rows: Rows) -> Any:
     """AUC and NLL of SLC and Platt by the share of calibration rows."""
-    return _two_lines(rows, "share of the calibration rows", "slc", "platt", log=False)
+    return _two_lines(rows, "share of calibration rows", "slc", "platt", log=False)
 
 
 def draw_variance(rows: Rows) -> Any:
     """AUC and NLL by prior variance, with the files' backbone."""
     own = [row for row in rows if row["backbone"] == "own"]
-    return _two_lines(own, "prior variance (log scale)", "slc", "base", log=True)
+    return _two_lines(own, "prior variance", "slc", "base", log=True)
 
 
 def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> Any:
@@ -184,13 +187,13 @@ def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> A
     for axis, metric in zip(axes, ("auc", "nll"), strict=True):
         axis.plot(x, [row[metric] for row in rows], "o-", color=ACCENT, markersize=4)
         axis.plot(x, [row[f"{other}_{metric}"] for row in rows], color=MUTED, linestyle=(0, (4, 2)))
-        axis.set_title(metric.upper())
-        axis.set_xlabel(label)
+        axis.set_title(f"{metric.upper()} by {label}")
+        axis.set_xlabel(label + (", log scale" if log else ""))
         if log:
             axis.set_xscale("log")
         for text, column, colour in ((name, metric, ACCENT), (other, f"{other}_{metric}", MUTED)):
             label_end(axis, x[-1], rows[-1][column], text, colour)
-        axis.margins(x=0.16)
+        axis.margins(x=0.2)
     return figure
 
 
@@ -232,7 +235,7 @@ def draw_regime(rows: Rows) -> Any:
 def _label_ends(axis: Any, x: float, ends: list[tuple[float, str, Any]]) -> None:
     """Names where lines end, moved apart where they would cover each other."""
     low, high = axis.get_ylim()
-    gap = 0.07 * (high - low)
+    gap = 0.09 * (high - low)
     height = -float("inf")
     for y, text, colour in sorted(ends, key=lambda end: end[0]):
         height = max(y, height + gap)

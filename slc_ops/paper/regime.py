@@ -12,10 +12,10 @@ calibration, 16-19 test.
 
 Offsets are estimated around Platt's line, because the backbone's scale and shift are wrong: cells of (item,
 bin) give pseudo-observations z, W, smoothed over all T bins with P₀ = 1. The static correction has q = 0
-(which is Eq. 5), the tracking one the true q = Q, the most that tracking can be given; then the link with these
-offsets. Test bins take the level that the walk has reached. Panels: (a) AUC of the static correction minus
-Platt's, (b) AUC of the tracking correction minus the static one's, (c) mean squared error of the tracked
-offsets against β(i, t) in the calibration bins. The paper shows the map for 1PL.
+(which is Eq. 5), the tracking one the true q = Q, the most that tracking can be given; then the link with
+these offsets. Test bins take the level that the walk has reached. Panels: (a) AUC of the static correction
+minus Platt's, (b) AUC of the tracking correction minus the static one's, (c) mean squared error of the
+tracked offsets against β(i, t) in the calibration bins. The paper shows the map for 1PL.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +79,9 @@ def offsets(log: InteractionLog, link: FittedLink, q: float) -> Floats:
     p = sigmoid(link.a * log.logit + link.b0)
     size = len(log.items) * BINS
     key = log.item_codes * BINS + np.asarray(log.time, np.intp)
-    sums = Sums(*(np.bincount(key, values, size) for values in (np.ones(p.size), log.label, p, p * (1 - p))))
+    ones, label = np.ones(p.size), np.asarray(log.label, np.float64)
+    counted = [np.bincount(key, each, size).astype(np.float64) for each in (ones, label, p, p * (1 - p))]
+    sums = Sums(*counted)
     z, W = pseudo_observations(sums, BINS)
     return smooth(z, W, W > 0, q=q, P0=PRIOR_VAR).level
 

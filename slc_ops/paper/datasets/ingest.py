@@ -32,8 +32,8 @@ def ingest(
     """Write ``history``, ``calibration`` and ``test`` as Parquet, and ``ingest.json``; answer the last.
 
     The split is strict per student: the first 60 % of a student's interactions, the next 20 %, the last 20 %.
-    ``event_time`` is the student's cumulative interaction index, or the timestamp itself with ``time="clock"``
-    (as published, taken as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
+    ``event_time`` is the student's cumulative interaction index, or the timestamp with ``time="clock"`` (as
+    published, taken as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
     ``probability``, or from the built-in backbone, trained on the history.
     """
     if dataset not in READERS:
