@@ -84,6 +84,8 @@ def _text(name: str, value: Any) -> str:
         return "–"
     if name in SETTINGS:
         return f"{value:g}"
+    if isinstance(value, int) or (isinstance(value, float) and abs(value) >= 1 and value.is_integer()):
+        return f"{value:,.0f}"
     if isinstance(value, float):
         return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
     return str(value).replace("|", "\\|").replace("\n", " ")
@@ -199,36 +201,34 @@ def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> A
 
 def draw_regime(rows: Rows) -> Any:
     """Figure 3: three panels by observations per item and bin, one line per drift variance Q."""
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib import colormaps
 
-    figure, axes = new_figure(3.0, 3, width=9.6)
-    drifts = sorted({row["q"] for row in rows})
-    shades = LinearSegmentedColormap.from_list("drift", [MUTED, ACCENT])
+    figure, axes = new_figure(3.0, 3, width=10.4)
+    drifts = sorted({row["q"] for row in rows}, reverse=True)
+    densities = sorted({row["obs_per_item_and_bin"] for row in rows})
+    shades = colormaps["viridis"]
     panels = (
-        ("static_gain", "(a) Δ AUC, static − Platt"),
-        ("tracking_gain", "(b) Δ AUC, tracking − static"),
-        ("offset_mse", "(c) MSE, tracked offsets"),
+        ("static_gain", "(a) AUC, static − Platt"),
+        ("tracking_gain", "(b) AUC, tracking − static"),
+        ("offset_mse", "(c) MSE of the tracked offsets"),
     )
     for axis, (column, title) in zip(axes, panels, strict=True):
-        ends: list[tuple[float, str, Any]] = []
+        axis.axhline(0, color=INK, linewidth=0.8)
         for number, drift in enumerate(drifts):
-            line = sorted(
-                (row for row in rows if row["q"] == drift), key=lambda row: row["obs_per_item_and_bin"]
-            )
-            colour = shades(number / max(len(drifts) - 1, 1))
+            line = [row for row in rows if row["q"] == drift]
             x, y = [row["obs_per_item_and_bin"] for row in line], [row[column] for row in line]
             error = [row[f"{column}_se"] or 0.0 for row in line]
-            axis.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=3.5, linewidth=1.6)
-            ends.append((y[-1], f"Q = {drift:g}", colour))
+            colour = shades(0.9 * number / max(len(drifts) - 1, 1))
+            axis.errorbar(
+                x, y, yerr=error, color=colour, marker="o", markersize=3.5, linewidth=1.6, label=f"{drift:g}"
+            )
         axis.set_xscale("log")
-        axis.set_xlim(min(row["obs_per_item_and_bin"] for row in rows) * 0.8, 900)
-        densities = sorted({row["obs_per_item_and_bin"] for row in rows})
         axis.set_xticks(densities, [str(density) for density in densities])
         axis.minorticks_off()
         axis.set_title(title)
         axis.set_xlabel("observations per item and bin")
-        axis.axhline(0, color=INK, linewidth=0.8)
-        _label_ends(axis, max(densities), ends)
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, title="drift Q", loc="outside right center", frameon=False)
     return figure
 
 

@@ -120,6 +120,42 @@ def test_paper_writes_its_tables(tmp_path):
     assert (tmp_path / "out" / "tables" / "ladder.csv").exists()
 
 
+def test_paper_takes_several_pairs_and_a_history(tmp_path):
+    for number, name in enumerate(("history", "calibration", "test", "later")):
+        pq.write_table(rows(number, n=2000, bias_sd=0.8), tmp_path / f"{name}.parquet")
+    files = {name: tmp_path / f"{name}.parquet" for name in ("history", "calibration", "test", "later")}
+    pairs = ["--calibration", files["calibration"], "--test", files["test"],
+             "--calibration", files["test"], "--test", files["later"]]  # fmt: skip
+    rest = ["--history", files["history"], "--out", tmp_path / "out", "--no-regime", "--json", "-"]
+    result = run("paper", *pairs, *rest)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    slc = next(row for row in answer["ladder"] if row["method"] == "slc")
+    single = [
+        next(row for row in each["ladder"] if row["method"] == "slc")["auc"] for each in answer["pairs"]
+    ]
+    assert slc["auc"] == pytest.approx(sum(single) / 2)
+    assert slc["auc_sd"] == pytest.approx(abs(single[0] - single[1]) / 2**0.5)
+    for directory in ("out", "out/pair-1", "out/pair-2"):
+        assert (tmp_path / directory / "figures" / "over_time.png").exists()
+    odd = run("paper", *pairs[:6], *rest)
+    assert (odd.exit_code, "2 --calibration and 1 --test" in odd.output) == (2, True)
+
+
+@pytest.mark.parametrize(("what", "against"), [("prior-variance", "base"), ("calibration-fraction", "platt")])
+def test_a_sweep_says_against_what_its_differences_are(tmp_path, what, against):
+    for number, name in enumerate(("calibration", "test")):
+        pq.write_table(rows(number, n=1500, bias_sd=0.8), tmp_path / f"{name}.parquet")
+    pair = ["--calibration", tmp_path / "calibration.parquet", "--test", tmp_path / "test.parquet"]
+    shown = run("sweep", what, *pair, "--values", "0.5,1")
+    assert f"slc by {what}, differences from {against}" in shown.output
+    assert f"AUC − {against}" in shown.output
+    answer = json.loads(run("sweep", what, *pair, "--values", "0.5,1", "--json", "-").stdout)
+    assert answer["against"] == against
+    for row in answer["rows"]:
+        assert row["delta_auc"] == row["auc"] - row[f"{against}_auc"]
+
+
 @pytest.mark.parametrize("command", ["backtest", "detectability", "paper"])
 def test_help_is_there(command):
     result = run(command, "--help")

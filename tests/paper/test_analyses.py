@@ -1,10 +1,17 @@
 """The paper's analyses on a pair of files."""
 
 import csv
+from itertools import pairwise
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.paper.analyses import analyse
+from slc_ops.base.errors import InputError
+from slc_ops.methods import FitOptions, fit
+from slc_ops.paper.analyses import analyse, means
+from slc_ops.paper.history import read_history
 from slc_ops.paper.page import as_csv, as_markdown, write_paper
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows
@@ -18,7 +25,7 @@ def pair():
 
 @pytest.fixture(scope="module")
 def tables(pair):
-    return analyse(*pair, regime=False)
+    return analyse(*pair)
 
 
 def by(rows_, key):
@@ -27,7 +34,8 @@ def by(rows_, key):
 
 def test_every_analysis_is_there(tables):
     assert set(tables) == {
-        "ladder", "density", "calibration_fraction", "prior_variance", "link", "ridge", "detectability",
+        "ladder", "over_time", "density", "calibration_fraction", "prior_variance", "link", "ridge",
+        "detectability",
     }  # fmt: skip
 
 
@@ -36,6 +44,62 @@ def test_the_ladder_is_complete_and_invariant_where_it_must_be(tables):
     assert len(ladder) == 14
     assert ladder["platt"]["auc"] == pytest.approx(ladder["base"]["auc"], abs=1e-12)
     assert ladder["slc"]["auc"] > ladder["platt"]["auc"] + 0.02
+
+
+def test_platt_equals_the_backbone_in_each_of_ten_slices_of_time_and_item_offsets_do_not(pair, tables):
+    slices = tables["over_time"]
+    assert [row["slice"] for row in slices] == [str(k + 1) for k in range(10)]
+    assert sum(row["rows"] for row in slices) == pair[1].n_rows
+    assert all(earlier["to"] < later["from"] for earlier, later in pairwise(slices))
+    for row in slices:
+        assert row["platt_auc"] == pytest.approx(row["base_auc"], abs=1e-12)
+    assert np.mean([row["slc_auc"] - row["base_auc"] for row in slices]) > 0.02
+
+
+def test_density_has_auc_nll_and_ece_of_every_slice(tables):
+    for row in tables["density"]:
+        assert row["delta_auc_low"] <= row["delta_auc"] <= row["delta_auc_high"]
+        assert row["delta_nll_low"] <= row["delta_nll"] <= row["delta_nll_high"]
+        assert isinstance(row["delta_ece"], float)
+
+
+def test_a_history_places_the_time_bins_of_slc_t_and_naive_and_of_nothing_else(pair, tables, tmp_path):
+    """The bins of the ladder are those of a fit whose history is the same rows."""
+    early = np.linspace(pair[0].time.min() - 1e6, pair[0].time.min() - 1, 4000)
+    pq.write_table(pa.table({"event_time": early}), tmp_path / "history.parquet")
+    history = read_history(tmp_path / "history.parquet", {})
+    found = by(analyse(*pair, history=history)["ladder"], "method")
+    before = by(tables["ladder"], "method")
+    moved = {name for name in found if found[name]["auc"] != before[name]["auc"]}
+    assert moved == {"slc_t", "naive"}
+    edges = fit("slc_t", pair[0], history=history, options=FitOptions()).time_edges
+    assert edges[0] == early[0]
+    assert np.sum(edges <= early[-1]) == pytest.approx(1 + 10 * 4000 / (4000 + pair[0].n_rows), abs=1)
+
+
+def test_a_history_without_times_is_refused_by_name(tmp_path):
+    pq.write_table(pa.table({"when": [1.0]}), tmp_path / "history.parquet")
+    with pytest.raises(InputError, match=r"has no column event_time.*it has when"):
+        read_history(tmp_path / "history.parquet", {})
+    assert read_history(tmp_path / "history.parquet", {"event_time": "when"}).n_rows == 1
+
+
+def test_several_pairs_are_means_and_standard_deviations_of_rows_of_the_same_kind(tables, tmp_path):
+    other = {name: [dict(row) for row in rows_] for name, rows_ in tables.items()}
+    for row in other["ladder"]:
+        row["auc"] += 0.02
+    for row in other["density"]:
+        row["observations"] = "other counts"
+    found = means([tables, other])
+    assert set(found) == set(tables)
+    before = by(tables["ladder"], "method")
+    for name, row in by(found["ladder"], "method").items():
+        assert row["auc"] == pytest.approx(before[name]["auc"] + 0.01)
+        assert row["auc_sd"] == pytest.approx(0.02 / np.sqrt(2))
+        assert (row["pairs"], row["nll_sd"]) == (2, 0)
+    assert [len(found[name]) for name in found] == [len(tables[name]) for name in tables]
+    page = write_paper(tmp_path, found, "Two pairs").read_text()
+    assert f"{before['slc']['auc'] + 0.01:.4f} ± 0.0141" in page
 
 
 def test_slc_gains_over_platt_in_every_tercile_and_nothing_on_cold_start(tables):
@@ -65,21 +129,23 @@ def test_offset_platt_and_raw_links_rank_alike_and_ridge_is_close(tables):
 
 def test_files_without_time_leave_out_what_needs_one(pair):
     untimed = [InteractionLog.from_table(log.as_table().drop_columns("event_time")) for log in pair]
-    found = analyse(*untimed, regime=False)
-    assert "detectability" not in found
+    found = analyse(*untimed)
+    assert {"detectability", "over_time"}.isdisjoint(found)
     assert "slc_t" not in by(found["ladder"], "method")
     assert "tracked, raw" not in by(found["link"], "link")
 
 
 def test_tables_and_figures_are_written(tables, tmp_path):
-    page = write_paper(tmp_path, tables)
+    page = write_paper(tmp_path, tables, "Two files")
     for name, rows_ in tables.items():
         with (tmp_path / "tables" / f"{name}.csv").open() as stream:
             assert len(list(csv.DictReader(stream))) == len(rows_)
         assert (tmp_path / "tables" / f"{name}.md").read_text() in page.read_text()
     figures = {path.stem for path in (tmp_path / "figures").iterdir()}
-    assert figures == {"density", "calibration_fraction", "prior_variance"}
-    assert "![Prior-variance sweep](figures/prior_variance.png)" in page.read_text()
+    assert figures == {"over_time", "density", "calibration_fraction", "prior_variance"}
+    title = "AUC and NLL by prior variance, SLC and the backbone"
+    assert f"![{title}](figures/prior_variance.png)" in page.read_text()
+    assert page.read_text().startswith("# Two files\n")
 
 
 def test_a_missing_number_is_empty_in_csv_and_a_dash_for_people():
