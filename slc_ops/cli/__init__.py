@@ -63,12 +63,12 @@ def app() -> None:
 
     Begin with `slc-ops compare --calibration FILE --test FILE` on two files of your own.
     """
+    configure_logs()  # not for --help, which must be instant
 
 
 def main() -> None:
     """Entry point: run a command, turn expected errors into one line and exit code 2."""
     try:
-        configure_logs()
         code = app.main(standalone_mode=False)
     except click.Abort:
         click.echo("slc-ops: interrupted", err=True)

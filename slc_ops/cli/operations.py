@@ -17,32 +17,33 @@ from slc_ops.settings.deployments import Places
     help="Write to FILE, for the node exporter's textfile collector.",
 )
 @click.option("--listen", is_flag=True, help="Answer GET /metrics until stopped.")
-@click.option("--host", default="127.0.0.1", envvar="SLC_OPS_METRICS_HOST", show_default=True)
-@click.option("--port", default=9109, envvar="SLC_OPS_METRICS_PORT", show_default=True)
-@click.option("--token", default="", envvar="SLC_OPS_METRICS_TOKEN", hidden=True)
+@click.option("--host", metavar="HOST", help="Interface. Default: SLC_OPS_METRICS_HOST, else 127.0.0.1.")
+@click.option("--port", type=int, metavar="PORT", help="Port. Default: SLC_OPS_METRICS_PORT, else 9109.")
 @json_option
 def metrics(
-    output: Path | None, listen: bool, host: str, port: int, token: str, json_path: str | None
+    output: Path | None, listen: bool, host: str | None, port: int | None, json_path: str | None
 ) -> None:
     """Show durations, rows, verdicts and champion ages in Prometheus' text format.
 
     With --listen it serves them to whoever sends the bearer token in SLC_OPS_METRICS_TOKEN.
     """
     from slc_ops.base.files import write_text
-    from slc_ops.observability.exposition import render
-    from slc_ops.observability.metrics import collect
+    from slc_ops.observability.metrics import collect, render
 
     places = Places.from_environment()
     if listen:
         from slc_ops.observability.server import MetricsServer
+        from slc_ops.settings.environment import MetricsVariables
 
-        with MetricsServer(places, host, port, token) as server:
+        found = MetricsVariables.read()
+        host, port = host or found.host, found.port if port is None else port
+        with MetricsServer(places, host, port, found.token.get_secret_value()) as server:
             click.echo(f"metrics on http://{host}:{server.server_port}/metrics")
             server.serve_forever()
         return
-    found = collect(places, datetime.now(UTC))
-    emit_json(json_path, {"metrics": [metric.as_dict() for metric in found]})
+    collected = collect(places, datetime.now(UTC))
+    emit_json(json_path, {"metrics": [metric.as_dict() for metric in collected]})
     if output is not None:
-        write_text(output, render(found))
+        write_text(output, render(collected))
     elif json_path != "-":
-        click.echo(render(found), nl=False)
+        click.echo(render(collected), nl=False)

@@ -11,6 +11,7 @@ import click
 from slc_ops.base.console import emit_json, json_option, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
 from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry, Version
@@ -187,7 +188,7 @@ def _named_deployments(places: Places) -> list[str]:
 
 
 def _actor(given: str | None) -> str:
-    return given or os.environ.get("SLC_OPS_ACTOR") or getpass.getuser()
+    return given or TerminalVariables.read().actor or getpass.getuser()
 
 
 def _show_champion(json_path: str | None, deployment: str, champion: "Version") -> None:

@@ -4,20 +4,16 @@ Inside of Airflow its own structured log takes the same lines, with deployment a
 """
 
 import logging
-import os
 import sys
 from typing import Any
-
-from slc_ops.base.errors import SettingsError
 
 
 def configure_logs() -> None:
     """Do what ``SLC_OPS_LOG`` says: nothing (unset), or JSON lines: ours from INFO up, others' warnings."""
-    form = os.environ.get("SLC_OPS_LOG", "")
-    if not form:
+    from slc_ops.settings.environment import TerminalVariables
+
+    if TerminalVariables.read().log is None:
         return
-    if form != "json":
-        raise SettingsError(f"SLC_OPS_LOG must be json or unset, found {form!r}")
     import structlog
 
     before: list[Any] = [

@@ -4,16 +4,19 @@ Nothing is counted in memory: any process can answer, and a restart forgets noth
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
-from slc_ops.observability.exposition import Metric
 from slc_ops.observability.steps import DIRECTORY
 from slc_ops.quality.result import RESULT
 from slc_ops.settings.deployments import Places, read_deployments
@@ -21,12 +24,28 @@ from slc_ops.settings.deployments import Places, read_deployments
 VERDICTS = ("promote", "hold", "reject")
 
 
-def collect(places: Places, now: datetime) -> list[Metric]:
-    """Every metric at the moment ``now``."""
-    info = Metric("slc_ops_info", "The version of slc_ops that answers.")
+class Gauge(GaugeMetricFamily):
+    """A figure with a name, a sentence and one value per set of labels."""
+
+    def add(self, value: float, **labels: str) -> None:
+        """Add a value."""
+        self.add_sample(self.name, labels, float(value))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "name": self.name,
+            "help": self.documentation,
+            "samples": [{"labels": sample.labels, "value": sample.value} for sample in self.samples],
+        }
+
+
+def collect(places: Places, now: datetime) -> list[Gauge]:
+    """Every metric at the time ``now``."""
+    info = Gauge("slc_ops_info", "The version of slc_ops that answers.")
     info.add(1, version=__version__)
     deployments, broken = read_deployments(places.deployments_file)
-    wrong = Metric("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
+    wrong = Gauge("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
     wrong.add(len(broken))
     names = sorted(deployments)
     return [
@@ -38,17 +57,48 @@ def collect(places: Places, now: datetime) -> list[Metric]:
     ]
 
 
-def _refresh_metrics(places: Places, names: list[str]) -> list[Metric]:
-    duration = Metric(
+class WithValues(Collector):
+    """Collects anew for every question; a metric without values is left out."""
+
+    def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
+        self.read = read
+
+    def collect(self) -> Iterator[Gauge]:
+        """The metrics that have values."""
+        return (metric for metric in self.read() if metric.samples)
+
+
+def registry_of(read: Callable[[], Iterable[Gauge]]) -> CollectorRegistry:
+    """What prometheus_client writes and serves."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(WithValues(read))
+    return registry
+
+
+def render(metrics: Iterable[Gauge]) -> str:
+    r"""The metrics in Prometheus' text format.
+
+    >>> rows = Gauge("slc_ops_window_rows", "Rows of the newest window.")
+    >>> rows.add(12, deployment='al"gebra')
+    >>> print(render([rows]), end="")
+    # HELP slc_ops_window_rows Rows of the newest window.
+    # TYPE slc_ops_window_rows gauge
+    slc_ops_window_rows{deployment="al\"gebra"} 12.0
+    """
+    return generate_latest(registry_of(lambda: metrics)).decode()
+
+
+def _refresh_metrics(places: Places, names: list[str]) -> list[Gauge]:
+    duration = Gauge(
         "slc_ops_refresh_duration_seconds",
         "From the first step to the registered version, of the newest refreshed window.",
     )
-    finished = Metric(
+    finished = Gauge(
         "slc_ops_refresh_finished_timestamp_seconds", "When the newest window's refresh was finished."
     )
-    steps = Metric("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
-    failed = Metric("slc_ops_step_failed", "1 where the last try of a step failed.")
-    verdicts = Metric("slc_ops_refreshes", "Refreshes on disk by their verdict.")
+    steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
+    failed = Gauge("slc_ops_step_failed", "1 where the last try of a step failed.")
+    verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
     for name in names:
         directory = places.refreshes(name)
         records = _newest_records(directory)
@@ -79,13 +129,13 @@ def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
     return float(last["ended"] - first["started"])
 
 
-def _window_metrics(places: Places, names: list[str]) -> list[Metric]:
-    rows = Metric("slc_ops_window_rows", "Rows of the newest validated window.")
-    quarantined = Metric(
+def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
+    rows = Gauge("slc_ops_window_rows", "Rows of the newest validated window.")
+    quarantined = Gauge(
         "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were set aside."
     )
-    stopped = Metric("slc_ops_window_stopped", "1 where validation stopped the newest window.")
-    ends = Metric("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
+    stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
+    ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
         found = sorted(places.windows(name).glob(f"*/{RESULT}"))
         if not found:
@@ -99,16 +149,14 @@ def _window_metrics(places: Places, names: list[str]) -> list[Metric]:
     return [rows, quarantined, stopped, ends]
 
 
-def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterator[Metric]:
+def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterator[Gauge]:
     """From the ledger; where it does not answer only that is said."""
     from slc_ops.registry import Registry
 
-    up = Metric("slc_ops_ledger_up", "1 where the ledger answers.")
-    version = Metric("slc_ops_champion_version", "Version number of the champion.")
-    since = Metric("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
-    age = Metric(
-        "slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows."
-    )
+    up = Gauge("slc_ops_ledger_up", "1 where the ledger answers.")
+    version = Gauge("slc_ops_champion_version", "Version number of the champion.")
+    since = Gauge("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
+    age = Gauge("slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows.")
     try:
         registry = Registry.open(places)
         for name in names:

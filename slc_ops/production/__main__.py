@@ -9,6 +9,7 @@ import click
 
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.production.health import SERVICES
+from slc_ops.settings.environment import ServiceVariables
 
 anything = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 command_argument = click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -47,14 +48,11 @@ def run(command: tuple[str, ...]) -> None:
 def host_options(function: Any) -> Any:
     """Where the compose file and the secrets lie."""
     file = click.Path(dir_okay=False, path_type=Path)
-    for name, default in (("env", ".env"), ("compose", "docker-compose.yaml")):
-        option = click.option(
-            f"--{name}-file",
-            type=file,
-            default=Path(default),
-            envvar=f"SLC_OPS_{name.upper()}_FILE",
-            show_default=True,
-        )
+    options = (
+        click.option("--env-file", type=file, default=lambda: ServiceVariables.read().env_file),
+        click.option("--compose-file", type=file, default=lambda: ServiceVariables.read().compose_file),
+    )
+    for option in options:
         function = option(function)
     return function
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from slc_ops.base.errors import SettingsError
 from slc_ops.base.passwords import check_secrets
 from slc_ops.production import schemas
 from slc_ops.production.stores import (
@@ -21,6 +20,7 @@ from slc_ops.production.stores import (
     check_space,
     patiently,
 )
+from slc_ops.settings.environment import ServiceVariables
 
 SCHEMAS = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": (schemas.AIRFLOW, schemas.LOGINS),
@@ -35,7 +35,7 @@ AUTH_FILE = "MLFLOW_AUTH_CONFIG_PATH"
 def check_surroundings(environment: Mapping[str, str]) -> None:
     """Secrets, volumes, deployments file: all that can be said without another server."""
     check_secrets(environment)
-    megabytes = _megabytes(environment.get("SLC_OPS_MIN_FREE_MB", "512"))
+    megabytes = ServiceVariables.read(environment).min_free_mb
     for name in VOLUMES:
         if name in environment:
             check_space(Path(environment[name]), megabytes)
@@ -79,9 +79,3 @@ def write_auth_file(environment: Mapping[str, str]) -> None:
         "auth_cache_ttl_seconds = 60",
     ]
     write_text(Path(environment[AUTH_FILE]), "\n".join(lines) + "\n")
-
-
-def _megabytes(text: str) -> int:
-    if not text.isdigit():
-        raise SettingsError(f"SLC_OPS_MIN_FREE_MB must be a whole number of megabytes, found {text!r}")
-    return int(text)

@@ -7,6 +7,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from slc_ops.settings.environment import MetricsVariables
+
 TIMEOUT = 10.0
 COMPONENTS = {
     "api-server": "metadatabase",
@@ -27,8 +29,8 @@ def ailment(service: str, environment: Mapping[str, str]) -> str | None:
         if service == "mlflow":
             _get(f"http://127.0.0.1:{environment.get('MLFLOW_PORT', '5000')}/health")
         else:
-            port = environment.get("SLC_OPS_METRICS_PORT", "9109")
-            _get(f"http://127.0.0.1:{port}/metrics", environment.get("SLC_OPS_METRICS_TOKEN"))
+            found = MetricsVariables.read(environment)
+            _get(f"http://127.0.0.1:{found.port}/metrics", found.token.get_secret_value())
     except (urllib.error.URLError, OSError) as error:
         return f"{service} does not answer: {error}"
     except KeyError as error:

@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from slc_ops.base.errors import SettingsError
-
-DEFAULT_BUDGET = 512 << 20
 _CHUNK = 1 << 20
 
 
 def memory_budget() -> int:
     """Bytes of row data one log may keep in memory: ``SLC_OPS_MEMORY_MB``, by default 512 MB."""
-    text = os.environ.get("SLC_OPS_MEMORY_MB")
-    if text is None:
-        return DEFAULT_BUDGET
-    if not text.isdigit():
-        raise SettingsError(f"SLC_OPS_MEMORY_MB is {text!r}; expected a whole number of megabytes")
-    return int(text) << 20
+    from slc_ops.settings.environment import RowVariables
+
+    return RowVariables.read().memory_mb << 20
 
 
 class ColumnStore:

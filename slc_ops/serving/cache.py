@@ -16,8 +16,10 @@ _KEEP = 3
 
 def default_cache() -> Path:
     """``SLC_OPS_HOME/serving``, or the user's cache directory."""
-    if home := os.environ.get("SLC_OPS_HOME"):
-        return Path(home).absolute() / "serving"
+    from slc_ops.settings.environment import ServingVariables
+
+    if home := ServingVariables.read().home:
+        return home.absolute() / "serving"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slc-ops" / "serving"
 
 

@@ -4,18 +4,23 @@ No secrets here: databases are named by an environment variable or an Airflow co
 the credentials of the machine.
 """
 
+import math
 import re
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from slc_ops.settings.part import Part
 
 CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit",
     "probability", "weight", "group_id", "backbone_version",
 )  # fmt: skip
+
+KIND = "`lake`, `sql`, `files` or `simulator`"
 
 
 def without_secret(location: str) -> str:
@@ -37,22 +42,15 @@ def without_secret(location: str) -> str:
 Location = Annotated[str, Field(min_length=1), AfterValidator(without_secret)]
 
 
-class Part(BaseModel):
-    """A block of the deployments file: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class Mapped(Part):
     """What every source may say about its columns."""
 
     columns: dict[str, str] = Field(default_factory=dict, description="contract column → the source's column")
     naive_time_zone: str | None = Field(
-        default=None, description="the zone of event times that carry none; without it they are refused"
+        default=None, description="zone of event times that carry none; without it they are refused"
     )
-
     epoch_unit: Literal["s", "ms", "us"] | None = Field(
-        default=None, description="the unit of event times that are numbers since 1970 in UTC"
+        default=None, description="unit of event times that are numbers since 1970 in UTC"
     )
 
     @field_validator("columns")
@@ -80,20 +78,22 @@ class Partition(Part):
     finding. Without it every file is asked for rows of the window.
     """
 
-    key: str = Field(min_length=1)
-    days: int = Field(default=1, ge=1)
+    key: str = Field(min_length=1, description="the Hive key")
+    days: int = Field(default=1, ge=1, le=3660, description="days from its date on")
 
 
 class LakeSource(Mapped):
     """Parquet files, Hive-partitioned or flat, on a path or any pyarrow filesystem URI."""
 
-    kind: Literal["lake"] = "lake"
-    path: Location
-    partition: Partition | None = None
-    endpoint: str | None = Field(
-        default=None, description="S3-compatible server, for example http://minio:9000"
+    kind: Literal["lake"] = Field(default="lake", description=KIND)
+    path: Location = Field(description="directory or `s3://bucket/prefix`; relative to `SLC_OPS_HOME`")
+    partition: Partition | None = Field(
+        default=None, description="`{key: week, days: 7}`: the Hive key that holds a date"
     )
-    region: str | None = None
+    endpoint: str | None = Field(
+        default=None, description="S3-compatible server, for example `http://minio:9000`"
+    )
+    region: str | None = Field(default=None, description="its region")
     anonymous: bool = Field(default=False, description="read a public bucket without credentials")
 
     @model_validator(mode="after")
@@ -106,11 +106,16 @@ class LakeSource(Mapped):
 class SqlSource(Mapped):
     """A query on PostgreSQL or SQLite that binds ``:window_start`` and ``:window_end``."""
 
-    kind: Literal["sql"] = "sql"
-    query: str
-    url_env: str | None = Field(default=None, description="environment variable with the database's URL")
-    connection: str | None = Field(default=None, description="Airflow connection with the database's URL")
-    batch_rows: int = Field(default=50_000, ge=1)
+    kind: Literal["sql"] = Field(default="sql", description=KIND)
+    query: str = Field(
+        description="SELECT that binds the window's bounds as parameters, for example "
+        "`SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end`"
+    )
+    url_env: str | None = Field(
+        default=None, description="environment variable (in `.env.sources`) with the database's URL"
+    )
+    connection: str | None = Field(default=None, description="or an Airflow connection with it")
+    batch_rows: int = Field(default=50_000, ge=1, le=10_000_000, description="rows per fetch")
 
     @model_validator(mode="after")
     def _bound_and_named(self) -> Self:
@@ -127,8 +132,10 @@ class SqlSource(Mapped):
 class FilesSource(Mapped):
     """CSV, Feather or Parquet files by path or pattern; the newest file is not more right than the others."""
 
-    kind: Literal["files"] = "files"
-    paths: tuple[str, ...] = Field(min_length=1)
+    kind: Literal["files"] = Field(default="files", description=KIND)
+    paths: tuple[str, ...] = Field(
+        min_length=1, description="files or patterns; Parquet, Feather or CSV (also `.csv.gz`)"
+    )
 
     @field_validator("paths")
     @classmethod
@@ -143,9 +150,17 @@ class FilesSource(Mapped):
 class SimulatorSource(Mapped):
     """A simulated platform; ``platform`` are fields of :class:`slc_ops.intake.population.Platform`."""
 
-    kind: Literal["simulator"] = "simulator"
-    start: str = "2026-01-05"
-    platform: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["simulator"] = Field(default="simulator", description=KIND)
+    start: str = Field(default="2026-01-05", description="first week")
+    platform: dict[str, Any] = Field(default_factory=dict, description="parameters of the simulated platform")
+
+    @field_validator("platform")
+    @classmethod
+    def _finite_numbers(cls, platform: dict[str, Any]) -> dict[str, Any]:
+        for name, value in platform.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number, found {value}")
+        return platform
 
 
 Source = Annotated[LakeSource | SqlSource | FilesSource | SimulatorSource, Field(discriminator="kind")]

@@ -1,10 +1,14 @@
 """What Prometheus is told, read back by Prometheus' own parser."""
 
 import json
+import select
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,9 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
-from slc_ops.observability.exposition import Metric, render
-from slc_ops.observability.metrics import collect
-from slc_ops.observability.server import MetricsServer
+from slc_ops.observability.metrics import Gauge, collect, render
+from slc_ops.observability.server import MAX_THREADS, MetricsServer
 from slc_ops.settings.deployments import Places
 
 TOKEN = "0123456789abcdef" * 4
@@ -124,7 +127,7 @@ def test_a_ledger_that_does_not_answer_is_said_and_the_rest_is_told(worked: Plac
 
 
 def test_odd_characters_survive() -> None:
-    metric = Metric("slc_ops_odd", 'a "help" with \\ and\nnewline')
+    metric = Gauge("slc_ops_odd", 'a "help" with \\ and\nnewline')
     metric.add(0.1 + 0.2, deployment='quo"te \\ new\nline ü')
     assert parsed(render([metric])) == {("slc_ops_odd", 'quo"te \\ new\nline ü'): 0.1 + 0.2}
 
@@ -163,6 +166,57 @@ def test_a_broken_deployments_file_is_an_answer_and_no_crash(server: MetricsServ
     status, text = get(server, "/metrics", TOKEN)
     assert status == 500
     assert "deployments" in text
+
+
+def test_the_server_does_not_tell_what_it_is_made_of(server: MetricsServer) -> None:
+    for path, token in (("/metrics", TOKEN), ("/metrics", None)):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+            wanted = f"GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"
+            client.sendall(wanted.encode())
+            head = client.makefile("rb").read().split(b"\r\n\r\n")[0]
+        assert b"Server: slc-ops" in head
+        assert b"Python" not in head
+
+
+def test_a_query_does_not_choose_metrics(server: MetricsServer) -> None:
+    _, text = get(server, "/metrics?name[]=slc_ops_info", TOKEN)
+    assert ("slc_ops_window_rows", "demo") in parsed(text)
+
+
+HALF = f"GET /metrics HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+
+
+def test_three_hundred_half_requests_hold_few_threads_and_do_not_lock_the_scraper_out(
+    server: MetricsServer,
+) -> None:
+    before = threading.active_count()
+    with ExitStack() as open_clients:
+        for _ in range(300):
+            client = socket.create_connection(("127.0.0.1", server.server_port), timeout=10)
+            open_clients.enter_context(client)
+            client.sendall(HALF)
+        assert threading.active_count() - before <= MAX_THREADS
+        started = time.monotonic()
+        assert get(server, "/metrics", TOKEN)[0] == 200
+        assert time.monotonic() - started < 5
+
+
+def test_a_client_that_sends_byte_by_byte_is_dropped_in_time(worked: Places) -> None:
+    before = threading.active_count()
+    with MetricsServer(worked, "127.0.0.1", 0, TOKEN, request_seconds=1.0) as server:
+        loop = threading.Thread(target=server.serve_forever, daemon=True)
+        loop.start()
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+            started = time.monotonic()
+            with suppress(ConnectionError):  # the second byte after the end is refused
+                while time.monotonic() - started < 8 and not select.select([client], [], [], 0)[0]:
+                    client.sendall(b"G")
+                    time.sleep(0.1)
+            assert time.monotonic() - started < 5
+        assert get(server, "/metrics", TOKEN)[0] == 200
+        server.shutdown()
+        loop.join()
+    assert threading.active_count() <= before + 1
 
 
 @pytest.mark.parametrize("token", ["", "short", "a" * 64])

@@ -1,7 +1,6 @@
 """Templates, and what they may call."""
 
 import hashlib
-import os
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from slc_ops.airflow.page.overview import week
 from slc_ops.refresh.gate import interval
 from slc_ops.registry import Version, model_name
+from slc_ops.settings.environment import LinkVariables
 
 HERE = Path(__file__).parent / "templates"
 ASSETS = {
@@ -56,7 +56,8 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 def mlflow_version(version: Version) -> str | None:
     """The version's page in MLflow, where its address is known."""
-    address = os.environ.get("SLC_OPS_MLFLOW_URL") or os.environ.get("MLFLOW_TRACKING_URI", "")
+    found = LinkVariables.read()
+    address = found.mlflow_url or found.tracking_uri or ""
     if not address.startswith(("http://", "https://")):
         return None
     return f"{address.rstrip('/')}/#/models/{model_name(version.deployment)}/versions/{version.number}"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from slc_ops.base.errors import ClusterUnavailable, SettingsError
+from slc_ops.settings.environment import RowVariables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_WAIT = 60.0
 CONNECT_SECONDS = 5.0
 SETTLED_SECONDS = 2.0
 # One core an executor: a split's columns are kept by the one Python worker that has read them.
@@ -38,7 +38,7 @@ SETTINGS = {
 
 def master_url() -> str:
     """``SLC_OPS_SPARK_MASTER``: where a cluster is, belongs to the installation and not to a deployment."""
-    found = os.environ.get("SLC_OPS_SPARK_MASTER")
+    found = RowVariables.read().spark_master
     if not found:
         raise SettingsError(
             "engine: spark needs a cluster: set SLC_OPS_SPARK_MASTER, for example to spark://host:7077"
@@ -103,11 +103,7 @@ def check_port(master: str) -> None:
 
 def wait_seconds() -> float:
     """How long a cluster may take to hand out an executor, at first and again after all were lost."""
-    text = os.environ.get("SLC_OPS_SPARK_WAIT", str(DEFAULT_WAIT))
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingsError(f"SLC_OPS_SPARK_WAIT is {text!r}; expected seconds") from None
+    return RowVariables.read().spark_wait
 
 
 def wait_for_executor(session: "SparkSession", master: str, seconds: float) -> None:

@@ -1,0 +1,104 @@
+"""Reads the deployments file. A wrong entry is broken by itself: the others stay usable."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from slc_ops.base.errors import SettingsError
+
+if TYPE_CHECKING:
+    from slc_ops.settings.deployments import Deployment
+    from slc_ops.settings.yaml_file import Block
+
+
+@dataclass(frozen=True)
+class BrokenEntry:
+    """An entry of the deployments file that cannot be used, and why."""
+
+    name: str
+    path: Path
+    line: int
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {'; '.join(self.reasons)}"
+
+
+def load_deployments(path: Path) -> "dict[str, Deployment]":
+    """All deployments of a file; a broken entry is an error that names file, line and rule."""
+    good, broken = read_deployments(path)
+    if broken:
+        raise SettingsError(str(broken[0]) + (f" (and {len(broken) - 1} more entries)" if broken[1:] else ""))
+    return good
+
+
+def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
+    """The usable deployments of a file, and the broken entries: one of them does not take the others down.
+
+    A file that cannot be read or is not YAML is an error as a whole.
+    """
+    # The file's reader and its schema name each other: places read the file, deployments name places.
+    from slc_ops.settings.deployments import Deployments
+    from slc_ops.settings.yaml_file import read_blocks
+
+    good: dict[str, Deployment] = {}
+    broken = []
+    for block in read_blocks(path):
+        if block.fault is not None:
+            line, text = block.fault
+            broken.append(BrokenEntry(block.name, path, line, (text,)))
+            continue
+        try:
+            entry = Deployments.model_validate({"deployments": {block.name: block.value}})
+            good |= entry.deployments
+        except ValidationError as error:
+            broken.append(_broken(path, block, error))
+    return good, broken
+
+
+def _broken(path: Path, block: "Block", error: ValidationError) -> BrokenEntry:
+    problems = sorted(
+        ((block.line_of(found["loc"][2:]), reason(found)) for found in error.errors()), key=lambda p: p[0]
+    )
+    line = problems[0][0]
+    reasons = tuple(text if at == line else f"line {at}: {text}" for at, text in problems)
+    return BrokenEntry(block.name, path, line, reasons)
+
+
+def reason(found: Any) -> str:
+    """One complaint of pydantic for people: where, the rule, and what was there."""
+    kind, location = found["type"], [str(step) for step in found["loc"] if step != "[key]"]
+    where = ".".join(location)
+    if kind == "extra_forbidden":  # the value may be a secret in the wrong place: it is not shown
+        close = get_close_matches(location[-1], _keys(), n=1)
+        return f"{where}: there is no such key" + (f"; did you mean {close[0]!r}?" if close else "")
+    rule = found["msg"].removeprefix("Value error, ")
+    if not isinstance(found["input"], (str, int, float, bool)) or kind == "value_error":
+        return f"{where}: {rule}"
+    shown = short(found["input"])
+    return f"{where}: {rule}" + (f", found {shown}" if len(shown) <= 60 else "")
+
+
+def short(value: str | int | float) -> str:
+    """A value for a message; an integer too long to be written out is named by its size.
+
+    >>> short("x"), short(10**400)
+    ("'x'", 'an integer of 1329 bits')
+    """
+    return (
+        f"an integer of {value.bit_length()} bits"
+        if isinstance(value, int) and abs(value) > 10**30
+        else repr(value)
+    )
+
+
+def _keys() -> list[str]:
+    """Every key that a block may have."""
+    from slc_ops.settings import deployments as d
+
+    blocks = (d.Deployment, d.Decision, d.Quality, d.Limit, d.Notify, d.Notifier)
+    parts = (*blocks, d.LakeSource, d.SqlSource, d.FilesSource, d.SimulatorSource, d.Partition)
+    return sorted({key for part in parts for key in part.model_fields})

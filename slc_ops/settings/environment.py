@@ -1,0 +1,246 @@
+"""The one place where slc_ops reads its environment variables, typed and checked.
+
+Each class is the variables that one part of the system asks for, read when it asks: a wrong
+``SLC_OPS_SPARK_WAIT`` does not take ``slc-ops status`` down. Variables of other programs (Airflow, MLflow's
+credentials, the database that ``url_env`` names) stay with the code that talks to them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.settings.deployments_file import load_deployments, read_deployments
+
+if TYPE_CHECKING:
+    from slc_ops.settings.deployments import Deployment
+
+NOT_SHOWN = ("_TOKEN", "_URL", "_URI")
+"""Ends of variables whose value may be a secret: a complaint does not repeat it."""
+
+
+class Variables(BaseSettings):
+    """Some variables; an empty one counts as unset. The names are the fields' aliases."""
+
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True, case_sensitive=True, extra="ignore", frozen=True, allow_inf_nan=False
+    )
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """The variables of this process, or of ``environment`` alone.
+
+        Raises :class:`~slc_ops.base.errors.SettingsError` that names the variable, what was found and what is
+        expected.
+        """
+        given: dict[str, Any] = {}
+        if environment is not None:
+            for field in cls.model_fields.values():
+                name = str(field.validation_alias)
+                given[name] = environment.get(name) or field.default
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            raise SettingsError("; ".join(cls._complaint(found) for found in error.errors())) from None
+
+    @classmethod
+    def _complaint(cls, found: Any) -> str:
+        name = str(found["loc"][0])
+        shown = "" if name.endswith(NOT_SHOWN) else f", found {found['input']!r}"
+        expected = next(f for f in cls.model_fields.values() if f.validation_alias == name)
+        extra = expected.json_schema_extra
+        rule = extra["must"] if isinstance(extra, dict) and "must" in extra else found["msg"]
+        return f"{name} must be {rule}{shown}"
+
+
+class PlaceVariables(Variables):
+    """Where things lie."""
+
+    home: Path = Field(
+        default=Path("var"),
+        validation_alias="SLC_OPS_HOME",
+        description="windows, refreshes, reports (and the embedded databases)",
+    )
+    deployments_file: Path = Field(
+        default=Path("dags/deployments.yaml"),
+        validation_alias="SLC_OPS_DEPLOYMENTS",
+        description="the deployments file",
+    )
+    tracking_uri: str | None = Field(
+        default=None,
+        validation_alias="MLFLOW_TRACKING_URI",
+        description="MLflow; with a server also `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`; "
+        "unset: `sqlite:///$SLC_OPS_HOME/mlflow/mlflow.db`",
+    )
+    ledger_url: str | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_LEDGER_URL",
+        description="the ledger: `sqlite:///PATH` or `postgresql://…`; unset: `sqlite:///$SLC_OPS_HOME/ledger.db`",
+    )
+    artifact_root: str | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_ARTIFACT_ROOT",
+        description="artifacts, where MLflow is a file and no server; "
+        "unset: `$SLC_OPS_HOME/mlflow/artifacts`",
+    )
+
+
+class ServingVariables(Variables):
+    """What a serving host says: a home of its own is a choice there, not a default."""
+
+    home: Path | None = Field(default=None, validation_alias="SLC_OPS_HOME")
+
+
+class TerminalVariables(Variables):
+    """What the command line asks for."""
+
+    actor: str | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_ACTOR",
+        description="who promotes and rolls back, for the ledger; unset: the login name",
+    )
+    log: Literal["json"] | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_LOG",
+        description="`json`: log lines of the command line as JSON on standard error",
+        json_schema_extra={"must": "json or unset"},
+    )
+
+
+class RowVariables(Variables):
+    """Where rows are worked on."""
+
+    memory_mb: int = Field(
+        default=512,
+        ge=0,
+        le=1 << 30,
+        validation_alias="SLC_OPS_MEMORY_MB",
+        description="megabytes of row data a log may keep in memory before it goes to a temporary file",
+        json_schema_extra={"must": "a whole number of megabytes"},
+    )
+    spark_master: str | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_SPARK_MASTER",
+        description="the cluster of deployments with `engine: spark`, for example `spark://host:7077`",
+    )
+    spark_wait: float = Field(
+        default=60,
+        ge=0,
+        le=86_400,
+        validation_alias="SLC_OPS_SPARK_WAIT",
+        description="seconds that a cluster may take to hand out an executor before a refresh gives up",
+        json_schema_extra={"must": "seconds, at most a day"},
+    )
+
+
+class LinkVariables(Variables):
+    """Addresses for links on pages."""
+
+    mlflow_url: str | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_MLFLOW_URL",
+        description="address of MLflow for links in Airflow",
+    )
+    tracking_uri: str | None = Field(default=None, validation_alias="MLFLOW_TRACKING_URI")
+
+
+class MetricsVariables(Variables):
+    """``slc-ops metrics --listen``."""
+
+    host: str = Field(
+        default="127.0.0.1",
+        validation_alias="SLC_OPS_METRICS_HOST",
+        description="`slc-ops metrics --listen`: interface",
+    )
+    port: int = Field(
+        default=9109,
+        ge=0,
+        le=65_535,
+        validation_alias="SLC_OPS_METRICS_PORT",
+        description="and port",
+        json_schema_extra={"must": "a port, 0 to 65535"},
+    )
+    token: SecretStr = Field(
+        default=SecretStr(""), validation_alias="SLC_OPS_METRICS_TOKEN", description="and bearer token"
+    )
+
+
+class ServiceVariables(Variables):
+    """``python -m slc_ops.production``."""
+
+    env_file: Path = Field(
+        default=Path(".env"),
+        validation_alias="SLC_OPS_ENV_FILE",
+        description="file that `python -m slc_ops.production service` reads",
+    )
+    compose_file: Path = Field(
+        default=Path("docker-compose.yaml"),
+        validation_alias="SLC_OPS_COMPOSE_FILE",
+        description="and the compose file",
+    )
+    min_free_mb: int = Field(
+        default=512,
+        ge=0,
+        validation_alias="SLC_OPS_MIN_FREE_MB",
+        description="a service does not start on a volume with less room",
+        json_schema_extra={"must": "a whole number of megabytes"},
+    )
+
+
+GROUPS: tuple[type[Variables], ...] = (
+    PlaceVariables, TerminalVariables, RowVariables, LinkVariables, MetricsVariables, ServiceVariables,
+)  # fmt: skip
+"""All of them, in the order of the documentation."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie. Everything defaults to ``var/`` in the working directory."""
+
+    home: Path
+    deployments_file: Path
+    tracking_uri: str
+    ledger_url: str
+    artifact_root: str
+
+    @classmethod
+    def from_environment(cls) -> "Places":
+        """What :class:`PlaceVariables` say, with what follows from the home."""
+        found = PlaceVariables.read()
+        home = found.home.absolute()
+        return cls(
+            home=home,
+            deployments_file=found.deployments_file.absolute(),
+            tracking_uri=found.tracking_uri or f"sqlite:///{home}/mlflow/mlflow.db",
+            ledger_url=found.ledger_url or f"sqlite:///{home}/ledger.db",
+            artifact_root=found.artifact_root or (home / "mlflow" / "artifacts").as_uri(),
+        )
+
+    def windows(self, deployment: str) -> Path:
+        """The immutable, validated windows of a deployment."""
+        return self.home / "windows" / deployment
+
+    def refreshes(self, deployment: str) -> Path:
+        """What the refreshes of a deployment worked out."""
+        return self.home / "refreshes" / deployment
+
+    @cached_property
+    def deployments(self) -> "dict[str, Deployment]":
+        """All deployments of the file; the first broken entry is an error."""
+        return load_deployments(self.deployments_file)
+
+    def deployment(self, name: str) -> "Deployment":
+        """One deployment by name. A broken entry of another name does not matter."""
+        good, broken = read_deployments(self.deployments_file)
+        for entry in broken:
+            if entry.name == name:
+                raise SettingsError(str(entry))
+        if name not in good:
+            known = ", ".join(sorted(good)) or "none"
+            raise SettingsError(f"no deployment {name!r} in {self.deployments_file}; it knows: {known}")
+        return good[name]

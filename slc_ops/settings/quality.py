@@ -1,0 +1,87 @@
+"""The ``quality`` block: what a window must look like before anything is fitted on it."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from slc_ops.settings.part import Part
+
+
+def in_order(bounds: tuple[float, float]) -> tuple[float, float]:
+    """A band whose lower bound is not above its upper one."""
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"the lower bound {bounds[0]:g} lies above the upper bound {bounds[1]:g}")
+    return bounds
+
+
+Bounds = Annotated[tuple[float, float], AfterValidator(in_order)]
+
+
+class Limit(Part):
+    """An upper limit of a statistic: above ``warn`` it annotates the report, above ``stop`` it stops."""
+
+    warn: float | None = Field(default=None, description="above this the window is used, with a warning")
+    stop: float | None = Field(default=None, description="above this the refresh stops")
+
+    @model_validator(mode="after")
+    def _warns_before_it_stops(self) -> Self:
+        if self.warn is not None and self.stop is not None and self.warn > self.stop:
+            raise ValueError(f"warn {self.warn:g} lies above stop {self.stop:g}")
+        return self
+
+
+class Band(Part):
+    """A band for a ratio to the trailing weeks: outside ``warn`` it annotates, outside ``stop`` it stops."""
+
+    warn: Bounds | None = Field(
+        default=None, description="outside of this the window is used, with a warning"
+    )
+    stop: Bounds | None = Field(default=None, description="outside of this the refresh stops")
+
+
+class Quality(Part):
+    """What a window must look like before anything is fitted on it."""
+
+    row_budget: float = Field(
+        default=0.005,
+        ge=0,
+        lt=1,
+        description="share of rows that may fail a row check: they are put aside; a larger share stops",
+    )
+    logit_limit: float = Field(default=50.0, gt=0, description="largest plausible size of a logit")
+    allow_mixed_backbones: bool = Field(
+        default=False, description="accept a window that mixes backbone versions; otherwise it stops"
+    )
+    refuse_probabilities_as_logits: bool = Field(
+        default=True, description="stop when all logits lie in [0, 1]"
+    )
+    docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
+    rows: Band = Field(
+        default=Band(warn=(0.6, 1.7), stop=(0.2, 5.0)),
+        description="rows of the window, relative to the trailing weeks' median",
+    )
+    label_rate_shift: Limit = Field(
+        default=Limit(warn=0.05, stop=0.2), description="distance of the label rate from the trailing weeks'"
+    )
+    logit_mean_shift: Limit = Field(
+        default=Limit(warn=0.25, stop=1.0),
+        description="distance of the mean logit from the trailing weeks', in their standard deviations",
+    )
+    logit_sd_ratio: Band = Field(
+        default=Band(warn=(0.75, 1.33), stop=(0.4, 2.5)),
+        description="standard deviation of the logits, relative to the trailing weeks'",
+    )
+    unseen_items: Limit = Field(
+        default=Limit(warn=0.2, stop=0.8), description="share of items that the trailing weeks do not have"
+    )
+    repeated_rows: Limit = Field(
+        default=Limit(warn=0.001, stop=0.5),
+        description="share of rows that repeat an earlier (user, item, time)",
+    )
+    backbone_mix_shift: Limit = Field(
+        default=Limit(warn=0.02),
+        description="share of rows whose backbone version departs from the trailing weeks' mix",
+    )
+    silent_hours: Limit = Field(
+        default=Limit(warn=24.0), description="longest stretch of hours without a row"
+    )
