@@ -1,6 +1,6 @@
 """One weekly refresh DAG per usable entry of the deployments file."""
 
-from slc_ops.airflow import usable_deployments, weekly_refresh
+from slc_ops.airflow import weekly_refreshes
 
-for name, deployment in usable_deployments().items():
-    globals()[f"slc_weekly_refresh__{name}"] = weekly_refresh(name, deployment)
+for name, dag in weekly_refreshes()[0].items():
+    globals()[f"slc_weekly_refresh__{name}"] = dag

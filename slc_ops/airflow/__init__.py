@@ -12,7 +12,7 @@ from slc_ops.airflow.assets import champion_asset, window_asset
 from slc_ops.airflow.backfill import backfill_dag
 from slc_ops.airflow.champion import promote_dag, rollback_dag
 from slc_ops.airflow.forms import usable_deployments
-from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh
+from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
 from slc_ops.observability.notify import on_control_failure
 
@@ -32,5 +32,6 @@ __all__ = [
     "usable_deployments",
     "validate",
     "weekly_refresh",
+    "weekly_refreshes",
     "window_asset",
 ]

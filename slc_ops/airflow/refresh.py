@@ -5,6 +5,7 @@ from typing import get_args
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
 from slc_ops.airflow.assets import window_asset
+from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
@@ -49,6 +50,7 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
         max_active_runs=1,
         default_args={**default_args(deployment.owner), "on_failure_callback": on_failure(name)},
         tags=["slc", "refresh", name],
+        auto_register=False,  # a DAG belongs to the file that keeps it, not to every file that builds it
         doc_md=DOC.format(
             name=name,
             methods=", ".join(ladder(deployment)),
@@ -59,6 +61,18 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
     ) as dag:
         refresh_tasks(name, deployment)
     return dag
+
+
+def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
+    """The DAGs of all usable entries, each built apart, and why others could not be built."""
+    dags: dict[str, DAG] = {}
+    failures = []
+    for name, deployment in usable_deployments().items():
+        try:
+            dags[name] = weekly_refresh(name, deployment)
+        except Exception as error:  # whatever Airflow finds wrong with one DAG must not take the others down
+            failures.append(f"deployments.{name}: no DAG can be built of it: {' '.join(str(error).split())}")
+    return dags, failures
 
 
 def refresh_tasks(name: str, deployment: Deployment) -> None:

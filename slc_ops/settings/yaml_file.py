@@ -19,6 +19,8 @@ MAX_DEPTH = 20
 MAX_ALIASES = 1_000
 MAX_ENTRY_NODES = 5_000
 """Values of one entry with its aliases written out; a large entry has about a hundred."""
+NO_VALUE = (ValueError, OverflowError, TypeError, AttributeError, LookupError)
+"""PyYAML builds dates and numbers with Python's own constructors, and lets whatever they raise through."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,7 @@ def construct(node: yaml.Node) -> Any:
         mark = getattr(error, "problem_mark", None)
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
         raise Fault(mark.line + 1 if mark else line_of(node), problem) from None
-    except (ValueError, OverflowError, TypeError, AttributeError, KeyError) as error:
-        # PyYAML builds dates, numbers and sets with Python's own constructors and lets their errors through.
+    except NO_VALUE as error:
         raise Fault(*culprit(node, error)) from None
     finally:
         loader.dispose()
@@ -171,7 +172,7 @@ def culprit(node: yaml.Node, error: Exception) -> tuple[int, str]:
         loader = yaml.SafeLoader("")
         try:
             loader.construct_document(scalar)
-        except (ValueError, OverflowError, TypeError, AttributeError, KeyError) as found:
+        except NO_VALUE as found:
             shown = (
                 repr(scalar.value)
                 if len(scalar.value) <= 60

@@ -104,3 +104,54 @@ def test_a_file_that_is_no_yaml_is_one_import_error(places: Places) -> None:
     assert dags == FORMS
     (message,) = errors.values()
     assert str(places.deployments_file) in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "start: 2026-02-30",
+        "approval_hours: .inf",
+        "approval_hours: .nan",
+        "approval_hours: 1e300",
+        "schedule: 0 0 31 2 *",
+        "schedule: mondays",
+        "calibration_weeks: 1000000000000",
+        "start: 0001-01-01",
+        "end: 9999-12-31",
+    ],
+)
+def test_one_typo_takes_one_dag_down_and_not_all(places: Places, line: str) -> None:
+    entry = "    source: {kind: lake, path: x}\n"
+    text = f"deployments:\n  first:\n{entry}  broken:\n{entry}    {line}\n  last:\n{entry}"
+    places.deployments_file.write_text(text)
+
+    dags, errors = parse()
+
+    assert dags == FORMS | {"slc_weekly_refresh__first", "slc_weekly_refresh__last"}
+    (message,) = errors.values()
+    assert f"{places.deployments_file}:6: " in message
+    assert "deployments.broken" in message
+
+
+def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Airflow does not like about a DAG is known only when it is built."""
+    import slc_ops.airflow.refresh as built
+
+    whole = built.refresh_tasks
+
+    def refuse(name: str, deployment: object) -> None:
+        if name == "broken":
+            raise RuntimeError("Airflow does not like it")
+        whole(name, deployment)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(built, "refresh_tasks", refuse)
+    entries = {"school": ENTRY, "broken": ENTRY}
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+
+    dags, errors = parse()
+
+    assert dags == FORMS | {"slc_weekly_refresh__school"}
+    (message,) = errors.values()
+    assert "deployments.broken: no DAG can be built of it: Airflow does not like it" in message
