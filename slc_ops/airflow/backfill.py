@@ -2,7 +2,7 @@
 
 import logging
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowRescheduleException
@@ -11,8 +11,9 @@ from slc_ops.airflow.forms import deployment_field
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Method, Places
+from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
     from slc_ops.refresh.backfill import Week
@@ -117,7 +118,7 @@ def _asked() -> tuple[dict[str, Any], list["Week"]]:
 
 def backfill_dag() -> DAG:
     """Build ``slc_backfill``."""
-    methods = list(get_args(Method))
+    methods = list(METHODS)
     with DAG(
         dag_id="slc_backfill",
         dag_display_name="Backfill past weeks",

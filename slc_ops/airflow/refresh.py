@@ -1,7 +1,5 @@
 """The weekly refresh as a DAG, one per entry of the deployments file."""
 
-from typing import get_args
-
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
 from slc_ops.airflow.assets import window_asset
@@ -9,8 +7,9 @@ from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
+from slc_ops.base.methods import ladder
 from slc_ops.observability.notify import on_failure
-from slc_ops.settings.deployments import Deployment, Method
+from slc_ops.settings.deployments import Deployment
 
 DOC = """\
 ### Weekly refresh of `{name}`
@@ -32,12 +31,6 @@ Schedule on `slc://{name}/window` (a week passed validation) or `slc://{name}/ch
 """
 
 
-def ladder(deployment: Deployment) -> list[str]:
-    """The methods to compare, in the ladder's order, with the two references that are always among them."""
-    wanted = {*deployment.methods, "base", "platt"}
-    return [method for method in get_args(Method) if method in wanted]
-
-
 def weekly_refresh(name: str, deployment: Deployment) -> DAG:
     """Build ``slc_weekly_refresh__<name>``."""
     with DAG(
@@ -53,7 +46,7 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
         auto_register=False,  # a DAG belongs to the file that keeps it, not to every file that builds it
         doc_md=DOC.format(
             name=name,
-            methods=", ".join(ladder(deployment)),
+            methods=", ".join(ladder(deployment.methods)),
             weeks=deployment.calibration_weeks,
             folds=deployment.folds,
             gate=deployment.gate,
@@ -80,7 +73,7 @@ def refresh_tasks(name: str, deployment: Deployment) -> None:
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the week and judge its rows"):
         refresh = validate.override(outlets=[window_asset(name)])(name, extract(name))
     with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later weeks, decide"):
-        fits = fit.partial(deployment=name, refresh=refresh).expand(method=ladder(deployment))
+        fits = fit.partial(deployment=name, refresh=refresh).expand(method=list(ladder(deployment.methods)))
         compared, seen = backtest(name, refresh), detectability(name, refresh)
         verdict = decide(name, refresh)
         fits >> compared

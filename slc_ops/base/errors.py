@@ -25,6 +25,10 @@ class SettingsError(SlcError):
     """A deployments file, an option or a path that cannot be used."""
 
 
+class UnknownMethod(SettingsError):
+    """A method that is not in the table of methods."""
+
+
 class ValidationStopped(SlcError):
     """The validation suite found a critical failure; the refresh stops, the champion stays."""
 

@@ -7,8 +7,10 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.cli.ladder import map_option, prior_option
+from slc_ops.cli.methods import CommandOfMethods, known_methods
 
 if TYPE_CHECKING:
+    from slc_ops.cli.methods import Methods
     from slc_ops.evidence.decision import Verdict
     from slc_ops.evidence.results import Backtest
     from slc_ops.settings.deployments import Deployment
@@ -133,22 +135,26 @@ def _with_sd(row: dict[str, Any], name: str) -> str:
     return _number(row[name]) if sd is None else f"{_number(row[name])} ± {sd:.4f}"
 
 
-@click.command()
+@click.command(cls=CommandOfMethods)
 @click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
 @click.option("--deployment", "name", default="backtest", show_default=True, metavar="D",
               help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
 @click.option(
     "--window", "window_text", metavar="START/END", help="The newest window [default: of the lake]."
 )
-@click.option("--methods", metavar="all|a,b", help="Methods to compare [default: the deployment's].")
+@click.option(
+    "--methods", metavar="all|a,b", callback=known_methods,
+    help="'all' of the methods below, or some of them [default: the deployment's].",
+)  # fmt: skip
 @click.option("--calibration-weeks", type=click.IntRange(1), help="Weeks to learn from [default: 4].")
 @click.option("--folds", type=click.IntRange(1), help="Windows to be judged on [default: 4].")
 @click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
 @click.option("--out", type=path_type, help="Keep the windows, scores and report here; a rerun continues.")
 @json_option
 def backtest(
-    lake: Path | None, name: str, window_text: str | None, methods: str | None, calibration_weeks: int | None,
-    folds: int | None, champion: Path | None, out: Path | None, json_path: str | None,
+    lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",
+    calibration_weeks: int | None, folds: int | None, champion: Path | None, out: Path | None,
+    json_path: str | None,
 ) -> None:  # fmt: skip
     """Evaluate the ladder over past windows: learn from the weeks before, be judged by the week after.
 

@@ -7,8 +7,10 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.errors import InputError
+from slc_ops.cli.methods import CommandOfMethods, known_method, known_methods
 
 if TYPE_CHECKING:
+    from slc_ops.cli.methods import Methods
     from slc_ops.methods import FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.interactions import InteractionLog
@@ -46,7 +48,7 @@ prior_option = click.option(
     "--prior-var", type=float, default=1.0, show_default=True, help="Prior variance of the item offsets."
 )
 bins_option = click.option(
-    "--time-bins", type=int, default=10, show_default=True, help="Time bins of slc_t and naive."
+    "--time-bins", type=int, default=10, show_default=True, help="Time bins of methods by item and time."
 )
 history_option = click.option(
     "--history", type=file_type, help="Earlier rows that help to place the time bins (event_time only)."
@@ -56,12 +58,12 @@ threads_option = click.option(
 )
 
 
-@click.command()
+@click.command(cls=CommandOfMethods)
 @click.option(
     "--input", "source", type=file_type, required=True, help="Calibration rows (Parquet, CSV, Feather)."
 )
 @click.option(
-    "--method", required=True, metavar="METHOD", help="One of the ladder's methods, for example slc_eb."
+    "--method", required=True, metavar="METHOD", callback=known_method, help="One of the methods below."
 )
 @click.option(
     "--out", type=file_type, required=True, help="Directory of the parameter set; replaced as a whole."
@@ -142,35 +144,38 @@ def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_
     say(json_path, f"{rows:,} rows corrected with {parameters.method}: {output}")
 
 
-@click.command()
+@click.command(cls=CommandOfMethods)
 @calibration_option
 @test_option
 @history_option
-@click.option("--methods", default="all", show_default=True, help="'all', or names separated by commas.")
+@click.option(
+    "--methods", default="all", show_default=True, metavar="all|a,b", callback=known_methods,
+    help="'all' of the methods below, or names separated by commas.",
+)  # fmt: skip
 @prior_option
 @bins_option
 @threads_option
 @map_option
 @json_option
 def compare(
-    calibration: Path, test: Path, history: Path | None, methods: str, prior_var: float, time_bins: int,
-    threads: int | None, rename: dict[str, str], json_path: str | None,
+    calibration: Path, test: Path, history: Path | None, methods: "Methods", prior_var: float,
+    time_bins: int, threads: int | None, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Fit methods on one file and score them on a later one.
 
     AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
-    better). Score-only methods cannot change AUC; per-item methods can.
+    better). A strictly increasing map of the score, as platt and temperature are, cannot change AUC; methods
+    that look at the item can.
     """
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.evidence.evaluate import Metering
 
     options = _options(prior_var, time_bins, threads)
-    names = None if methods == "all" else [name.strip() for name in methods.split(",")]
     with progress("comparing ..."):
         earlier = None if history is None else _read(history, rename)
         found = compare_methods(
             _read(calibration, rename), _read(test, rename), Metering(),
-            methods=names, history=earlier, options=options,
+            methods=None if methods == "all" else methods, history=earlier, options=options,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())
     rows = [
@@ -191,14 +196,17 @@ def compare(
         _warn(scored.parameters.warnings, f"{name}: ")
 
 
-@click.command()
+@click.command(cls=CommandOfMethods)
 @click.argument("what", type=click.Choice(["prior-variance", "calibration-fraction"]))
 @calibration_option
 @test_option
 @click.option(
     "--values", callback=_numbers, help="Values to try, separated by commas [default: the paper's]."
 )
-@click.option("--method", default="slc", show_default=True, help="The method to vary.")
+@click.option(
+    "--method", default="slc", show_default=True, metavar="METHOD", callback=known_method,
+    help="The method to vary.",
+)  # fmt: skip
 @click.option(
     "--constant-backbone", is_flag=True,
     help="Replace every logit by that of the calibration rows' mean label, as the paper does for its table.",

@@ -35,7 +35,7 @@ def prepare(
     """Data, backbones, lakes."""
     module, _ = _known(control)
     home = control_places(places, control)
-    found: list[Arm] = module.prepare(home, METHODS, request, tell)
+    found: list[Arm] = module.prepare(home, tuple(METHODS), request, tell)
     return found
 
 

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from slc_ops.base.methods import REFERENCES, ladder
 from slc_ops.base.window import Window
 from slc_ops.evidence import selftest
 from slc_ops.evidence.evaluation import ALL_ROWS
 from slc_ops.evidence.folds import FoldPlan, plan_folds
 from slc_ops.evidence.items import item_gains
-from slc_ops.evidence.results import REFERENCES, Backtest, Champion
+from slc_ops.evidence.results import Backtest, Champion
 from slc_ops.evidence.scoring import (
     CHAMPION,
     Score,
@@ -32,31 +33,19 @@ from slc_ops.evidence.scoring import (
 )
 from slc_ops.evidence.tuning import Grid
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
-from slc_ops.methods import METHODS, FitOptions
+from slc_ops.methods import FitOptions
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
 
 __all__ = [
     "CHAMPION",
-    "REFERENCES",
     "Backtest",
     "Champion",
     "assemble",
     "backtest",
     "compare_champion",
-    "ladder",
 ]
-
-
-def ladder(methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods to score, in ladder order, ``base`` and ``platt`` always among them.
-
-    >>> ladder(["slc"])
-    ('base', 'platt', 'slc')
-    """
-    wanted = {*methods, *REFERENCES}
-    return tuple(method for method in METHODS if method in wanted)
 
 
 def backtest(
@@ -68,7 +57,6 @@ def backtest(
     options: FitOptions | None = None,
     grid: Grid | None = None,
     champion: ParameterSet | None = None,
-    champion_status: Champion | None = None,
     rules: Decision | None = None,
     directory: Path | None = None,
     engine: Engine = LOCAL,
@@ -78,16 +66,13 @@ def backtest(
         with TemporaryDirectory(prefix="slc-backtest-") as temporary:
             return backtest(
                 windows, methods=methods, calibration_weeks=calibration_weeks, folds=folds, options=options,
-                grid=grid, champion=champion, champion_status=champion_status, rules=rules,
-                directory=Path(temporary), engine=engine,
+                grid=grid, champion=champion, rules=rules, directory=Path(temporary), engine=engine,
             )  # fmt: skip
     plan = plan_folds(windows, calibration_weeks=calibration_weeks, folds=folds)
     for fold in plan.folds:
         for method in ladder(methods):
             score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
-    status = champion_status or Champion()
-    if champion is not None:
-        status = compare_champion(plan, champion, directory, engine=engine)
+    status = None if champion is None else compare_champion(plan, champion, directory, engine=engine)
     return assemble(plan, methods, directory, rules or Decision(), status)
 
 

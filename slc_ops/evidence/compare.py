@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.methods import METHODS, FitOptions, fit_prepared
+from slc_ops.base.methods import METHODS, Method, method_named
+from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import MAX_CELLS, Calibration
 from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -25,8 +26,6 @@ from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 
 SIDE_BY_SIDE = 2
-NEED_TIME = ("platt_time", "naive", "slc_t")
-NEED_CELLS = ("naive", "slc_t")
 
 Judge = Callable[[ParameterSet, InteractionLog, int | None], Any]
 
@@ -128,19 +127,18 @@ def _chosen(
     methods: Sequence[str] | None, calibration: InteractionLog, test: InteractionLog, time_bins: int
 ) -> tuple[list[str], tuple[str, ...]]:
     if methods is not None:
-        unknown = [name for name in methods if name not in METHODS]
-        if unknown or not methods:
-            raise SettingsError(
-                f"no method {', '.join(unknown) or 'given'}; the ladder has {', '.join(METHODS)}"
-            )
-        return list(dict.fromkeys(methods)), ()
+        if not methods:
+            raise SettingsError(f"no method given; the ladder has {', '.join(METHODS)}")
+        return list(dict.fromkeys(method_named(name).name for name in methods)), ()
     if not (calibration.has("event_time") and test.has("event_time")):
-        return _without(NEED_TIME), (f"no event_time: {', '.join(NEED_TIME)} are left out",)
+        return _without("no event_time", lambda method: method.needs_time)
     if (cells := len(calibration.items) * time_bins) > MAX_CELLS // SIDE_BY_SIDE:
         reason = f"{cells:,} cells of items and time bins are more than {MAX_CELLS // SIDE_BY_SIDE:,}"
-        return _without(NEED_CELLS), (f"{reason}: {', '.join(NEED_CELLS)} are left out",)
+        return _without(reason, lambda method: method.in_cells)
     return list(METHODS), ()
 
 
-def _without(names: Sequence[str]) -> list[str]:
-    return [method for method in METHODS if method not in names]
+def _without(reason: str, left_out: Callable[[Method], bool]) -> tuple[list[str], tuple[str, ...]]:
+    """The ladder without some methods, and a warning that says why."""
+    out = [name for name, method in METHODS.items() if left_out(method)]
+    return [name for name in METHODS if name not in out], (f"{reason}: {', '.join(out)} are left out",)

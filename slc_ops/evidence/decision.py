@@ -2,7 +2,7 @@
 
 1. **Choose** on the older folds: the lowest mean NLL among the eligible methods; means closer than
    ``nll_tie`` are told apart by the higher AUC. A method that ranks worse than Platt there is not eligible,
-   nor is ``slc_t`` where drift cannot be seen.
+   nor is one that tracks drift (``slc_t``) where drift cannot be seen.
 2. **Confirm** on the newest window, by the ends of paired, user-clustered intervals: better than Platt in
    AUC and NLL; not worse than the champion beyond the margins; not worse than Platt in any slice.
 3. Clearly worse than either is ``reject``; everything passed is ``promote``; anything else is ``hold``.
@@ -13,6 +13,7 @@ Nothing is promoted for lack of evidence against it.
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from slc_ops.base.methods import method_named, score_only
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.reasons import Reason, against_champion, against_platt, slice_reasons
 from slc_ops.evidence.results import Backtest
@@ -20,7 +21,6 @@ from slc_ops.evidence.scoring import CHAMPION
 from slc_ops.settings.deployments import Decision
 
 AUC_TOLERANCE = 0.001  # isotonic maps lose this little through ties
-SCORE_ONLY = ("base", "platt", "temperature", "isotonic", "histogram", "platt_time")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def choose(backtest: Backtest, detectability: Detectability | None, rules: Decis
         if nll is None or auc is None:
             errors = [backtest.scores[fold.key][method].error for fold in backtest.choosing]
             why_not = next((error for error in errors if error), "a fold has no number for it")
-        elif method == "slc_t" and (detectability is None or not detectability.viable):
+        elif method_named(method).tracks_drift and (detectability is None or not detectability.viable):
             why_not = "temporal tracking is not viable on these data"
         elif platt_auc is not None and auc < platt_auc - AUC_TOLERANCE:
             why_not = f"it ranks worse than Platt (AUC {auc:.4f} against {platt_auc:.4f})"
@@ -135,7 +135,7 @@ def _reasons(backtest: Backtest, choice: Choice, rules: Decision) -> list[Reason
     if choice.source == "forward_hold_out":
         text = "chosen on a forward hold-out inside the calibration weeks, for lack of older folds"
         reasons.append(Reason("choice_by_hold_out", "note", text))
-    if method in SCORE_ONLY:
+    if score_only(method):
         if backtest.champion.status != "scored":
             text = f"{method} won on the older folds: no per-item correction is worth promoting"
             reasons.append(Reason("no_item_correction", "hold", text))
@@ -143,7 +143,7 @@ def _reasons(backtest: Backtest, choice: Choice, rules: Decision) -> list[Reason
         reasons += against_platt(backtest.differences[method].get("platt"), rules)
         reasons += slice_reasons(backtest.slice_differences.get(method, {}), rules)
     reasons += against_champion(
-        backtest.champion, backtest.differences[method].get(CHAMPION), rules, method in SCORE_ONLY
+        backtest.champion, backtest.differences[method].get(CHAMPION), rules, score_only(method)
     )
     return reasons
 

@@ -8,8 +8,6 @@ from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.uncertainty import PairedDifference
 
-REFERENCES = ("base", "platt")  # always in the ladder: the backbone itself and the bar to clear
-
 
 @dataclass(frozen=True)
 class Champion:

@@ -9,11 +9,11 @@ of the pairs that are tied in probability but not in the logits, which is all th
 import math
 
 from slc_ops.base.errors import SelfTestFailed
+from slc_ops.base.methods import METHODS
 from slc_ops.evidence.metrics import CLIP
 from slc_ops.evidence.scoring import Score
 
 TOLERANCE = 1e-9
-MONOTONE = ("platt", "temperature")
 
 
 def check_rows(score: Score, min_rows: int) -> None:
@@ -41,8 +41,9 @@ def check_ranges(score: Score) -> None:
 
 
 def check_invariance(base: Score, score: Score) -> None:
-    """Platt and temperature with a positive slope leave the AUC of ``base`` as it is."""
-    if score.method not in MONOTONE or (score.slope is not None and score.slope <= 0):
+    """A strictly increasing method (Platt with a positive slope, temperature) keeps the AUC of ``base``."""
+    method = METHODS.get(score.method)  # the champion's score has no entry of its own
+    if method is None or not method.monotone or (score.slope is not None and score.slope <= 0):
         return
     before, after = base.metrics, score.metrics
     if before is None or after is None or before.auc is None or after.auc is None:

@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slc_ops.base.errors import FitError, InputError
+from slc_ops.base.methods import method_named
 from slc_ops.evidence.evaluate import judge
 from slc_ops.evidence.folds import Fold
 from slc_ops.methods import FitOptions, fit
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
-
-# slc_eb estimates its variance itself; the others have nothing to tune.
-WITH_PRIOR = ("ridge", "slc", "slc_t", "slc_iso")
-WITH_BINS = ("slc_t", "naive")
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,9 @@ def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOpti
     >>> len(list(candidates("platt", FitOptions(), Grid())))
     1
     """
-    variances = [options.prior_var, *grid.prior_vars] if method in WITH_PRIOR else [options.prior_var]
-    bins = [options.time_bins, *grid.time_bins] if method in WITH_BINS else [options.time_bins]
+    tunes = method_named(method).tunes
+    variances = [options.prior_var, *(grid.prior_vars if "prior_var" in tunes else ())]
+    bins = [options.time_bins, *(grid.time_bins if "time_bins" in tunes else ())]
     seen = []
     for prior_var in variances:
         for time_bins in bins:

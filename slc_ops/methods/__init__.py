@@ -1,4 +1,6 @@
-"""The correction ladder: fourteen ways to turn frozen logits into better probabilities.
+"""The correction ladder: ways to turn frozen logits into better probabilities, one module each.
+
+What they are is said in :mod:`slc_ops.base.methods`, the table of methods.
 
 >>> import pyarrow as pa
 >>> from slc_ops.rows.interactions import InteractionLog
@@ -13,19 +15,13 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from slc_ops.base.errors import SettingsError
+from slc_ops.base.methods import METHODS, method_named
 from slc_ops.numerics.options import FitOptions
 
 if TYPE_CHECKING:
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.rows import Log
-
-# In ladder order: from no correction at all to everything the item's history can say.
-METHODS: tuple[str, ...] = (
-    "base", "platt", "temperature", "isotonic", "histogram", "platt_time", "rescal", "rescal_iso", "naive",
-    "ridge", "slc", "slc_t", "slc_iso", "slc_eb",
-)  # fmt: skip
 
 _DEFAULTS = FitOptions()
 
@@ -47,8 +43,6 @@ def fit(
 
 def fit_prepared(method: str, calibration: "Calibration") -> "ParameterSet":
     """Fit one method on rows whose shared sums are kept for the next method."""
-    if method not in METHODS:
-        raise SettingsError(f"no method {method!r}; the ladder has {', '.join(METHODS)}")
-    module = importlib.import_module(f"slc_ops.methods.{method}")
+    module = importlib.import_module(f"slc_ops.methods.{method_named(method).name}")
     fitted: ParameterSet = module.fit(calibration)
     return fitted

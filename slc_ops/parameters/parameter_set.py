@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, AffineInTime, Curve
 from slc_ops.numerics.item_index import ItemIndex
@@ -66,13 +67,14 @@ class ParameterSet:
         return replace(self, provenance=replace(self.provenance, **known))
 
     def affine(self) -> dict[str, float] | None:
-        """``{a, b0}`` of methods that fitted them, otherwise None."""
-        fitted = isinstance(self.link, Affine | AffineInTime) and self.method not in (
-            "base",
-            "rescal",
-            "naive",
-        )
-        return {"a": self.link.a, "b0": self.link.b0} if fitted else None  # type: ignore[attr-defined]
+        """``{a, b0}`` of methods that fitted them, otherwise None.
+
+        A method that this release does not know is taken to have fitted what it wrote.
+        """
+        method = METHODS.get(self.method)
+        if not isinstance(self.link, Affine | AffineInTime) or (method is not None and not method.fits_link):
+            return None
+        return {"a": self.link.a, "b0": self.link.b0}
 
     # --- prediction -----------------------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
 """A backtest without a refresh: windows straight from a source, a verdict, nothing registered."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import replacing_directory, write_json
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.decision import Verdict, decide
@@ -15,7 +18,7 @@ from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.tuning import Grid
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources.lake import Lake
-from slc_ops.methods import METHODS, FitOptions
+from slc_ops.methods import FitOptions
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting.report import write_report
 from slc_ops.settings.deployments import Deployment, Places
@@ -26,11 +29,14 @@ def backtest_settings(
     name: str,
     lake: Path | None,
     *,
-    methods: str | None = None,
+    methods: Sequence[str] | Literal["all"] | None = None,
     calibration_weeks: int | None = None,
     folds: int | None = None,
 ) -> Deployment:
-    """The deployment's settings with what the caller says instead; with a lake it need not exist."""
+    """The deployment's settings with what the caller says instead; with a lake it need not exist.
+
+    ``methods`` are names of the table of methods, or "all" of them.
+    """
     places = Places.from_environment()
     if lake is None:
         settings = places.deployment(name)
@@ -40,10 +46,7 @@ def backtest_settings(
         settings = (
             known[name].model_copy(update={"source": source}) if name in known else Deployment(source=source)
         )
-    chosen = METHODS if methods == "all" else None if methods is None else tuple(methods.split(","))
-    unknown = [each for each in chosen or () if each not in METHODS]
-    if unknown:
-        raise SettingsError(f"no method {', '.join(unknown)}; the ladder has {', '.join(METHODS)}")
+    chosen = None if methods is None else tuple(METHODS if methods == "all" else methods)
     asked = {"methods": chosen, "calibration_weeks": calibration_weeks, "folds": folds}
     return settings.model_copy(update={key: value for key, value in asked.items() if value is not None})
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json, read_json, replacing_directory, write_json
+from slc_ops.base.methods import ladder
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan, read_plan
@@ -138,8 +139,6 @@ def _judged(places: Places, name: str, deployment: Deployment, window: Window) -
 
 def methods_of(plan: Plan) -> tuple[str, ...]:
     """The methods that are compared, the two references always among them."""
-    from slc_ops.evidence.backtest import ladder
-
     return ladder(plan.settings["methods"])
 
 

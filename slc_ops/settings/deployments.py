@@ -5,6 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from slc_ops.base.errors import UnknownMethod
+from slc_ops.base.methods import method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Window
 from slc_ops.settings.decision import Decision
@@ -24,16 +26,19 @@ from slc_ops.settings.sources import (
 
 __all__ = [
     "Band", "BrokenEntry", "Decision", "Deployment", "Deployments", "FilesSource", "LakeSource", "Limit",
-    "Method", "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "SimulatorSource",
+    "MethodName", "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "SimulatorSource",
     "SqlSource", "load_deployments", "read_deployments", "valid_name",
 ]  # fmt: skip
 
-Method = Literal[
-    "base", "platt", "temperature", "isotonic", "histogram", "platt_time", "rescal", "rescal_iso",
-    "naive", "ridge", "slc", "slc_t", "slc_iso", "slc_eb",
-]  # fmt: skip
+
+def _known_method(name: str) -> str:
+    try:
+        return method_named(name).name
+    except UnknownMethod as error:
+        raise ValueError(str(error)) from None  # pydantic collects these
 
 
+MethodName = Annotated[str, AfterValidator(_known_method)]
 Name = Annotated[str, AfterValidator(valid_name)]
 
 
@@ -41,7 +46,7 @@ class Deployment(Part):
     """One frozen model in production whose predictions are corrected every week."""
 
     source: Source = Field(description="where the log lies, below")
-    methods: tuple[Method, ...] = Field(
+    methods: tuple[MethodName, ...] = Field(
         default=("base", "platt", "slc"),
         description="what is compared; `base` and `platt` are always there",
     )
@@ -92,7 +97,7 @@ class Deployment(Part):
 
     @field_validator("methods")
     @classmethod
-    def _each_method_once(cls, methods: tuple[Method, ...]) -> tuple[Method, ...]:
+    def _each_method_once(cls, methods: tuple[MethodName, ...]) -> tuple[MethodName, ...]:
         twice = sorted({method for method in methods if methods.count(method) > 1})
         if twice or not methods:
             raise ValueError(f"lists {twice[0]!r} twice" if twice else "lists no method")

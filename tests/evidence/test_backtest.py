@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import InputError, SelfTestFailed
-from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion, ladder
+from slc_ops.base.methods import ladder
+from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion
 from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.metrics import evaluate
 from slc_ops.evidence.scoring import score_fold

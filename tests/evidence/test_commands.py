@@ -89,7 +89,7 @@ def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--methods", "magic"], "no method magic"),
+        (["--methods", "magic"], "no method 'magic'; the ladder has base, platt"),
         (["--window", "2031-01-06/2031-01-13"], "no rows in window 2031-01-06/2031-01-13"),
         (["--window", "2026-01-05/2026-01-12"], "no earlier window"),
         (["--window", "soon"], "is not START/END"),

@@ -51,7 +51,7 @@ NEARLY_SEPARATED = [
         min_size=2,
         max_size=40,
     ),
-    st.sampled_from(METHODS),
+    st.sampled_from(list(METHODS)),
 )
 def test_every_method_gives_probabilities_for_any_log(rows, method):
     item, label, logit, time, weight = zip(*rows, strict=True)

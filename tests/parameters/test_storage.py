@@ -125,6 +125,16 @@ def test_an_unknown_schema_version_is_refused(written):
         ParameterSet.read(written)
 
 
+def test_a_set_of_a_method_that_this_release_does_not_know_still_serves(written):
+    known = ParameterSet.read(written)
+    change(written, method="slc_next")
+    unknown = ParameterSet.read(written)
+    assert unknown.method == "slc_next"
+    assert np.array_equal(unknown.apply(log(seed=8)), known.apply(log(seed=8)))
+    assert unknown.affine() == known.affine()
+    assert unknown.affine() is not None
+
+
 def test_parameters_that_miss_their_golden_vectors_are_refused(written):
     link = json.loads((written / "params.json").read_text())["link"]
     change(written, link=link | {"a": link["a"] + 1e-7})

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from slc_ops.evidence.decision import SCORE_ONLY, Verdict
+from slc_ops.base.methods import score_only
+from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
 from slc_ops.reporting.style import INK, MUTED, Drawing, new_figure, save, styled, tone
 
@@ -10,7 +11,7 @@ from slc_ops.reporting.style import INK, MUTED, Drawing, new_figure, save, style
 def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
     """Gain in AUC over Platt by terciles of the items' calibration counts, and on cold start."""
     method = verdict.method
-    if method is None or method in SCORE_ONLY or method not in backtest.slice_differences:
+    if method is None or score_only(method) or method not in backtest.slice_differences:
         return None
     parts = [part for part in backtest.newest[method].slices if part["kind"] in ("density", "cold_start")]
     gains = backtest.slice_differences[method]

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from slc_ops.evidence.decision import SCORE_ONLY, Verdict
+from slc_ops.base.methods import REFERENCES, score_only
+from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
 from slc_ops.reporting.style import ACCENT, INK, MUTED, SOFT, Drawing, label_end, new_figure, save, styled
 
@@ -54,10 +55,10 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
 def _shown(backtest: Backtest, verdict: Verdict) -> list[str]:
     """The backbone, Platt and the chosen method, or the best item correction when that is score-only."""
     chosen = verdict.method
-    if chosen is None or chosen in SCORE_ONLY:
-        others = [method for method in backtest.methods if method not in SCORE_ONLY]
+    if chosen is None or score_only(chosen):
+        others = [method for method in backtest.methods if not score_only(method)]
         chosen = "slc" if "slc" in others else others[-1] if others else None
-    return ["base", "platt", *([chosen] if chosen else [])]
+    return [*REFERENCES, *([chosen] if chosen else [])]
 
 
 def _line(backtest: Backtest, fold: str, method: str) -> Line:

@@ -1,0 +1,199 @@
+"""The table of methods: what each of them is, in one place, for everything that treats methods differently.
+
+Settings, the command line, tuning, the decision, the self-tests, the report and ``docs/methods.md`` ask this
+table; nothing else lists methods by what they do. It holds facts and no code that fits: that lies in
+``slc_ops/methods/<name>.py``, one module per method. A new method is one such module and one entry here.
+``tests/methods/test_table.py`` holds every entry against what the fit really does.
+
+>>> METHODS["slc_t"].needs_time, METHODS["slc"].needs_time
+(True, False)
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from slc_ops.base.errors import UnknownMethod
+
+Input = Literal["score", "item", "time"]
+Option = Literal["prior_var", "time_bins"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One rung of the ladder.
+
+    * ``auc``: what it can do to the AUC of the frozen model, for people.
+    * ``looks_at``: what its answer for a row depends on: the score (the frozen model's logit), the item, the
+      event time.
+    * ``tunes``: the options of a fit that change its result, so that they are worth tuning.
+    * ``monotone``: its answer increases strictly with the score wherever its slope is positive, and with
+      nothing else, so that it cannot change the AUC; the self-test relies on it.
+    * ``fits_link``: it estimates the slope a and the intercept b₀.
+    * ``tracks_drift``: it may win only where drift can be detected.
+    """
+
+    name: str
+    description: str
+    auc: str
+    looks_at: tuple[Input, ...] = ("score",)
+    tunes: tuple[Option, ...] = ()
+    monotone: bool = False
+    fits_link: bool = False
+    tracks_drift: bool = False
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether the rows must have an event time."""
+        return "time" in self.looks_at
+
+    @property
+    def per_item(self) -> bool:
+        """Whether it corrects items one by one; what looks at the score (and time) alone does not."""
+        return "item" in self.looks_at
+
+    @property
+    def in_cells(self) -> bool:
+        """Whether it keeps a table of items × time bins, which may be too large."""
+        return self.per_item and self.needs_time
+
+
+SCORE_ITEM: tuple[Input, ...] = ("score", "item")
+SCORE_TIME: tuple[Input, ...] = ("score", "time")
+ALL: tuple[Input, ...] = ("score", "item", "time")
+
+# In ladder order: from no correction at all to everything the item's history can say. Of methods that are
+# equally good the first one is chosen.
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "base",
+            "The frozen model as it is, σ(η).",
+            "nothing: the AUC of the frozen model itself",
+            monotone=True,
+        ),
+        Method(
+            "platt",
+            "A line in the logit, σ(a·η + b₀).",
+            "nothing where a > 0 (self-tested); a < 0 turns the order round",
+            monotone=True,
+            fits_link=True,
+        ),
+        Method(
+            "temperature",
+            "One temperature, σ(η/T).",
+            "nothing (self-tested)",
+            monotone=True,
+            fits_link=True,
+        ),
+        Method(
+            "isotonic",
+            "The non-decreasing map of p that fits the labels best.",
+            "moves it a little: ties scores, reverses none",
+        ),
+        Method(
+            "histogram",
+            "The label rate in each of 15 bins of p.",
+            "moves it: ties all scores of a bin, reverses bins whose rates are out of order",
+        ),
+        Method(
+            "platt_time",
+            "Platt's line plus a trend in time, σ(a·η + c·t + b₀).",
+            "moves it: reorders rows of different times",
+            looks_at=SCORE_TIME,
+            fits_link=True,
+        ),
+        Method(
+            "rescal",
+            "An offset per item with 50 rows or more, from the gap of its observed and predicted rates.",
+            "moves it: reorders rows of different items",
+            looks_at=SCORE_ITEM,
+        ),
+        Method(
+            "rescal_iso",
+            "An isotonic map on top of rescal.",
+            "moves it: reorders rows of different items, ties some",
+            looks_at=SCORE_ITEM,
+        ),
+        Method(
+            "naive",
+            "Unshrunken offsets per item and time bin: what shrinkage saves you from.",
+            "moves it: reorders rows of different items or time bins",
+            looks_at=ALL,
+            tunes=("time_bins",),
+        ),
+        Method(
+            "ridge",
+            "Penalised logistic offsets per item, iterated to convergence, then the link.",
+            "moves it: reorders rows of different items",
+            looks_at=SCORE_ITEM,
+            tunes=("prior_var",),
+            fits_link=True,
+        ),
+        Method(
+            "slc",
+            "One penalised step per item, bᵢ = Σ(y−p) / (1/σ² + Σp(1−p)), then the link σ(a·η + b₀ + bᵢ).",
+            "moves it: reorders rows of different items",
+            looks_at=SCORE_ITEM,
+            tunes=("prior_var",),
+            fits_link=True,
+        ),
+        Method(
+            "slc_t",
+            "slc plus a smoothed random walk per item.",
+            "moves it: reorders rows of different items or time bins",
+            looks_at=ALL,
+            tunes=("prior_var", "time_bins"),
+            fits_link=True,
+            tracks_drift=True,
+        ),
+        Method(
+            "slc_iso",
+            "An isotonic map of σ(η + bᵢ), with the offsets of slc.",
+            "moves it: reorders rows of different items, ties some",
+            looks_at=SCORE_ITEM,
+            tunes=("prior_var",),
+        ),
+        Method(
+            "slc_eb",
+            "Offsets around Platt's line, link and offsets to convergence, prior variance from the data.",
+            "moves it: reorders rows of different items",
+            looks_at=SCORE_ITEM,
+            fits_link=True,
+        ),
+    )
+}
+
+REFERENCES = ("base", "platt")  # always compared: the frozen model itself and the bar to clear
+
+
+def method_named(name: str) -> Method:
+    """The entry of a method; a name that is not in the table is an error that says what is.
+
+    >>> method_named("slcc")
+    Traceback (most recent call last):
+    ...
+    slc_ops.base.errors.UnknownMethod: no method 'slcc'; the ladder has base, ..., slc_eb; did you mean 'slc'?
+    """
+    if name in METHODS:
+        return METHODS[name]
+    close = get_close_matches(name, METHODS, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise UnknownMethod(f"no method {name!r}; the ladder has {', '.join(METHODS)}{hint}")
+
+
+def ladder(methods: Iterable[str]) -> tuple[str, ...]:
+    """The methods to compare, in ladder order, the references always among them; unknown names are refused.
+
+    >>> ladder(["slc"])
+    ('base', 'platt', 'slc')
+    """
+    wanted = {*(method_named(name).name for name in methods), *REFERENCES}
+    return tuple(method for method in METHODS if method in wanted)
+
+
+def score_only(name: str) -> bool:
+    """Whether a method corrects no items; one that this release does not know is taken to correct them."""
+    return name in METHODS and not METHODS[name].per_item

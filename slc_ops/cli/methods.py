@@ -1,0 +1,32 @@
+"""Methods on the command line: their names are checked before a file is read, their help lists them all."""
+
+from typing import Literal
+
+import click
+
+from slc_ops.base.methods import METHODS, method_named
+
+Methods = tuple[str, ...] | Literal["all"]
+
+
+class CommandOfMethods(click.Command):
+    """A command whose help ends with the table of methods."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Methods"):
+            formatter.write_dl([(method.name, method.description) for method in METHODS.values()])
+
+
+def known_method(_: click.Context, __: click.Parameter, name: str) -> str:
+    """Callback of ``--method``."""
+    return method_named(name).name
+
+
+def known_methods(_: click.Context, __: click.Parameter, text: str | None) -> Methods | None:
+    """Callback of ``--methods``: 'all' or the names between commas, None where the option is not given."""
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    return tuple(method_named(name.strip()).name for name in text.split(","))

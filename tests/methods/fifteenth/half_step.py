@@ -1,0 +1,17 @@
+"""``half_step``: half of the offsets of ``slc`` under its link. Of no use but to be added in a test."""
+
+from dataclasses import replace
+
+import pyarrow.compute as pc
+
+from slc_ops.methods import slc
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.parameters.parameter_set import ParameterSet
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Fit ``slc``, then halve."""
+    whole = slc.fit(calibration)
+    place = whole.items.column_names.index("offset")
+    items = whole.items.set_column(place, "offset", pc.multiply(whole.items["offset"], 0.5))
+    return replace(whole, method="half_step", items=items)

@@ -1,0 +1,135 @@
+"""The table of methods: every fact in it is what the fit does, and no other list says the same again."""
+
+import ast
+import importlib
+import pkgutil
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slc_ops.methods
+from slc_ops.base.errors import UnknownMethod
+from slc_ops.base.methods import METHODS, REFERENCES, ladder, method_named
+from slc_ops.evidence.metrics import evaluate
+from slc_ops.methods import FitOptions, fit
+from tests.methods.synthetic import log
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def logs():
+    return log(), log(seed=8)
+
+
+def test_every_method_has_a_module_and_every_module_that_fits_is_in_the_table():
+    found = {module.name for module in pkgutil.iter_modules(slc_ops.methods.__path__)}
+    fits = {name for name in found if hasattr(importlib.import_module(f"slc_ops.methods.{name}"), "fit")}
+    assert fits == set(METHODS)
+    assert all(name == method.name for name, method in METHODS.items())
+    assert len(METHODS) == 14
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+def test_what_a_method_looks_at_is_what_its_parameters_hold(method, logs):
+    found = fit(method.name, logs[0])
+    assert found.method == method.name
+    assert (found.items is not None) == method.per_item
+    assert found.needs_time == method.needs_time
+    assert (found.time_edges is not None) == method.in_cells
+    assert (found.affine() is not None) == method.fits_link
+    assert method.in_cells or not method.tracks_drift
+
+
+@pytest.mark.parametrize("option", ["prior_var", "time_bins"])
+@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+def test_what_a_method_tunes_is_what_changes_its_result(method, option, logs):
+    calibration, later = logs
+    one, other = (fit(method.name, calibration, options=FitOptions(**{option: v})) for v in (3, 7))
+    changed = not np.array_equal(one.apply(later), other.apply(later))
+    assert changed == (option in method.tunes)
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=str)
+def test_a_monotone_method_keeps_the_auc_and_every_other_one_moves_it(method, logs):
+    calibration, later = logs
+    before, after = (
+        evaluate(later.label, fit(name, calibration).apply(later)).auc for name in ("base", method.name)
+    )
+    assert (after == pytest.approx(before, abs=1e-9)) == method.monotone
+    assert method.auc.startswith("nothing" if method.monotone else "moves it")
+
+
+def test_isotonic_ties_rows_and_reverses_none_while_a_histogram_may_reverse(logs):
+    calibration, later = logs
+    order = np.argsort(later.logit, kind="stable")
+    step = {name: np.diff(fit(name, calibration).apply(later)[order]) for name in ("isotonic", "histogram")}
+    assert (step["isotonic"] >= 0).all()
+    assert (step["isotonic"] == 0).any()
+    assert (step["histogram"] == 0).any()
+
+
+def test_a_histogram_whose_rates_are_out_of_order_reverses_bins():
+    from tests.methods.synthetic import log_of
+
+    falling = log_of(label=[1, 1, 0, 0] * 5, logit=[-3.0, -3.0, 3.0, 3.0] * 5)
+    low, high = fit("histogram", falling).correct(["only", "only"], [-3.0, 3.0])
+    assert low > high
+
+
+def test_descriptions_are_one_sentence_for_the_help():
+    for method in METHODS.values():
+        assert method.description.endswith(".")
+        assert method.description.count(". ") == 0
+        assert "|" not in method.description + method.auc  # they stand in a table
+
+
+def test_the_ladder_keeps_its_order_and_refuses_what_it_does_not_know():
+    assert ladder(["slc_eb", "temperature"]) == (*REFERENCES, "temperature", "slc_eb")
+    with pytest.raises(UnknownMethod, match=r"no method 'slc_ebb'.*did you mean 'slc_eb'"):
+        ladder(["slc", "slc_ebb"])
+    with pytest.raises(UnknownMethod, match=r"slc_eb$"):  # nothing is near: no suggestion
+        method_named("forest")
+
+
+def methods_page():
+    """docs/methods.md, and what it should say."""
+    script = runpy.run_path(str(ROOT / "scripts" / "methods_table.py"))
+    return script["PAGE"], script["page"]()
+
+
+def test_the_documentation_says_what_the_table_says():
+    path, expected = methods_page()
+    assert path.read_text() == expected, "run python scripts/methods_table.py"
+    assert expected.count("| `slc_eb` |") == 1
+
+
+# Packages whose code decides something; demos, controls and the paper's analyses pick methods by name.
+DECIDING = [
+    "settings", "parameters", "numerics", "evidence", "registry", "serving", "refresh", "reporting",
+    "airflow", "cli",
+]  # fmt: skip
+CHOICES = {"default of a deployment": ("base", "platt", "slc")}
+
+
+def method_lists(path):
+    """Tuples, lists and sets of several methods in a module."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            names = tuple(each.value for each in node.elts if isinstance(each, ast.Constant))
+            if len([name for name in names if name in METHODS]) >= 2 and names not in CHOICES.values():
+                yield f"{path.relative_to(ROOT)}:{node.lineno}: {names}"
+
+
+def test_no_other_module_lists_methods():
+    modules = [path for package in DECIDING for path in (ROOT / "slc_ops" / package).rglob("*.py")]
+    assert [found for path in modules for found in method_lists(path)] == []
+    assert len(modules) > 100
+
+
+def test_a_list_of_methods_would_be_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.methods.test_table.ROOT", tmp_path)
+    (tmp_path / "module.py").write_text('NEED_TIME = ("naive", "slc_t")\n')
+    assert list(method_lists(tmp_path / "module.py"))
