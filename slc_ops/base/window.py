@@ -61,10 +61,6 @@ class Window:
         length = self.end - self.start
         return [Window(self.start - k * length, self.start - (k - 1) * length) for k in range(count, 0, -1)]
 
-    def contains(self, moment: datetime) -> bool:
-        """Whether ``moment`` lies in ``[start, end)``."""
-        return self.start <= moment < self.end
-
     def as_dict(self) -> dict[str, str]:
         """The JSON form: ISO 8601 with offset."""
         return {"start": self.start.isoformat(), "end": self.end.isoformat()}

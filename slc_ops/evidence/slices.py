@@ -54,12 +54,6 @@ class Slicing:
             yield Slice(kind, name, label, number == k)
 
 
-def calibration_counts(calibration: Log, test: InteractionLog) -> np.ndarray:
-    """Per row of ``test``: how many calibration rows its item has."""
-    per_row: np.ndarray = _counts_of_items(calibration, test)[test.item_codes]
-    return per_row
-
-
 def _counts_of_items(calibration: Log, test: Log) -> np.ndarray:
     """Per item of ``test``: how many calibration rows it has."""
     counts = calibration.item_counts
@@ -96,11 +90,6 @@ def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
     return np.asarray(number[rows.codes])
 
 
-def density_slices(calibration: Log, test: InteractionLog) -> Iterator[Slice]:
-    """The slices of :func:`by_density`."""
-    return by_density(calibration, test).of(test)
-
-
 def by_time(test: Log, window: Window | None) -> Slicing:
     """Seven equal spans of the window, or seven equal parts of the rows for other time axes."""
     if not test.has("event_time"):
@@ -118,11 +107,6 @@ def by_time(test: Log, window: Window | None) -> Slicing:
 def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
     assert rows.time is not None  # noqa: S101 - the pass asked for times
     return np.asarray(np.searchsorted(edges, rows.time, side="right") - 1)
-
-
-def time_slices(test: InteractionLog, window: Window | None) -> Iterator[Slice]:
-    """The slices of :func:`by_time`."""
-    return by_time(test, window).of(test)
 
 
 def time_range(log: Log) -> tuple[float, float]:
@@ -171,8 +155,3 @@ def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
 def _rows_per_group(size: int, rows: Rows) -> Totals:
     assert rows.group is not None  # noqa: S101 - the pass asked for groups
     return Totals(np.bincount(rows.group[rows.group >= 0], minlength=size).astype(np.float64))
-
-
-def group_slices(test: InteractionLog) -> Iterator[Slice]:
-    """The slices of :func:`by_group`."""
-    return by_group(test).of(test)

@@ -194,7 +194,7 @@ def _user_sums(
     assert rows.user is not None  # noqa: S101 - the pass asked for users
     probability, score, label = apply.of(rows), apply.score(rows), rows.label.astype(np.float64)
     count = min(n_users, MAX_CLUSTERS)
-    clusters = Clusters(rows.user % count, count, n_users)
+    clusters = Clusters(rows.user % count, count)
     found = {}
     every = np.arange(len(rows))
     for name, chosen in [(ALL_ROWS, every), *_slices_of(slicings, rows)]:

@@ -97,14 +97,13 @@ class Clusters:
 
     of_row: np.ndarray
     count: int
-    users: int
 
     @classmethod
     def of(cls, user: np.ndarray | None, rows: int) -> "Clusters":
         """One cluster per user, or groups of users when they are many; without users, each row is one.
 
         >>> Clusters.of(np.array([7, 3, 7]), 3)
-        Clusters(of_row=array([1, 0, 1]), count=2, users=2)
+        Clusters(of_row=array([1, 0, 1]), count=2)
         """
         if user is None:
             codes, users = np.arange(rows), rows
@@ -112,11 +111,11 @@ class Clusters:
             distinct, codes = np.unique(user, return_inverse=True)
             users = int(distinct.size)
         count = min(users, MAX_CLUSTERS)
-        return cls(codes % count if users > count else codes, count, users)
+        return cls(codes % count if users > count else codes, count)
 
     def take(self, rows: np.ndarray) -> "Clusters":
         """The same clusters for some of the rows."""
-        return Clusters(self.of_row[rows], self.count, self.users)
+        return Clusters(self.of_row[rows], self.count)
 
 
 def user_sums(

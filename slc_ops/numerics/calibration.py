@@ -214,7 +214,7 @@ def _largest_logit(rows: Rows) -> Largest:
 def _moments(column: str, centre: float, rows: Rows) -> Totals:
     sums = np.zeros(2)
     for part in slices(len(rows)):
-        mine = rows.part(part)
+        mine = rows.chosen(part)
         values = scratch("values", len(mine))
         np.subtract(getattr(mine, column), centre, out=values, dtype=np.float64)
         weighted = values

@@ -116,7 +116,7 @@ def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
     """n, Σy, Σp and Fisher weight per key, at η₀."""
     n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
     for part in slices(len(rows)):
-        mine, places = rows.part(part), _places(keys[part])
+        mine, places = rows.chosen(part), _places(keys[part])
         p, q, label = (scratch(name, len(mine)) for name in ("p", "q", "y"))
         label[:] = mine.label
         both_sides(mine.logit, p, q)
@@ -138,7 +138,7 @@ def offset_sums(offset: Floats, rows: Rows) -> Floats:
     """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
     sums = np.zeros((3, len(offset)))
     for part in slices(len(rows)):
-        mine, places = rows.part(part), _places(rows.codes[part])
+        mine, places = rows.chosen(part), _places(rows.codes[part])
         eta, p, q, fisher = (scratch(name, len(mine)) for name in ("eta", "p", "q", "fisher"))
         offset.take(places, out=eta, mode="clip")
         eta += mine.logit

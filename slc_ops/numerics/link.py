@@ -147,7 +147,7 @@ def _start_from_sample(
 
 def _span_sums(offsets: Offsets, design: Design, intercept: bool, beta: Floats, rows: Rows) -> LinkSums:
     beta = beta if intercept else np.append(beta, 0.0)
-    parts = (_slice_sums(rows.part(part), offsets, design, beta) for part in slices(len(rows)))
+    parts = (_slice_sums(rows.chosen(part), offsets, design, beta) for part in slices(len(rows)))
     total = next(parts)
     for part in parts:
         total.add(part)

@@ -106,7 +106,7 @@ def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:
 def _logits(offsets: Offsets, rows: Rows) -> Floats:
     score = np.empty(len(rows))
     for part in slices(len(rows)):
-        few = rows.part(part)
+        few = rows.chosen(part)
         np.add(few.logit, offsets.of(few), out=score[part])
     return score
 

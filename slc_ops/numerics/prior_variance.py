@@ -70,7 +70,7 @@ class Part(InSpans):
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
         """A span of them, with whatever was copied out."""
-        return self.selected.part(slice(first, last))
+        return self.selected.chosen(slice(first, last))
 
 
 def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, State]:

@@ -23,7 +23,7 @@ from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.evaluate import Metering
 from slc_ops.evidence.metrics import evaluate
-from slc_ops.evidence.slices import density_slices
+from slc_ops.evidence.slices import by_density
 from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import Calibration
@@ -169,7 +169,7 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
     clusters = Clusters.of(test.user_codes, test.n_rows)
     probability = {name: fitted[name].apply(test) for name in ("platt", "rescal_iso", "slc")}
     rows = []
-    for part in density_slices(calibration, test):
+    for part in by_density(calibration, test).of(test):
         chosen = np.flatnonzero(part.rows)
         if not chosen.size:
             continue

@@ -38,8 +38,6 @@ class Publication:
     code_version: str
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
-    dataset: str = "window"
-    """The name under which the evaluated rows appear as MLflow data set input."""
     keep_versions: int = 50
     """How many versions that never reigned are kept; older ones are retired after publishing."""
 

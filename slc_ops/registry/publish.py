@@ -91,7 +91,7 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication) 
     from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
     dataset = Dataset(
-        name=publication.dataset,
+        name="window",
         digest=publication.input_digest[:32],  # MLflow's column holds 36 characters
         source_type="local",
         source=canonical_json({"window": str(publication.window), "digest": publication.input_digest}),

@@ -228,22 +228,14 @@ class Registry:
 
     # --- housekeeping ---------------------------------------------------------------------------------
 
-    def clean(self, deployment: str, keep: int) -> list[Version]:
-        """Retire versions that never reigned, beyond the ``keep`` newest; answer what was deleted."""
-        with self._publishing(deployment):
-            return self._clean(deployment, keep)
-
-    def _clean(self, deployment: str, keep: int) -> list[Version]:
+    def _clean_quietly(self, deployment: str, keep: int) -> None:
+        """Retire old versions that were never champion; a publication that succeeded must not fail by it."""
         from slc_ops.registry.retention import clean
 
         client = self.client
-        with typed(self.places.tracking_uri):
-            return clean(client, self.ledger, deployment, keep)
-
-    def _clean_quietly(self, deployment: str, keep: int) -> None:
-        """Housekeeping must not fail a publication that has succeeded."""
         try:
-            self._clean(deployment, keep)
+            with typed(self.places.tracking_uri):
+                clean(client, self.ledger, deployment, keep)
         except RegistryError as error:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)
 

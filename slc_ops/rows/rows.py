@@ -36,12 +36,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def part(self, part: slice) -> "Rows":
-        """Some of the rows, without a copy."""
-        return self.chosen(part)
-
     def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
-        """Some of the rows, by a slice, a mask or their places."""
+        """Some of the rows, by a slice (without a copy), a mask or their places."""
         weight = None if self.weight is None else self.weight[rows]
         time = None if self.time is None else self.time[rows]
         user = None if self.user is None else self.user[rows]

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.evidence.slices import MAX_GROUPS, calibration_counts, density_slices, group_slices, time_slices
+from slc_ops.evidence.slices import MAX_GROUPS, by_density, by_group, by_time
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows, week
 
@@ -19,22 +19,28 @@ CALIBRATION = log(["a"] + ["b"] * 2 + ["c"] * 5 + ["d"] * 8 + ["e"] * 20 + ["f"]
 TEST = log(["f", "a", "new", "e", "d", "c", "b", "a"])
 
 
-def test_each_test_row_knows_how_often_its_item_was_seen():
-    assert calibration_counts(CALIBRATION, TEST).tolist() == [50, 1, 0, 20, 8, 5, 2, 1]
+def rows_of(calibration, test):
+    """The rows of each density slice."""
+    found = by_density(calibration, test).of(test)
+    return {part.name: np.flatnonzero(part.rows).tolist() for part in found}
 
 
 def test_terciles_are_over_items_and_cold_start_stands_apart():
-    parts = {part.name: np.flatnonzero(part.rows).tolist() for part in density_slices(CALIBRATION, TEST)}
-    assert parts == {"sparse": [1, 6, 7], "medium": [4, 5], "dense": [0, 3], "cold_start": [2]}
+    assert rows_of(CALIBRATION, TEST) == {
+        "sparse": [1, 6, 7],
+        "medium": [4, 5],
+        "dense": [0, 3],
+        "cold_start": [2],
+    }
 
 
 def test_the_labels_say_the_counts():
-    labels = [part.label for part in density_slices(CALIBRATION, TEST)]
+    labels = [part.label for part in by_density(CALIBRATION, TEST).of(TEST)]
     assert labels == ["sparse (1–2 obs)", "medium (3–8 obs)", "dense (9–50 obs)", "cold start (0 obs)"]
 
 
 def test_density_and_cold_start_together_are_all_rows_once():
-    covered = sum(part.rows.astype(int) for part in density_slices(CALIBRATION, TEST))
+    covered = sum(part.rows.astype(int) for part in by_density(CALIBRATION, TEST).of(TEST))
     assert covered.tolist() == [1] * TEST.n_rows
 
 
@@ -42,29 +48,29 @@ def test_density_and_cold_start_together_are_all_rows_once():
 def test_few_or_equal_counts_still_put_every_row_somewhere(counts):
     items = [name for name, count in zip("abcd", counts, strict=False) for _ in range(count)]
     calibration = log([*items, *items])
-    covered = sum(part.rows.astype(int) for part in density_slices(calibration, calibration))
+    covered = sum(part.rows.astype(int) for part in by_density(calibration, calibration).of(calibration))
     assert covered.tolist() == [1] * calibration.n_rows
 
 
 def test_a_calibration_row_of_weight_zero_does_not_exist():
     calibration = log(["a", "a", "b", "c"], weight=[1.0, 0.0, 0.0, 2.0])
-    assert calibration_counts(calibration, log(["a", "b", "c"])).tolist() == [1, 0, 1]
-    parts = {part.name: part.rows.sum() for part in density_slices(calibration, log(["a", "b", "c"]))}
-    assert parts["cold_start"] == 1
+    # One row each for a and c, none for b.
+    assert rows_of(calibration, log(["a", "b", "c"])) == {"sparse": [0, 2], "cold_start": [1]}
 
 
 def test_integer_ids_meet_integer_ids():
-    calibration, test = log([1, 1, 2]), log([2, 1, 3])
-    assert calibration_counts(calibration, test).tolist() == [1, 2, 0]
+    found = rows_of(log([1, 1, 2]), log([2, 1, 3]))
+    assert found == {"sparse": [0], "dense": [1], "cold_start": [2]}
 
 
 def test_a_number_in_one_log_is_the_same_item_as_its_text_in_the_other():
-    assert calibration_counts(log([1, 1, 2]), log(["2", "1", "x"])).tolist() == [1, 2, 0]
+    found = rows_of(log([1, 1, 2]), log(["2", "1", "x"]))
+    assert found == {"sparse": [0], "dense": [1], "cold_start": [2]}
 
 
 def test_a_week_has_seven_days():
     test = InteractionLog.from_table(rows(0, n=700))
-    parts = list(time_slices(test, week(0)))
+    parts = list(by_time(test, week(0)).of(test))
     assert len(parts) == 7
     assert sum(part.rows.sum() for part in parts) == 700
     second_day = test.time[parts[1].rows]
@@ -75,20 +81,20 @@ def test_a_week_has_seven_days():
 
 def test_any_other_time_axis_is_cut_into_equal_parts():
     test = log(["a"] * 70, event_time=np.arange(70))
-    assert [int(part.rows.sum()) for part in time_slices(test, None)] == [10] * 7
+    assert [int(part.rows.sum()) for part in by_time(test, None).of(test)] == [10] * 7
 
 
 def test_a_log_without_time_or_groups_has_no_such_slices():
-    assert list(time_slices(TEST, None)) == []
-    assert list(group_slices(TEST)) == []
+    assert list(by_time(TEST, None).of(TEST)) == []
+    assert list(by_group(TEST).of(TEST)) == []
 
 
 def test_groups_come_largest_first_and_rows_without_one_belong_to_none():
     test = log(["a"] * 6, group_id=["x", "y", "y", None, "z<b>", "y"])
-    parts = list(group_slices(test))
+    parts = list(by_group(test).of(test))
     assert [(part.name, int(part.rows.sum())) for part in parts] == [("y", 3), ("x", 1), ("z<b>", 1)]
 
 
 def test_very_many_groups_are_cut_to_the_largest():
     test = log(["a"] * 200, group_id=[str(k % 100) for k in range(200)])
-    assert len(list(group_slices(test))) == MAX_GROUPS
+    assert len(list(by_group(test).of(test))) == MAX_GROUPS
