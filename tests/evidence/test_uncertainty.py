@@ -149,12 +149,25 @@ def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
     # The full count (and the AUC's) is benchmarks/evidence_coverage.py.
     rng = np.random.default_rng(0)
     truth = np.mean([_nll_difference(students(int(seed))) for seed in rng.integers(10_000, 10**9, 400)])
-    hits = 0
-    for seed in range(60):
+    worlds = 150
+    # Of intervals that are right, chance holds the truth this often, up to three standard deviations. At 80 %
+    # there is room above as well as below: intervals that are too wide do not pass.
+    expected = {0.95: (135, 150), 0.8: (105, 135)}
+    hits = dict.fromkeys(expected, 0)
+    stretched = dict.fromkeys((0.6, 1.6), 0)
+    for seed in range(worlds):
         label, a, b, user = students(seed)
-        found = paired_difference(label, a, b, user, replicates=400).nll
-        hits += found.low <= truth <= found.high
-    assert 52 <= hits <= 60
+        for confidence in expected:
+            found = paired_difference(label, a, b, user, confidence=confidence, replicates=400).nll
+            hits[confidence] += found.low <= truth <= found.high
+        middle, half = (found.high + found.low) / 2, (found.high - found.low) / 2
+        for factor in stretched:
+            stretched[factor] += abs(truth - middle) <= factor * half
+    for confidence, (least, most) in expected.items():
+        assert least <= hits[confidence] <= most
+    # The bounds bite on both sides: intervals of 0.6 or 1.6 times the width would be refused.
+    assert stretched[0.6] < expected[0.8][0]
+    assert stretched[1.6] > expected[0.8][1]
 
 
 def _nll_difference(world):

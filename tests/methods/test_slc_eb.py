@@ -1,8 +1,5 @@
 """``slc_eb``: the joint minimum is right, the prior is found, and nothing irrelevant changes it."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +15,7 @@ from slc_ops.numerics.newton import damped
 from slc_ops.numerics.prior_sample import prior_rows
 from slc_ops.numerics.prior_variance import Prior, choose_prior, held_out, position
 from slc_ops.rows.interactions import InteractionLog
-
-DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
+from tests.real_data import DATA, needs_real_rows
 
 
 def sigmoid(x):
@@ -390,10 +386,7 @@ def test_one_class_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (DATA / "as17_pfa.test.parquet").is_file(),
-    reason="SLC_OPS_TEST_DATA names no folder with as17_pfa.{calibration,test}.parquet",
-)
+@needs_real_rows
 @pytest.mark.parametrize("distort", [(1.0, 0.0), (3.0, 1.0), (6.0, -2.0), (0.0, 0.4)])
 def test_real_rows_meet_the_bar_however_the_backbone_is_distorted(distort):
     scale, shift = distort
