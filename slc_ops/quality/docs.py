@@ -1,11 +1,13 @@
 """Data Docs of our own: a page per window that a person can read, also without a network."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from slc_ops.base.files import read_json, write_text
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.measures import day_ratios, usual_days
 from slc_ops.quality.result import PAGE, RESULT, ValidationResult
 from slc_ops.quality.statistics import Statistics
 from slc_ops.quality.suite import Judgement
@@ -31,6 +33,7 @@ def write_pages(
         before=before,
         judged=judged,
         trends=trends([*before, now]),
+        days=days(manifest, now, before),
         index=f"../{INDEX}",
     )
     write_text(result.docs_path, page)
@@ -71,6 +74,20 @@ def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
     return [
         {"name": name, "svg": trend(values), "value": shown(values[-1:], form), "span": shown(values, form)}
         for name, values, form in series
+    ]
+
+
+def days(manifest: WindowManifest, now: Statistics, before: Sequence[Statistics]) -> list[dict[str, Any]]:
+    """Rows of each day beside what is usual for it."""
+    usual, ratios = usual_days(now, before), day_ratios(now, before)
+    return [
+        {
+            "day": f"{manifest.window.start + timedelta(days=k):%a %Y-%m-%d}",
+            "rows": rows,
+            "usual": usual[k],
+            "ratio": ratios[k],
+        }
+        for k, rows in enumerate(now.rows_by_day)
     ]
 
 

@@ -12,7 +12,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import Statistics, item_ids
 
 ENOUGH_ROWS = 100
-"""So many logits that all lie in [0, 1] are no accident."""
+"""So many logits that all lie in [0, 1] are no accident; so many rows of a day vary little by chance."""
 
 
 def measures(
@@ -56,6 +56,8 @@ def against_trailing(
         return {}
     past = [statistics for _, statistics in before]
     table: dict[str, Any] = {"rows_ratio": now.rows / median(s.rows for s in past)}
+    if unusual := most_unusual_day(day_ratios(now, past)):
+        table["rows_by_day_ratio"] = unusual[1]
     rates = [s.label_rate for s in past if s.label_rate is not None]
     if rates and now.label_rate is not None:
         table["label_rate_shift"] = abs(now.label_rate - fmean(rates))
@@ -73,6 +75,35 @@ def against_trailing(
     if now.versions and any(s.versions for s in past):
         table["backbone_mix_shift"] = mix_distance(now, past)
     return table
+
+
+def usual_days(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
+    """Per day of the window, the median rows of that day in the trailing windows of the same length."""
+    weeks = [s.rows_by_day for s in past if s.rows and len(s.rows_by_day) == len(now.rows_by_day)]
+    if not weeks:
+        return [None] * len(now.rows_by_day)
+    return [median(same_day) for same_day in zip(*weeks, strict=True)]
+
+
+def day_ratios(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
+    """Per day, its rows relative to the same day of the trailing windows; None where those have few rows.
+
+    A day is compared with itself a week earlier, so a weekly rhythm is nothing unusual.
+    """
+    return [
+        None if usual is None or usual < ENOUGH_ROWS else rows / usual
+        for rows, usual in zip(now.rows_by_day, usual_days(now, past), strict=True)
+    ]
+
+
+def most_unusual_day(ratios: Sequence[float | None]) -> tuple[int, float] | None:
+    """The day whose ratio is farthest from 1, as a factor either way, and that ratio.
+
+    >>> most_unusual_day([1.1, None, 0.4, 2.0])
+    (2, 0.4)
+    """
+    known = [(day, ratio) for day, ratio in enumerate(ratios) if ratio is not None]
+    return min(known, key=lambda each: min(each[1], 1 / each[1] if each[1] else 0.0), default=None)
 
 
 def mix_distance(now: Statistics, past: Sequence[Statistics]) -> float:

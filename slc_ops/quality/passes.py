@@ -31,7 +31,7 @@ class Pass:
         self.logit_limit = logit_limit
         self.max_examples = max_examples
         self.start_us = (window.start - EPOCH) // MICROSECOND
-        self.hours = np.zeros(-(-(window.end - window.start) // HOUR), bool)
+        self.hours = np.zeros(-(-(window.end - window.start) // HOUR), np.int64)
         self.rows = 0
         self.failed: Counter[str] = Counter()
         self.examples: dict[str, list[dict[str, Any]]] = {}
@@ -98,7 +98,8 @@ class Pass:
         if "event_time" in names:
             micros = batch.column("event_time").cast(pa.int64()).drop_null().to_numpy() - self.start_us
             hours = micros // (HOUR // MICROSECOND)
-            self.hours[np.unique(hours[(hours >= 0) & (hours < len(self.hours))])] = True
+            inside = hours[(hours >= 0) & (hours < len(self.hours))]
+            self.hours += np.bincount(inside, minlength=len(self.hours))
         if "item_id" in names:
             self._items.append(item_counts(batch.column("item_id")))
             if sum(part.num_rows for part in self._items) > MERGE_ITEMS:

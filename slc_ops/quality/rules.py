@@ -89,6 +89,10 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
     past = "the trailing weeks"
     limits: tuple[tuple[str, str, str, Limit | Band], ...] = (
         ("rows_unusual", "rows_ratio", f"rows relative to {past}' median", quality.rows),
+        (
+            "rows_by_day", "rows_by_day_ratio",
+            f"rows of any one day relative to the same day of {past}", quality.rows_by_day,
+        ),
         ("label_rate_shift", "label_rate_shift", f"label rate against {past}", quality.label_rate_shift),
         (
             "logit_mean_shift", "logit_mean_shift",

@@ -18,7 +18,7 @@ from slc_ops.quality.rows import DUPLICATE
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
-VERSION = 1
+VERSION = 2
 MAX_EXAMPLES = 10
 
 
@@ -41,6 +41,7 @@ class Statistics:
     items: int
     repeated_rows: int
     silent_hours: int
+    rows_by_day: list[int]
     versions: dict[str, int] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
@@ -96,7 +97,8 @@ def compute(manifest: WindowManifest, logit_limit: float, key: str) -> tuple[Sta
         logit_high=run.high if n else None,
         items=items.num_rows,
         repeated_rows=int((again[1:] == again[:-1]).sum()),
-        silent_hours=longest_silence(run.hours),
+        silent_hours=longest_silence(run.hours > 0),
+        rows_by_day=days(run.hours),
         versions=dict(sorted(run.versions.items())),
     )
     return found, items
@@ -111,6 +113,15 @@ def examples_at(path: Path, rows: np.ndarray) -> list[dict[str, Any]]:
             shown.append(example(batch, int(row) - offset, offset, "event_id"))
         offset += batch.num_rows
     return shown
+
+
+def days(hours: np.ndarray) -> list[int]:
+    """Rows of each day of the window, from rows of each hour; a last day may be shorter.
+
+    >>> days(np.ones(25, int))
+    [24, 1]
+    """
+    return [int(hours[first : first + 24].sum()) for first in range(0, len(hours), 24)]
 
 
 def longest_silence(hours: np.ndarray) -> int:

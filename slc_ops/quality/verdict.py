@@ -1,6 +1,7 @@
 """From statistics to a verdict, its files and its message."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import digest_json, read_json, write_json
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
-from slc_ops.quality.measures import measures
+from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
 from slc_ops.quality.quarantine import CLEAN, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import row_checks
@@ -18,7 +19,7 @@ from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Judgement, judge
 from slc_ops.settings.deployments import Quality
 
-VERSION = 2
+VERSION = 3
 
 
 def judge_window(
@@ -40,7 +41,8 @@ def judge_window(
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
     judged = judge(table, list(rules(quality, checks)))
-    result = settle(manifest, now, findings_of(judged, now, manifest), quality)
+    past = [statistics for _, statistics in before]
+    result = settle(manifest, now, findings_of(judged, now, past, manifest), quality)
     write_json(
         path,
         {
@@ -53,7 +55,7 @@ def judge_window(
             "statistics": now.summary(),
         },
     )
-    write_pages(result, manifest, judged, [statistics for _, statistics in before], now, quality.docs_windows)
+    write_pages(result, manifest, judged, past, now, quality.docs_windows)
     return stop_if_critical(result, manifest)
 
 
@@ -78,7 +80,9 @@ def settle(
     )
 
 
-def findings_of(judged: list[Judgement], now: Statistics, manifest: WindowManifest) -> list[Finding]:
+def findings_of(
+    judged: list[Judgement], now: Statistics, past: list[Statistics], manifest: WindowManifest
+) -> list[Finding]:
     """The expectations that were not met; a critical one speaks for its warning, critical ones come first."""
     found: dict[str, Finding] = {}
     for judgement in judged:
@@ -91,7 +95,7 @@ def findings_of(judged: list[Judgement], now: Statistics, manifest: WindowManife
             severity=rule.severity,
             sentence=rule.sentence,
             expectation=f"{judgement.expectation} on {rule.measure}",
-            observed=details(judgement, now, manifest),
+            observed=details(judgement, now, past, manifest),
             expected=rule.expected,
             count=count if rule.about_rows else None,
             rows=now.rows if rule.about_rows else None,
@@ -100,9 +104,13 @@ def findings_of(judged: list[Judgement], now: Statistics, manifest: WindowManife
     return sorted(found.values(), key=lambda finding: finding.severity)
 
 
-def details(judgement: Judgement, now: Statistics, manifest: WindowManifest) -> Any:
+def details(judgement: Judgement, now: Statistics, past: list[Statistics], manifest: WindowManifest) -> Any:
     """What was observed, with the one thing that helps to see why."""
     observed = judgement.observed
+    if judgement.rule.code == "rows_by_day" and (unusual := most_unusual_day(day_ratios(now, past))):
+        day, usual = unusual[0], usual_days(now, past)[unusual[0]]
+        date = (manifest.window.start + timedelta(days=day)).date()
+        return f"{observed:.3g} ({date}: {now.rows_by_day[day]} rows, usually {usual:g})"
     if judgement.rule.code in ("backbones_mixed", "backbone_mix"):
         return f"{observed:g} ({', '.join(f'{name}: {count} rows' for name, count in now.versions.items())})"
     if observed == "missing" or judgement.rule.code == "score_missing":

@@ -13,7 +13,7 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_written(cls, values: Any) -> Any:
-        """Pydantic takes ``yes`` for the number 1 and bytes for text; neither was meant."""
+        """Pydantic takes ``yes`` for the number 1 and bytes for text: refused, nobody means that."""
         for name, value in values.items() if isinstance(values, dict) else ():
             if isinstance(value, bytes):
                 raise ValueError(f"{name} must be plain text, found binary data")

@@ -60,6 +60,11 @@ class Quality(Part):
         default=Band(warn=(0.6, 1.7), stop=(0.2, 5.0)),
         description="rows of the window, relative to the trailing weeks' median",
     )
+    rows_by_day: Band = Field(
+        default=Band(warn=(0.5, 2.0)),
+        description="rows of any one day, relative to the median of the same day of the trailing weeks "
+        "(days of at least 100 rows there)",
+    )
     label_rate_shift: Limit = Field(
         default=Limit(warn=0.05, stop=0.2), description="distance of the label rate from the trailing weeks'"
     )

@@ -1,6 +1,6 @@
 """Ways in which a week of logs goes wrong. Each takes a bench and leaves a damaged newest week."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.window import Window
 from tests.quality.lake_bench import NEWEST, Bench, Damage
 
 FEW, MANY = 5, 500  # of 2000 rows: under and over the budget of 0.5 %
@@ -102,6 +103,19 @@ def only_first_days(days: int) -> Damage:
         rows = bench.read()
         end = pa.scalar(NEWEST.start + timedelta(days=days), pa.timestamp("us", "UTC"))
         bench.write(rows.filter(pc.less(rows.column("event_time"), end)))
+
+    return damage
+
+
+def thinned(window: Window, days: Collection[int], lost: float) -> Damage:
+    """A share of the rows of some days (0 is Monday) is missing, evenly over the day."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read(window)
+        hours = pc.divide(pc.cast(pc.subtract(rows["event_time"], window.start), pa.int64()), 3_600_000_000)
+        kept = np.random.default_rng(5).random(rows.num_rows) >= lost
+        concerned = np.isin(hours.to_numpy() // 24, list(days))
+        bench.write(rows.filter(pa.array(kept | ~concerned)), window=window)
 
     return damage
 

@@ -26,23 +26,23 @@ class Bench:
     week: Path
     deployment: Deployment
 
-    def read(self) -> pa.Table:
-        """The newest week."""
-        return pq.read_table(self.week / "part-0.parquet")
+    def read(self, window: Window = NEWEST) -> pa.Table:
+        """A week, by default the newest."""
+        return pq.read_table(self.week.parent / f"week={window.key}" / "part-0.parquet")
 
-    def write(self, rows: pa.Table, name: str = "part-0.parquet") -> None:
-        """Put rows where the newest week lies."""
-        pq.write_table(rows, self.week / name)
+    def write(self, rows: pa.Table, name: str = "part-0.parquet", window: Window = NEWEST) -> None:
+        """Put rows where a week lies, by default the newest."""
+        pq.write_table(rows, self.week.parent / f"week={window.key}" / name)
 
     def configure(self, **changes: object) -> None:
         """Change the deployment."""
         self.deployment = Deployment.model_validate({**self.deployment.model_dump(), **changes})
 
-    def judge(self, window: Window = NEWEST) -> ValidationResult:
-        """Extract the window and the three before it, and judge it."""
+    def judge(self, window: Window = NEWEST, *, again: bool = False) -> ValidationResult:
+        """Extract the window and the three before it (``again`` where they changed), and judge it."""
         directory = self.places.windows("demo")
         *trailing, newest = [
-            extract(self.deployment, each, directory, refresh=each == window, home=self.places.home)
+            extract(self.deployment, each, directory, refresh=again or each == window, home=self.places.home)
             for each in [*window.before(WEEKS - 1), window]
         ]
         return validate(newest, trailing, self.deployment)
