@@ -1,12 +1,12 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick check bench ui lock env clean install spark
+.PHONY: help run test long quick check bench ui lock docs-tables env clean install spark
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install:
 	@scripts/install.sh
@@ -50,6 +50,9 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 
 lock: ## Resolve requirements.txt anew from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
+
+docs-tables: install ## Write the settings tables of docs/operations.md from the settings' own descriptions
+	@$(PY) -m slc_ops.settings.tables docs/operations.md
 
 env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone
 	@scripts/make_env.sh

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from slc_ops.base.errors import TooFewRows
 from slc_ops.base.methods import REFERENCES, ladder
 from slc_ops.base.window import Window
 from slc_ops.evidence import selftest
@@ -165,7 +166,15 @@ def _self_test(scores: dict[str, Score]) -> None:
 
 def _check_newest(scores: dict[str, Score], rules: Decision) -> None:
     """The newest window must be there, or there is nothing to decide on."""
-    selftest.check_rows(scores["base"], rules.min_test_rows)
+    selftest.check_scored(scores["base"])
+    metrics = scores["base"].metrics
+    rows = 0 if metrics is None else metrics.n
+    if rows < rules.min_test_rows:
+        raise TooFewRows(
+            f"a quiet week: fold {scores['base'].fold} has {rows} test rows, at least {rules.min_test_rows} "
+            "are needed to decide (decision.min_test_rows). The refresh stops and the champion stays; wait "
+            "for the next week, or lower the limit"
+        )
 
 
 def _unusable(scores: dict[str, Score], rules: Decision) -> str | None:

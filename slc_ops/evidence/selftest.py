@@ -16,16 +16,10 @@ from slc_ops.evidence.scoring import Score
 TOLERANCE = 1e-9
 
 
-def check_rows(score: Score, min_rows: int) -> None:
-    """Refuse to judge on fewer test rows than the floor."""
+def check_scored(score: Score) -> None:
+    """The newest window must be scored: without it there is nothing to decide on."""
     if score.error is not None:
         raise SelfTestFailed(f"fold {score.fold} cannot be scored: {score.error}")
-    rows = 0 if score.metrics is None else score.metrics.n
-    if rows < min_rows:
-        raise SelfTestFailed(
-            f"fold {score.fold} has {rows} test rows; the floor is {min_rows} (decision.min_test_rows): "
-            "wait for more rows or lower the floor"
-        )
 
 
 def check_ranges(score: Score) -> None:

@@ -183,11 +183,11 @@ class ServiceVariables(Variables):
         validation_alias="SLC_OPS_COMPOSE_FILE",
         description="and the compose file",
     )
+    # Documented among the variables of the compose file.
     min_free_mb: int = Field(
         default=512,
         ge=0,
         validation_alias="SLC_OPS_MIN_FREE_MB",
-        description="a service does not start on a volume with less room",
         json_schema_extra={"must": "a whole number of megabytes"},
     )
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.errors import InputError, SelfTestFailed
+from slc_ops.base.errors import InputError, SelfTestFailed, TooFewRows
 from slc_ops.base.methods import ladder
 from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion
 from slc_ops.evidence.folds import plan_folds
@@ -130,9 +130,13 @@ def test_a_champion_that_has_seen_the_rows_is_not_judged_on_them(weeks, tmp_path
     assert found.status == "saw_window"
 
 
-def test_too_few_rows_in_the_newest_window_stop_the_run(weeks, tmp_path):
-    with pytest.raises(SelfTestFailed, match="has 3000 test rows; the floor is 5000"):
-        backtest(weeks, methods=["slc"], rules=Decision(min_test_rows=5000), directory=tmp_path, **SHAPE)
+def test_a_quiet_week_stops_the_run_and_is_no_self_test_failure(weeks, tmp_path):
+    enough, too_many = Decision(min_test_rows=3000), Decision(min_test_rows=3001)
+    backtest(weeks, methods=["slc"], rules=enough, directory=tmp_path / "enough", **SHAPE)
+    with pytest.raises(TooFewRows, match=r"has 3000 test rows, at least 3001 .* champion stays") as stopped:
+        backtest(weeks, methods=["slc"], rules=too_many, directory=tmp_path / "too_many", **SHAPE)
+    assert not isinstance(stopped.value, SelfTestFailed)
+    assert "self-test" not in str(stopped.value)
 
 
 def test_a_small_older_fold_is_left_out_with_its_reason(tmp_path):

@@ -2,16 +2,21 @@
 
 import ast
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import extract
 from slc_ops.settings import deployments as settings
-from slc_ops.settings import sources as source_settings
 from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.environment import GROUPS
+from slc_ops.settings.tables import block_table, tables, written
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -56,41 +61,68 @@ def test_every_variable_that_the_code_reads_is_there() -> None:
     assert read <= set(VARIABLES), sorted(read - set(VARIABLES))
 
 
-PARTS: list[tuple[str, type[BaseModel]]] = [
-    ("`deployments.<name>.`", Deployment),
-    ("`quality.`", settings.Quality),
-    ("`decision.`", settings.Decision),
-    ("`notify.`", settings.Notify),
-    ("`source.`", source_settings.LakeSource),
-    ("`source.`", source_settings.SqlSource),
-    ("`source.`", source_settings.FilesSource),
-    ("`source.`", source_settings.SimulatorSource),
-]
+def test_the_tables_of_settings_are_those_of_the_fields() -> None:
+    """Every column: name, default, type, meaning. ``make docs-tables`` writes them."""
+    assert written(TEXT) == TEXT, "run make docs-tables"
 
 
-@pytest.mark.parametrize(("head", "part"), PARTS, ids=lambda value: getattr(value, "__name__", None))
-def test_every_key_of_the_deployments_file_is_there_with_its_default(
-    head: str, part: type[BaseModel]
+def cells(table: str) -> dict[str, list[str]]:
+    """First column → the others."""
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("deployment", [Deployment]),
+        ("quality", [settings.Quality]),
+        ("decision", [settings.Decision]),
+        ("notify", [settings.Notify]),
+        ("source", [settings.LakeSource, settings.SqlSource, settings.FilesSource, settings.SimulatorSource]),
+    ],
+)
+def test_every_key_of_the_deployments_file_is_there_and_says_what_it_means(
+    name: str, parts: list[type[BaseModel]]
 ) -> None:
-    documented = table(head)
-    for name, field in part.model_fields.items():
-        assert name in documented, f"{head}{name}"
-        if name == "kind" or documented[name] == "below":
-            continue
-        default = field.get_default(call_default_factory=True)
-        expected = "needed" if field.is_required() else shown(default)
-        assert documented[name] == expected, f"{head}{name}"
+    documented = cells(tables()[name])
+    assert set(documented) == {key for part in parts for key in part.model_fields}
+    for part in parts:
+        for key, field in part.model_fields.items():
+            assert field.description, f"{part.__name__}.{key} has no description"
+            assert documented[key][-1] == field.description
+            assert all(documented[key]), f"{key} has an empty cell"
 
 
-def shown(value: Any) -> str:
-    """A default as the tables write it."""
-    if value is None:
-        return "unset"
-    if isinstance(value, BaseModel):
-        return ", ".join(f"{name} {limit}" for name, limit in value if limit is not None)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(str(each) for each in value) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def test_a_changed_default_type_or_meaning_shows() -> None:
+    class Changed(settings.Quality):
+        row_budget: float = Field(default=0.01, ge=0, lt=1, description="another meaning")
+
+    before, after = (cells(block_table("quality.", part)) for part in (settings.Quality, Changed))
+    assert after["row_budget"] == ["`0.01`", "number ≥ 0, < 1", "another meaning"]
+    assert {key for key in before if before[key] != after[key]} == {"row_budget"}
+
+
+def test_every_variable_that_is_read_has_a_documented_default() -> None:
+    named = {str(f.validation_alias) for group in GROUPS for f in group.model_fields.values()}
+    assert named <= set(VARIABLES), sorted(named - set(VARIABLES))
+
+
+def test_the_documented_query_gives_the_rows_of_the_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (query,) = re.findall(r"`(SELECT [^`]*:window_end)`", TEXT)
+    monkeypatch.setenv("LOGS_URL", f"sqlite:///{tmp_path}/logs.db")
+    with sqlite3.connect(tmp_path / "logs.db") as connection:
+        connection.execute(
+            "create table answers (event_id, event_time, user_id, item_id, label integer, logit real)"
+        )
+        for day in ("2026-01-04", "2026-01-05", "2026-01-11", "2026-01-12"):
+            row = (day, f"{day}T00:00:00+00:00", "u", "i", 1, 0.5)
+            connection.execute("insert into answers values (?, ?, ?, ?, ?, ?)", row)
+    deployment = Deployment(source=settings.SqlSource(query=query, url_env="LOGS_URL"))
+    manifest = extract(deployment, Window.parse("2026-01-05/2026-01-12"), tmp_path / "windows")
+    assert pq.read_table(manifest.path)["event_id"].to_pylist() == ["2026-01-05", "2026-01-11"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
