@@ -17,19 +17,15 @@ run: install ## Set up, run the weekly refresh of the demo through real Airflow,
 ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
 	@$(PY) -m slc_ops.demo.run ui
 
-# Whole installations on real servers and controls on real data: minutes each, so they have a target of their own.
-LONG := tests/airflow/test_end_to_end.py tests/airflow/test_operations_dags.py tests/airflow/test_refresh_dag.py \
-        tests/production/test_services.py tests/controls/test_real_controls.py tests/registry/test_servers.py \
-        tests/registry/test_stress.py tests/demo/test_run.py
-
+# A test is plain, `slow` (large inputs, or a server of its own) or `services` (a whole installation, minutes).
 test: install ## Set up and run the tests
-	@$(PY) -m pytest $(LONG:%=--ignore=%)
+	@$(PY) -m pytest -m "not services"
 
 long: install ## Run the long tests: whole installations on real servers, controls on real data
-	@$(PY) -m pytest $(LONG)
+	@$(PY) -m pytest -m services
 
 quick: install ## Run the tests that need no services
-	@$(PY) -m pytest -m "not slow"
+	@$(PY) -m pytest -m "not slow and not services"
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark

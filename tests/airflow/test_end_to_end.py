@@ -22,7 +22,7 @@ from tests.airflow.conftest import ENTRY
 from tests.airflow.platform import Platform
 from tests.plugins.browser import Browser, found, log_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(2400)]
 
 NOW = Window.week_of(datetime.now(UTC) - WEEK)
 """The newest complete week: the one that a schedule refreshes when its DAG is unpaused."""

@@ -22,7 +22,7 @@ from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
 from tests.airflow.test_refresh_dag import asset_events
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata")]
+pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 FORM: dict[str, Any] = {"deployment": "school", "from": "2026-02-02", "to": "2026-02-23"}
 

@@ -14,7 +14,7 @@ from tests.airflow.conftest import AFTER, NEWEST, configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata")]
+pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 
 def test_an_automatic_gate_promotes_what_its_evidence_supports(shared: Places) -> None:

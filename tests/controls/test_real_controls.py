@@ -11,7 +11,7 @@ from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
 from slc_ops.settings.deployments import Places
 from tests.airflow.runs import run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.services
 
 DAGS = Path(__file__).parents[2] / "dags"
 

@@ -11,6 +11,8 @@ import pytest
 
 from slc_ops.demo.run import LAYOUT, environment
 
+pytestmark = pytest.mark.services
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,7 +34,6 @@ def status(home: Path) -> dict[str, dict[str, object]]:
     return json.loads(result.stdout)["deployments"]
 
 
-@pytest.mark.slow
 def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path) -> None:
     home = tmp_path / "var"
     first = start(home)

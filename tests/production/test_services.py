@@ -17,7 +17,7 @@ from tests.production.conftest import WINDOW
 from tests.production.installation import ROOT, SERVICES, WORKERS, Installation
 from tests.production.servers import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 SERVE = str(Path(__file__).with_name("serve_golden.py"))
 

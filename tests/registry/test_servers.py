@@ -15,7 +15,7 @@ from slc_ops.serving import Corrector
 from tests.registry.factory import WEEKS, parameter_set, places_in, publication
 from tests.serving.servers import mlflow_server, model_server
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.services
 ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
 
 
