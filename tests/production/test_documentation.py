@@ -146,9 +146,38 @@ def test_docker_and_host_back_up_and_restore_the_same_way() -> None:
         assert all(options in line for line in lines)
 
 
-def test_every_metric_is_there() -> None:
-    source = (ROOT / "slc_ops" / "observability" / "metrics.py").read_text()
-    assert set(re.findall(r'"(slc_ops_\w+)"', source)) == set(table("metric"))
+def labels_of_metrics() -> dict[str, set[str]]:
+    """Name of a gauge → the labels that values are added with, read from the module that makes them."""
+    tree = ast.parse((ROOT / "slc_ops" / "observability" / "metrics.py").read_text())
+    found: dict[str, set[str]] = {}
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        gauges: dict[str, str] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Gauge("):
+                assert isinstance(node.value, ast.Call)
+                gauges[ast.unparse(node.targets[0])] = ast.literal_eval(node.value.args[0])
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).removesuffix(".add") in gauges:
+                name = gauges[ast.unparse(node.func).removesuffix(".add")]
+                found.setdefault(name, set()).update(str(each.arg) for each in node.keywords)
+    return found
+
+
+def test_every_metric_is_there_with_its_labels() -> None:
+    made = labels_of_metrics()
+    assert len(made) >= 15
+    documented = {name: set(filter(None, labels.split(", "))) for name, labels in table("metric").items()}
+    assert documented == made
+
+
+@pytest.mark.parametrize("head", ["variable", "metric", "service"])
+def test_every_row_says_what_it_is_for(head: str) -> None:
+    may_be_empty = {"metric": {1}, "service": {2}}.get(head, set())  # no labels; started by its image
+    blocks = re.findall(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
+        assert all(cell or k in may_be_empty for k, cell in enumerate(cells_of_line)), line
 
 
 def test_every_link_inside_leads_somewhere() -> None:
