@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.window import Window
-from slc_ops.numerics.time_bins import moment_of, order_statistics, span_of_time
+from slc_ops.numerics.time_bins import order_statistics, span_of_time, timestamp_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
@@ -112,7 +112,7 @@ def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
 def time_range(log: Log) -> tuple[float, float]:
     """The first and the last moment of all rows."""
     span = span_of_time(partial(_over_all, log))
-    return moment_of(span.low), moment_of(span.high)
+    return timestamp_of(span.low), timestamp_of(span.high)
 
 
 def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]:

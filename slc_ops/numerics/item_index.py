@@ -1,6 +1,6 @@
-"""From item ids to their places in a parameter set, by a hash table that is three NumPy arrays.
+"""From item ids to their positions in a parameter set, by a hash table that is three NumPy arrays.
 
-Arrow and pandas can look ids up in bulk, but build their table anew for each call or hold a Python object per
+Arrow and pandas can look ids up in bulk, but rebuild their table for each call or hold a Python object per
 id. This one is built once, needs about 30 bytes an item, and answers one id in microseconds and a batch at a
 few dozen nanoseconds an id.
 
@@ -36,7 +36,7 @@ class ItemIndex:
     """Where each known item stands; unknown items are at −1.
 
     ``order`` lists the given ids in the order in which the index stores them: the answer of
-    :meth:`positions` is a place in that order.
+    :meth:`positions` is a position in that order.
 
     >>> index = ItemIndex(pa.array(["a", "b"]))
     >>> index.order[index.positions(["b", "a"])].tolist(), index.positions(["x"]).tolist()
@@ -48,7 +48,7 @@ class ItemIndex:
         keys = keys_of(ids)
         self._shift = 64 - max(1, (2 * len(ids)).bit_length())
         bucket = _bucket(keys, self._shift)
-        # Bucket and place in one number: sorting numbers is faster than sorting places by their buckets.
+        # Bucket and position in one number: sorting numbers is faster than sorting positions by buckets.
         packed = np.sort(bucket << 32 | np.arange(len(ids)))
         self.order = (packed & 0xFFFFFFFF).astype(np.int32)
         counts = np.bincount(bucket, minlength=1 << (64 - self._shift))
@@ -62,7 +62,7 @@ class ItemIndex:
         return self._count
 
     def positions(self, ids: Any) -> NDArray[np.int32]:
-        """The place of every id in ``order``, −1 for unknown ones."""
+        """The position of every id in ``order``, −1 for unknown ones."""
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(item) for item in ids], dtype=np.int32)
         column = self._as_column(ids)
@@ -74,22 +74,22 @@ class ItemIndex:
         return result
 
     def position(self, item: Any) -> int:
-        """The place of one id, −1 when it is unknown."""
+        """The position of one id, −1 when it is unknown."""
         key = self._key_of(item)
         hashed = (
             key[0] * _ODD if len(key) == 1 else (key[0] ^ (key[1] * _MIX[0] & _BITS64)) * _ODD
         ) & _BITS64
         bucket = hashed >> self._shift
-        for place in range(int(self._start[bucket]), int(self._start[bucket + 1])):
-            if all(int(words[place]) == word for words, word in zip(self._keys, key, strict=True)):
-                return place
+        for position in range(int(self._start[bucket]), int(self._start[bucket + 1])):
+            if all(int(words[position]) == word for words, word in zip(self._keys, key, strict=True)):
+                return position
         return -1
 
     def _find(self, keys: list[Words]) -> NDArray[np.int32]:
         bucket = _bucket(keys, self._shift)
-        place = self._start[bucket]
-        hit = self._equal(keys, place)
-        found = np.where(hit, place, np.int32(-1))
+        position = self._start[bucket]
+        hit = self._equal(keys, position)
+        found = np.where(hit, position, np.int32(-1))
         if self._longest > 1:
             missed = np.flatnonzero(~hit)
             for step in range(1, self._longest):
@@ -99,9 +99,9 @@ class ItemIndex:
                 found[missed[hit]] = candidate[hit]
         return found if self._count else np.full(len(found), -1, np.int32)
 
-    def _equal(self, keys: list[Words], place: NDArray[Any]) -> NDArray[np.bool_]:
-        equal: NDArray[np.bool_] = self._keys[0][place] == keys[0]
-        return equal if len(keys) == 1 else equal & (self._keys[1][place] == keys[1])
+    def _equal(self, keys: list[Words], position: NDArray[Any]) -> NDArray[np.bool_]:
+        equal: NDArray[np.bool_] = self._keys[0][position] == keys[0]
+        return equal if len(keys) == 1 else equal & (self._keys[1][position] == keys[1])
 
     def _as_column(self, ids: Any) -> pa.Array:
         if isinstance(ids, pa.ChunkedArray):
@@ -173,8 +173,8 @@ def _fold(word_at: Words, first: NDArray[Any], length: NDArray[Any]) -> tuple[Wo
 def hashes_of(ids: pa.Array) -> Words:
     """One number per id that looks like chance and depends on the id alone; no two integers share one.
 
-    >>> alike = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
-    >>> (alike[0][[1, 0, 1]] == alike[1]).tolist()
+    >>> hashes = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
+    >>> (hashes[0][[1, 0, 1]] == hashes[1]).tolist()
     [True, True, True]
     """
     if pa.types.is_dictionary(ids.type):

@@ -261,7 +261,7 @@ def _joint_sums(n_items: int, scale: Scale, state: State, rows: Rows) -> JointSu
         np.multiply(fisher[part], at.x, out=cross[part])
         pull += dot(residual[part], at.x)
         square += dot(cross[part], at.x)
-    keys = scratch("places", len(rows), np.intp)
+    keys = scratch("indices", len(rows), np.intp)
     keys[:] = rows.codes
     items = [total(keys, values, n_items) for values in (residual, fisher, cross)]
     return JointSums(nll, pull, square, *items)

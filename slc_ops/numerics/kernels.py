@@ -116,7 +116,7 @@ def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
     """n, Σy, Σp and Fisher weight per key, at η₀."""
     n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
     for part in slices(len(rows)):
-        mine, places = rows.chosen(part), _places(keys[part])
+        mine, indices = rows.chosen(part), _indices(keys[part])
         p, q, label = (scratch(name, len(mine)) for name in ("p", "q", "y"))
         label[:] = mine.label
         both_sides(mine.logit, p, q)
@@ -125,9 +125,9 @@ def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
             # One sum brings both: whole numbers below 2⁵³ are exact, and no span has 2²⁶ rows.
             label += _BESIDE
         else:
-            np.add.at(n, places, mine.weight.astype(np.float64, copy=False))
+            np.add.at(n, indices, mine.weight.astype(np.float64, copy=False))
         for into, values in ((y, label), (p_sum, p), (fisher_sum, q)):
-            _add(into, places, values, mine.weight)
+            _add(into, indices, values, mine.weight)
     if rows.weight is None:
         np.floor_divide(y, _BESIDE, out=n)
         y -= n * _BESIDE
@@ -138,33 +138,33 @@ def offset_sums(offset: Floats, rows: Rows) -> Floats:
     """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
     sums = np.zeros((3, len(offset)))
     for part in slices(len(rows)):
-        mine, places = rows.chosen(part), _places(rows.codes[part])
+        mine, indices = rows.chosen(part), _indices(rows.codes[part])
         eta, p, q, fisher = (scratch(name, len(mine)) for name in ("eta", "p", "q", "fisher"))
-        offset.take(places, out=eta, mode="clip")
+        offset.take(indices, out=eta, mode="clip")
         eta += mine.logit
         both_sides(eta, p, q)
         np.multiply(p, q, out=fisher)
         skew = np.subtract(q, p, out=q)
         skew *= fisher
         for into, values in zip(sums, (p, fisher, skew), strict=True):
-            _add(into, places, values, mine.weight)
+            _add(into, indices, values, mine.weight)
     return sums
 
 
-def _add(into: Floats, places: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
-    """Add each value, times its weight, to its place."""
+def _add(into: Floats, indices: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
+    """Add each value, times its weight, to the sum of its key."""
     if weight is not None:
         values *= weight
-    np.add.at(into, places, values)
+    np.add.at(into, indices, values)
 
 
-def _places(keys: NDArray[np.integer]) -> NDArray[np.intp]:
+def _indices(keys: NDArray[np.integer]) -> NDArray[np.intp]:
     """The keys as NumPy counts them."""
     if keys.dtype == np.intp:
         return keys  # type: ignore[return-value]
-    places: NDArray[np.intp] = scratch("places", len(keys), np.intp)
-    places[:] = keys
-    return places
+    indices: NDArray[np.intp] = scratch("indices", len(keys), np.intp)
+    indices[:] = keys
+    return indices
 
 
 def link_sums(

@@ -1,8 +1,8 @@
 """The links: coefficients of p = σ(a·η₀ + c·t̃ + b₀ + δ) by maximum likelihood, δ fixed (Section 3.6).
 
 The covariates are standardised for the iteration and the result is turned back, so that logits of any scale
-behave alike. On long logs a few evenly spaced slices give the starting point, so that one pass over all rows,
-or two, finish the work.
+behave the same. On long logs a few evenly spaced slices give the starting point, so that one pass over all
+rows, or two, finish the work.
 
 * All logits equal: a and b₀ cannot be told apart; a = 1 is kept and b₀ carries everything, which gives the
   same, right predictions as any other split.
@@ -58,8 +58,8 @@ def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: 
     mean, spread = calibration.logit_moments
     if spread <= 1e-9 * max(1.0, abs(mean)):
         return _with_constant_logits(calibration, offsets, mean, time)
-    moment, pace = calibration.time_moments if time else (0.0, 1.0)
-    x, t = ("logit", mean, spread), ("time", moment, pace)
+    middle, pace = calibration.time_moments if time else (0.0, 1.0)
+    x, t = ("logit", mean, spread), ("time", middle, pace)
     design = Design((x, t) if time else (x,))
     identity, flat = [spread, mean], [0.0, _logit_of_mean(calibration)]
     if time:
@@ -85,8 +85,8 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
 
 
 def _with_constant_logits(calibration: Calibration, offsets: Offsets, mean: float, time: bool) -> FittedLink:
-    moment, pace = calibration.time_moments if time else (0.0, 1.0)
-    design = Design((("time", moment, pace),) if time else ())
+    middle, pace = calibration.time_moments if time else (0.0, 1.0)
+    design = Design((("time", middle, pace),) if time else ())
     start, flat = np.array([0.0, mean]), np.array([0.0, _logit_of_mean(calibration)])
     found = _maximum_likelihood(calibration, offsets, design, start[1 - time :], flat[1 - time :], time)
     notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, found.separated))

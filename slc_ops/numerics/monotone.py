@@ -66,9 +66,9 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     first, following = begin[starts], np.append(begin[starts[1:]], len(new))
     distinct = np.flatnonzero(new)
     last = distinct[np.searchsorted(distinct, following, side="left") - 1]
-    places = np.column_stack([first, last]).ravel()
-    knots = np.append(True, places[1:] != places[:-1])
-    return Isotonic(rows.score[places[knots]], np.repeat(level, 2)[knots])
+    indices = np.column_stack([first, last]).ravel()
+    knots = np.append(True, indices[1:] != indices[:-1])
+    return Isotonic(rows.score[indices[knots]], np.repeat(level, 2)[knots])
 
 
 def isotonic_of_counts(counts: GridCounts) -> Isotonic:

@@ -112,16 +112,16 @@ def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = 
     order, new_group, new_time = _by_group_and_time(groups, time)
     rows = len(order)
     before = np.arange(rows + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
-    moments = np.append(np.flatnonzero(new_time), rows)
+    times = np.append(np.flatnonzero(new_time), rows)
     begins = np.append(np.flatnonzero(new_group), rows)
-    # Of each moment the middle of its weight, of each group where it begins and how much it weighs.
-    middle, edge = (before[moments[:-1]] + before[moments[1:]]) / 2, before[begins]
+    # Of each timestamp the middle of its weight, of each group where it begins and how much it weighs.
+    middle, edge = (before[times[:-1]] + before[times[1:]]) / 2, before[begins]
     length = np.where(edge[1:] > edge[:-1], np.diff(edge), 1.0)
-    moments_of_group = np.diff(np.searchsorted(moments, begins))
-    share = (middle - np.repeat(edge[:-1], moments_of_group)) / np.repeat(length, moments_of_group)
-    places = np.empty(rows)
-    places[order] = np.repeat(share, np.diff(moments))
-    return places
+    times_of_group = np.diff(np.searchsorted(times, begins))
+    share = (middle - np.repeat(edge[:-1], times_of_group)) / np.repeat(length, times_of_group)
+    positions = np.empty(rows)
+    positions[order] = np.repeat(share, np.diff(times))
+    return positions
 
 
 def _by_group_and_time(
@@ -130,7 +130,7 @@ def _by_group_and_time(
     """The rows in order of group and time, and where in that order a new group and a new time begin."""
     first, numbers = float(time.min()), np.arange(len(time))
     row_bits, time_bits = len(time).bit_length(), int(min(time.max() - first, 2.0**62)).bit_length()
-    place = (1 << row_bits) - 1
+    row_mask = (1 << row_bits) - 1
     # Group and row in one integer, and whole times (seconds, interaction numbers) too where they fit in:
     # sorting integers is ten times faster than sorting rows.
     if int(groups.max()).bit_length() + time_bits + row_bits < 64 and np.array_equal(time, np.trunc(time)):
@@ -139,14 +139,14 @@ def _by_group_and_time(
         key <<= row_bits
         key |= numbers
         key.sort()
-        order = key & place
+        order = key & row_mask
         key >>= row_bits
         return order, _changes(key >> time_bits), _changes(key)
     by_time = np.argsort(time, kind="stable")
     key = groups[by_time].astype(np.int64) << row_bits
     key |= numbers
     key.sort()
-    order = by_time[key & place]
+    order = by_time[key & row_mask]
     new_group = _changes(key >> row_bits)
     return order, new_group, new_group | _changes(time[order])
 

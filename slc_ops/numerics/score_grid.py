@@ -65,7 +65,7 @@ class ScoreGrid:
 
     @property
     def cells(self) -> int:
-        """How many cells; one more than the strips have, for a score whose place was rounded up."""
+        """How many cells; one more than the strips have, for a score whose position was rounded up."""
         return int(self.first[-1] + self.width[-1]) + 1
 
     def place(self, score: Floats, out: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
@@ -104,7 +104,7 @@ def _range_of(sample: Floats) -> tuple[float, float]:
 
 @dataclass
 class GridCounts:
-    """Weight by cell and label (label y of cell c at place 2c + y); with ``score`` also Σw·score by cell."""
+    """Weight by cell and label (label y of cell c at index 2c + y); with ``score`` also Σw·score by cell."""
 
     mass: NDArray[Any]
     score: Floats | None = None

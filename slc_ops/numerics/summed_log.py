@@ -52,8 +52,8 @@ def add_windows(windows: Sequence[ItemSums]) -> ItemSums:
     size = len(encoder.values)
     rows, sums = np.zeros(size, np.int64), Sums(*(np.zeros(size) for _ in range(4)))
     for window, codes in zip(windows, provisional, strict=True):
-        places = codes if final is None else final[codes]
-        rows[places] += window.rows
+        indices = codes if final is None else final[codes]
+        rows[indices] += window.rows
         for total, part in zip(vars(sums).values(), vars(window.sums).values(), strict=True):
-            total[places] += part
+            total[indices] += part
     return ItemSums(encoder.values, rows, sums)

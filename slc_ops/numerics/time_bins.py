@@ -1,15 +1,15 @@
 """Time bins: equal-count (quantile) partitions of event time.
 
-The edges are observed moments (the inverse of the empirical distribution function, no interpolation), so a
+The edges are observed timestamps (the inverse of the empirical distribution function, no interpolation), so a
 row of weight 2 counts like the row twice. Bins are closed on the right. Edges that coincide are one edge:
-where many rows share a moment there are fewer bins, never an empty one between two equal edges.
+where many rows share a timestamp there are fewer bins, never an empty one between two equal edges.
 
 No row is sorted or collected. The bits of a float, turned so that they order like the float, are a 64-bit
 number; a pass counts rows by the upper 16 bits of the range that is left around each edge, and three or four
 passes leave one number. What a pass gives is small and adds up, so it does not matter where the rows lie.
 
 Most logs are written in the order of time, so the rows of a slice are often all in one bin or one cell, or in
-none that a pass looks into. The least and the greatest moment of a slice tell, and cost less than its rows.
+none that a pass looks into. Its least and its greatest timestamp tell, and cost less than its rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ Ordered = NDArray[np.uint64]
 
 
 def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
-    """The bin ``(edge, next edge]`` of each moment; earlier ones are in the first, later ones in the last.
+    """The bin ``(edge, next edge]`` of each timestamp; earlier ones are in the first, later ones in the last.
 
     >>> time_bin(np.array([-1.0, 0.0, 1.0, 1.5, 5.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0, 0, 0, 1, 1]
@@ -41,24 +41,24 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
     inner = edges[1:-1]
     bins: NDArray[Any] = np.empty(len(time), np.int8 if len(inner) < 1 << 7 else np.int32)
     for part in slices(len(time)):
-        moment, mine = time[part], bins[part]
-        least, most = np.searchsorted(inner, [moment.min(), moment.max()], side="left")
-        if np.isnan(moment.max()):  # a caller's row without a time must not decide about its neighbours
+        timestamp, mine = time[part], bins[part]
+        least, most = np.searchsorted(inner, [timestamp.min(), timestamp.max()], side="left")
+        if np.isnan(timestamp.max()):  # a caller's row without a time must not decide about its neighbours
             least = 0
         mine[:] = least
         if most - least > 32:
-            mine[:] = np.searchsorted(inner, moment, side="left")
+            mine[:] = np.searchsorted(inner, timestamp, side="left")
             continue
         # For a few edges, counting those that were passed beats a binary search per row.
-        passed = scratch("passed", len(moment), np.bool_)
+        passed = scratch("passed", len(timestamp), np.bool_)
         for edge in inner[least:most]:
-            mine += np.greater(moment, edge, out=passed).view(np.int8)
+            mine += np.greater(timestamp, edge, out=passed).view(np.int8)
     return bins
 
 
 @dataclass
 class Extent:
-    """The least and the greatest moment that counts, as ordered bits."""
+    """The least and the greatest timestamp that counts, as ordered bits."""
 
     low: int
     high: int
@@ -85,7 +85,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Digit:
-    """One pass: count the moments of the ranges ``[base, base + width)`` by their next 16 bits.
+    """One pass: count the timestamps of the ranges ``[base, base + width)`` by their next 16 bits.
 
     ``first`` marks the cells of the first pass that hold such a range, so that a row that lies in none of
     them costs one look-up.
@@ -121,20 +121,20 @@ class Digit:
         ]
         if not numbers:
             return
-        moment = ordered(time)
+        bits = ordered(time)
         if self.first is not None:
-            cell = np.subtract(moment, np.uint64(self.low), out=scratch("cell", len(time), np.uint64))
+            cell = np.subtract(bits, np.uint64(self.low), out=scratch("cell", len(time), np.uint64))
             cell >>= np.uint64(self.first_shift)
             hit = np.flatnonzero(self.first.take(cell.view(np.intp)))
-            moment, weight = moment[hit], None if weight is None else weight[hit]
+            bits, weight = bits[hit], None if weight is None else weight[hit]
         for number in numbers:
             # Below the base the difference wraps round to a number beyond any width.
-            place = moment - self.bases[number]
-            inside = np.flatnonzero(place < np.uint64(self.width))
-            if len(inside) < len(place):
-                place = place[inside]
-            place >>= np.uint64(self.shift)
-            yield number, place, None if weight is None else weight[inside]
+            inner = bits - self.bases[number]
+            inside = np.flatnonzero(inner < np.uint64(self.width))
+            if len(inside) < len(inner):
+                inner = inner[inside]
+            inner >>= np.uint64(self.shift)
+            yield number, inner, None if weight is None else weight[inside]
 
 
 def _counted(pieces: list[tuple[Ordered, Any]]) -> Floats:
@@ -167,7 +167,7 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     [0.0, 4.0, 9.0]
     """
     span = add_up(extent)
-    low, high = moment_of(span.low), moment_of(span.high)
+    low, high = timestamp_of(span.low), timestamp_of(span.high)
     if low == high:
         return np.array([low, np.nextafter(high, np.inf)])
     return np.unique(np.array([low, *_select(add_up, span, np.arange(1, bins), bins), high]))
@@ -179,12 +179,12 @@ def span_of_time(add_up: AddUp) -> Extent:
 
 
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
-    """The moments at these places (from 1) in the order of time, of so many rows without weights."""
+    """The timestamps at these ranks (from 1) in the order of time, of so many rows without weights."""
     return np.array(_select(add_up, add_up(extent), ranks, n_rows))
 
 
 def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[float]:
-    """The moments at which the rows, in order of time, reach so many of that many parts of their weight."""
+    """When the rows, in order of time, reach so many of that many parts of their weight."""
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
     mass = add_up(digit(None, np.array([span.low], np.uint64), span.high - span.low + 1, shift)).mass
@@ -202,14 +202,14 @@ def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> li
                 first[cell] = True
             bases[k] += cell << shift
         if shift == 0:
-            return [moment_of(base) for base in bases]
+            return [timestamp_of(base) for base in bases]
         distinct, rows = np.unique(np.array(bases, np.uint64), return_inverse=True)
         width, shift = 1 << shift, max(0, shift - _DIGIT)
         mass = add_up(digit(first, distinct, width, shift)).mass
 
 
 def ordered(time: Floats) -> Ordered:
-    """The bits of each moment, turned so that they order like the moments.
+    """The bits of each timestamp, turned so that they order like the timestamps.
 
     >>> ordered(np.array([-np.inf, -1.0, -0.0, 0.0, 2.0])).argsort().tolist()
     [0, 1, 2, 3, 4]
@@ -222,7 +222,7 @@ def ordered(time: Floats) -> Ordered:
     return bits
 
 
-def moment_of(bits: int) -> float:
-    """The moment of its ordered bits."""
+def timestamp_of(bits: int) -> float:
+    """The timestamp of its ordered bits."""
     turned = np.uint64(bits) ^ (_SIGN if np.uint64(bits) & _SIGN else _ALL)
     return float(np.array([turned], np.uint64).view(np.float64)[0])

@@ -51,8 +51,8 @@ def check_golden(parameters: ParameterSet, vectors: list[dict[str, Any]]) -> Non
 
 
 def _answer(parameters: ParameterSet, item: Any, logit: float, time: float | None) -> float:
-    moment = None if time is None else [time]
-    return float(parameters.correct([item], [logit], moment)[0])
+    times = None if time is None else [time]
+    return float(parameters.correct([item], [logit], times)[0])
 
 
 def _unknown_id(parameters: ParameterSet) -> Any:

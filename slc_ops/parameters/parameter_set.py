@@ -90,7 +90,7 @@ class ParameterSet:
         return result
 
     def on(self, items: pa.Array) -> "Apply":
-        """The same for rows whose codes are places among these items: ids are looked up once per item."""
+        """The same for rows whose codes are indices into these items: ids are looked up once per item."""
         offsets = None if self._index is None else self._offsets[self._index.positions(items)]
         return Apply(self.link, offsets, self.time_edges, TIME if self.needs_time else NO_COLUMNS)
 
@@ -110,16 +110,16 @@ class ParameterSet:
             raise InputError(
                 f"logit {int(np.argmin(np.isfinite(values)))} is NaN or infinite; expected numbers"
             )
-        moments = None if time is None else np.asarray(time, dtype=np.float64)
+        times = None if time is None else np.asarray(time, dtype=np.float64)
         if self._index is None:
-            return self.link.probability(values, 0.0, moments)
-        places = self._index.positions(item_ids)
+            return self.link.probability(values, 0.0, times)
+        positions = self._index.positions(item_ids)
         if len(values) <= SLICE_ROWS:
-            return self.link.probability(values, self._pick(self._offsets, places, moments), moments)
+            return self.link.probability(values, self._pick(self._offsets, positions, times), times)
         result = np.empty(len(values))
         for part in slices(len(values)):
-            then = None if moments is None else moments[part]
-            offset = self._pick(self._offsets, places[part], then)
+            then = None if times is None else times[part]
+            offset = self._pick(self._offsets, positions[part], then)
             result[part] = self.link.probability(values[part], offset, then)
         return result
 
@@ -128,20 +128,20 @@ class ParameterSet:
         value = float(logit)
         if not isfinite(value):
             raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
-        moment = None if time is None else np.array([time], dtype=np.float64)
+        then = None if time is None else np.array([time], dtype=np.float64)
         offset = 0.0
         if self._index is not None:
-            place = self._index.position(item_id)
+            position = self._index.position(item_id)
             if self.time_edges is None:
-                offset = self._offsets.item(place)
+                offset = self._offsets.item(position)
             else:
-                offset = float(self._pick(self._offsets, np.array([place]), moment)[0])
+                offset = float(self._pick(self._offsets, np.array([position]), then)[0])
         if isinstance(self.link, Affine):
             return self.link.probability_of_one(value, offset)
-        return float(self.link.probability(np.array([value]), offset, moment)[0])
+        return float(self.link.probability(np.array([value]), offset, then)[0])
 
-    def _pick(self, offsets: Floats, places: NDArray[Any], time: Floats | None) -> Floats:
-        return pick(offsets, places, time, self.time_edges)
+    def _pick(self, offsets: Floats, positions: NDArray[Any], time: Floats | None) -> Floats:
+        return pick(offsets, positions, time, self.time_edges)
 
     @cached_property
     def _index(self) -> ItemIndex | None:
@@ -156,7 +156,7 @@ class ParameterSet:
 
     @cached_property
     def _offsets(self) -> Floats:
-        """δ in the order of the index; the last one is the 0 of unknown items, whose place is −1."""
+        """δ in the order of the index; the last one is the 0 of unknown items, whose position is −1."""
         if self.items is None or self._index is None:
             raise ValueError(f"{self.method} has no items")
         offset = as_numpy(self.items.column("offset"))
@@ -208,12 +208,12 @@ class Apply:
         return result
 
 
-def pick(offsets: Floats, places: NDArray[Any], time: Floats | None, time_edges: Floats | None) -> Floats:
-    """δ at ``places``, in the time bin of each row (the last bin without times)."""
+def pick(offsets: Floats, positions: NDArray[Any], time: Floats | None, time_edges: Floats | None) -> Floats:
+    """δ at ``positions``, in the time bin of each row (the last bin without times)."""
     if time_edges is None:
-        return offsets.take(places)
-    # One index into the flat table; the place −1 of an unknown item counts from its end, as it should.
+        return offsets.take(positions)
+    # One index into the flat table; the position −1 of an unknown item counts from its end, as it should.
     bins = len(time_edges) - 1
-    cells = places * np.intp(bins)
+    cells = positions * np.intp(bins)
     cells += bins - 1 if time is None else time_bin(time, time_edges)
     return offsets.ravel().take(cells)

@@ -1,7 +1,7 @@
 """Identifiers as dictionary codes, learned while the rows stream by.
 
 Each piece of the column brings its own small dictionary. Hashing every piece against all identifiers seen
-so far would cost their number each time, so pieces get *provisional* codes (their place in the
+so far would cost their number each time, so pieces get *provisional* codes (their position in the
 concatenation of all dictionaries) and are settled together when enough of them wait.
 
 Integers that lie close together need no hashing at all: a table from value to code does it.
@@ -102,11 +102,11 @@ class _IntegerTable:
         numbers = as_numpy(column)
         if not self._cover(int(numbers.min()), int(numbers.max())):
             return None
-        places = numbers - numbers.dtype.type(self._low) if self._low else numbers
-        found: Codes = self._codes[places]
+        indices = numbers - numbers.dtype.type(self._low) if self._low else numbers
+        found: Codes = self._codes[indices]
         if found.min() < 0:
-            self._learn(places[found < 0])
-            found = self._codes[places]
+            self._learn(indices[found < 0])
+            found = self._codes[indices]
         return found
 
     @property
@@ -124,11 +124,11 @@ class _IntegerTable:
             self._low, self._codes = low, wider
         return True
 
-    def _learn(self, places: NDArray[np.int64]) -> None:
-        # Written backwards, each place ends up with the number of its first row: no sort is needed.
-        rows = np.arange(len(places), dtype=np.int32)
-        self._codes[places[::-1]] = rows[::-1]
-        fresh = places[self._codes[places] == rows]
+    def _learn(self, indices: NDArray[np.int64]) -> None:
+        # Written backwards, each entry ends up with the number of its first row: no sort is needed.
+        rows = np.arange(len(indices), dtype=np.int32)
+        self._codes[indices[::-1]] = rows[::-1]
+        fresh = indices[self._codes[indices] == rows]
         self._codes[fresh] = np.arange(self._count, self._count + len(fresh), dtype=np.int32)
         self._values.append(fresh + self._low)
         self._count += len(fresh)

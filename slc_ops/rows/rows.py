@@ -37,7 +37,7 @@ class Rows:
         return len(self.codes)
 
     def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
-        """Some of the rows, by a slice (without a copy), a mask or their places."""
+        """Some of the rows, by a slice (without a copy), a mask or their indices."""
         weight = None if self.weight is None else self.weight[rows]
         time = None if self.time is None else self.time[rows]
         user = None if self.user is None else self.user[rows]

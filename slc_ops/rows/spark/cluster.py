@@ -29,11 +29,11 @@ from slc_ops.rows.spark.splits import Dictionaries, Split, open_split
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ANSWER = "place long, payload binary, error string"
+ANSWER = "number long, payload binary, error string"
 MOST_PARTS = 64
 DRIVER_BYTES = 256 << 20
 KEY_BYTES = 12  # of the sums, per key
-_ARROW = pa.schema([("place", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
+_ARROW = pa.schema([("number", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,26 @@ class Task:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer for each row of the frame."""
         for batch in batches:
-            for place in batch.column(0).to_pylist():
-                yield _answer(place, partial(self._one, place))
+            for number in batch.column(0).to_pylist():
+                yield _answer(number, partial(self._one, number))
 
-    def _one(self, place: int) -> Any:
+    def _one(self, number: int) -> Any:
         if self.code != code_version():
             raise SettingsError(
                 f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {self.code}: their "
                 "results may differ; install the same slc_ops on all workers"
             )
-        split: Split = self.splits.value[place]
+        split: Split = self.splits.value[number]
         return self.work(split if self.dictionaries is None else open_split(split, self.dictionaries))
 
 
-def _answer(place: int, work: Callable[[], Any]) -> pa.RecordBatch:
+def _answer(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
     """An error that is meant for people travels as an answer: trying again would not cure it."""
     try:
         payload, error = pickle.dumps(work(), protocol=5), None
     except SlcError as problem:
         payload, error = None, as_text(problem)
-    return pa.record_batch([[place], [payload], [error]], schema=_ARROW)
+    return pa.record_batch([[number], [payload], [error]], schema=_ARROW)
 
 
 def as_text(error: SlcError) -> str:
@@ -85,7 +85,7 @@ def raise_first(found: pa.ChunkedArray) -> None:
 
 def added(answers: pa.Table) -> Any:
     """The sum of some answers, in the order of their splits."""
-    answers = answers.sort_by("place")
+    answers = answers.sort_by("number")
     raise_first(answers["error"])
     # Payloads are taken out one at a time: together they may be many.
     total: Addable | None = None
@@ -108,7 +108,7 @@ def add_up(session: "SparkSession", frame: "DataFrame", task: Task, parts: int, 
     fan = max(2, min(MOST_PARTS, DRIVER_BYTES // (KEY_BYTES * max(1, n_keys))))
     answers = mapped(frame, task, ANSWER)
     while parts > fan:
-        groups = answers.selectExpr(f"place div {fan} as key", "*").groupBy("key")
+        groups = answers.selectExpr(f"number div {fan} as key", "*").groupBy("key")
         with quiet():
             answers = groups.applyInArrow(added_group, ANSWER)
         parts = -(-parts // fan)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY_ROWS = 1 << 19
 MOST_SAMPLES = 3
-_PLACE = 32  # bits of an identifier's place within its split
+_POSITION = 32  # bits of an identifier's position within its split
 
 
 class SparkLog:
@@ -199,11 +199,11 @@ class SparkLog:
                 "identifiers are integers in one part of the input and text in another; write them in one way"
             )
         kind = kinds.pop()
-        schema = f"id {'long' if kind == pa.int64() else 'string'}, place long, error string"
+        schema = f"id {'long' if kind == pa.int64() else 'string'}, position long, error string"
         rows = mapped(self.frame, Identifiers(self._shared, own, kind), schema)
-        found = self.collected(rows.groupBy("error", "id").agg({"place": "min"}))
+        found = self.collected(rows.groupBy("error", "id").agg({"position": "min"}))
         raise_first(found["error"])
-        order = np.argsort(as_numpy(found["min(place)"]), kind="stable")
+        order = np.argsort(as_numpy(found["min(position)"]), kind="stable")
         return found["id"].combine_chunks().cast(kind).take(as_arrow(order))
 
 
@@ -224,14 +224,14 @@ class Identifiers:
                     values = self.own(read_split(self.splits.value[number]))
                 except SlcError as found:
                     error = as_text(found)
-                place = (number << _PLACE) + np.arange(len(values), dtype=np.int64)
-                columns = [values, as_arrow(place), pa.array([error] * len(values), pa.string())]
-                yield pa.record_batch(columns, names=["id", "place", "error"])
+                position = (number << _POSITION) + np.arange(len(values), dtype=np.int64)
+                columns = [values, as_arrow(position), pa.array([error] * len(values), pa.string())]
+                yield pa.record_batch(columns, names=["id", "position", "error"])
 
 
 def frame_of(session: "SparkSession", splits: Sequence[Split]) -> "DataFrame":
     """One row per split, each a partition of its own."""
-    return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "place")
+    return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "number")
 
 
 def _renumbered(side: list[tuple[Split, int]]) -> list[Split]:
