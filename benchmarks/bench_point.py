@@ -53,10 +53,10 @@ def scan(paths: Paths) -> dict[str, float]:
 def ladder(paths: Paths) -> dict[str, float]:
     """Fourteen methods, fitted on one log and scored on the other."""
     from slc_ops.evidence.compare import compare
-    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.evidence.evaluation import Evaluator
     from slc_ops.rows.interactions import InteractionLog
 
-    compare(*(InteractionLog.read(path) for path in paths), Metering())
+    compare(*(InteractionLog.read(path) for path in paths), Evaluator())
     return {}
 
 
@@ -71,9 +71,9 @@ def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
     parameters = fit_method(method, log, options=FitOptions(time_bins=bins))
     found = {"fit": time.perf_counter() - begun, "fit_cpu": time.process_time() - spent}
     if len(paths) > 1:
-        from slc_ops.evidence.evaluate import Metering
+        from slc_ops.evidence.evaluation import Evaluator
 
-        metrics = Metering()(parameters, InteractionLog.read(paths[1])).as_dict()
+        metrics = Evaluator()(parameters, InteractionLog.read(paths[1])).as_dict()
         found |= {"auc": metrics["auc"], "nll": metrics["nll"]}
     return found
 

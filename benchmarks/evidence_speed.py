@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from slc_ops.evidence.auc import auc
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.uncertainty import multiplicities, paired_difference
 
 
@@ -35,7 +35,7 @@ def metrics(rows: int) -> None:
     timed("auc, logits of both signs", rows, size, lambda: auc(label, 4 * probability - 2))
     rounded = np.round(probability, 3)
     timed("auc, 1,001 distinct scores", rows, size, lambda: auc(label, rounded))
-    timed("all metrics", rows, size, lambda: evaluate(label, probability))
+    timed("all metrics", rows, size, lambda: metrics_of(label, probability))
 
 
 def paired(rows: int) -> None:

@@ -21,7 +21,7 @@ from slc_ops.controls import film_backbones, flight_backbone, movielens
 from slc_ops.controls.flights import gather
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import fit
 from slc_ops.methods.slc_eb import joint_model, lasting_offsets
 from slc_ops.numerics import prior_variance
@@ -120,7 +120,7 @@ def main() -> None:
         log, later = InteractionLog.from_table(calibration), InteractionLog.from_table(test)
 
         def nll(parameters: ParameterSet, later: InteractionLog = later) -> float:
-            return evaluate(later.label, parameters.apply(later)).nll or np.inf
+            return metrics_of(later.label, parameters.apply(later)).nll or np.inf
 
         for rule, choose in RULES.items():
             losses[rule].append(nll(with_prior(log, choose(log))))

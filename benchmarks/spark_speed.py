@@ -27,7 +27,7 @@ def peak_mb(pid: int) -> float:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from slc_ops.evidence.evaluate import judge
+    from slc_ops.evidence.evaluation import evaluate
     from slc_ops.methods import METHODS, fit_prepared
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.engine import LOCAL, engine_of
@@ -57,7 +57,7 @@ def main() -> None:
                 start = time.perf_counter()
                 parameters = fit_prepared(method, ready)
                 fitted = time.perf_counter()
-                metrics = judge(parameters, test).metrics()
+                metrics = evaluate(parameters, test).metrics()
                 now = time.perf_counter()
                 print(
                     f"{name:5s} {method:12s} fit {fitted - start:6.2f} s  score {now - fitted:6.2f} s  "

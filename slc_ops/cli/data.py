@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.text import count, number
 
 
 @click.command()
@@ -110,16 +111,19 @@ def ingest(
         [
             [
                 name,
-                *(f"{report[name][key]:,}" for key in ("rows", "students", "items")),
-                f"{report[name]['label_rate']:.3f}",
+                *(count(report[name][key]) for key in ("rows", "students", "items")),
+                number(report[name]["label_rate"], 3),
             ]
             for name in ("history", "calibration", "test")
         ],
     )
-    for reason, count in report["left_out"].items():
-        say(json_path, f"{count:>12,}  {reason}")
+    for reason, rows in report["left_out"].items():
+        say(json_path, f"{count(rows):>12}  {reason}")
     if "logits" in report:
         gaps = report["logits"]
-        say(json_path, f"{gaps['without']:>12,}  of {gaps['events']:,} events without a logit, left out")
-        say(json_path, f"{gaps['unused']:>12,}  logits of no event")
+        say(
+            json_path,
+            f"{count(gaps['without']):>12}  of {count(gaps['events'])} events without a logit, left out",
+        )
+        say(json_path, f"{count(gaps['unused']):>12}  logits of no event")
     emit_json(json_path, report)

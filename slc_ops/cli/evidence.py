@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.text import count, number, share
 from slc_ops.cli.ladder import map_option, prior_option
 from slc_ops.cli.methods import CommandOfMethods, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
     from slc_ops.evidence.decision import Verdict
+    from slc_ops.evidence.metrics import Metric
     from slc_ops.evidence.results import Backtest
     from slc_ops.settings.deployments import Deployment
 
@@ -39,18 +41,17 @@ def detectability(
     with progress("counting"):
         found = report(InteractionLog.read(list(sources), rename=rename), time_bins=time_bins, alpha=alpha)
     emit_json(json_path, found.as_dict(per_item=json_path is not None))
-    observed = "–" if found.delta_obs_median is None else f"{found.delta_obs_median:.3f}"
     rows = [
-        ("items", f"{found.items:,}"),
-        ("observations per item, median", f"{found.obs_per_item_median:,.0f}"),
-        (f"observations per bin, median ({time_bins} bins)", f"{found.obs_per_bin_median:,.2f}"),
-        ("largest Fisher weight per bin", f"{found.w_max:,.3f}"),
-        ("smallest visible drift per bin, logit", f"{found.delta_min:.3f}"),
-        ("observed drift per bin (noise included), logit", observed),
-        ("items whose drift is visible", f"{found.detectable_item_share:.1%}"),
+        ("items", count(found.items)),
+        ("observations per item, median", count(found.obs_per_item_median)),
+        (f"observations per bin, median ({time_bins} bins)", count(found.obs_per_bin_median, 2)),
+        ("largest Fisher weight per bin", count(found.w_max, 3)),
+        ("smallest visible drift per bin, logit", number(found.delta_min, 3)),
+        ("observed drift per bin (noise included), logit", number(found.delta_obs_median, 3)),
+        ("items whose drift is visible", share(found.detectable_item_share, 1)),
         (
             f"observations per item to see {found.reference_drift:g} logit",
-            f"{found.required_obs_per_item:,.0f}",
+            count(found.required_obs_per_item),
         ),
     ]
     print_table(json_path, "Detectability of drift", ["", "value"], rows)
@@ -87,6 +88,7 @@ def paper(
 
     Several pairs (backbones, seeds) give means and standard deviations, and a directory for each pair.
     """
+    from slc_ops.evidence.metrics import headline_metrics
     from slc_ops.methods import FitOptions
     from slc_ops.paper import analyses
     from slc_ops.paper.history import read_history
@@ -120,9 +122,10 @@ def paper(
         page = write_paper(out, tables, heading)
     single = {} if len(pairs) == 1 else {"pairs": pairs}
     emit_json(json_path, {**tables, **single})
-    rows = [[row["method"], *(_with_sd(row, m) for m in ("auc", "nll", "ece"))] for row in tables["ladder"]]
+    metrics = headline_metrics()
+    rows = [[row["method"], *(_with_sd(row, metric) for metric in metrics)] for row in tables["ladder"]]
     title = "Every method on the test rows" + (f", {len(pairs)} pairs, mean ± sd" if len(pairs) > 1 else "")
-    print_table(json_path, title, ["method", "AUC", "NLL", "ECE"], rows)
+    print_table(json_path, title, ["method", *(each.title for each in metrics)], rows)
     say(json_path, f"{len(tables)} tables and their figures: {page}")
 
 
@@ -130,9 +133,9 @@ def _pair(calibration: Path, test: Path) -> str:
     return f"{calibration.name} and {test.name}"
 
 
-def _with_sd(row: dict[str, Any], name: str) -> str:
-    sd = row.get(f"{name}_sd")
-    return _number(row[name]) if sd is None else f"{_number(row[name])} ± {sd:.4f}"
+def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
+    sd, text = row.get(f"{metric.name}_sd"), metric.text(row[metric.name])
+    return text if sd is None else f"{text} ± {metric.text(sd)}"
 
 
 @click.command(cls=CommandOfMethods)
@@ -147,7 +150,7 @@ def _with_sd(row: dict[str, Any], name: str) -> str:
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
 @click.option("--calibration-weeks", type=click.IntRange(1), help="Weeks to learn from [default: 4].")
-@click.option("--folds", type=click.IntRange(1), help="Windows to be judged on [default: 4].")
+@click.option("--folds", type=click.IntRange(1), help="Windows to be tested on [default: 4].")
 @click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
 @click.option("--out", type=path_type, help="Keep the windows, scores and report here; a rerun continues.")
 @json_option
@@ -156,7 +159,7 @@ def backtest(
     calibration_weeks: int | None, folds: int | None, champion: Path | None, out: Path | None,
     json_path: str | None,
 ) -> None:  # fmt: skip
-    """Evaluate the ladder over past windows: learn from the weeks before, be judged by the week after.
+    """Evaluate the ladder over past windows: learn from the weeks before, be tested by the week after.
 
     Methods are chosen on the older windows and confirmed on the newest one; the verdict says what a refresh
     would do. Nothing is registered.
@@ -182,20 +185,20 @@ def backtest(
 def _print_backtest(
     json_path: str | None, settings: "Deployment", result: "Backtest", verdict: "Verdict"
 ) -> None:
+    from slc_ops.evidence.metrics import headline_metrics
+
+    metrics = headline_metrics()
     rows = []
     for fold in result.plan.folds:
         for method in result.methods:
-            metrics = result.scores[fold.key][method].metrics
-            numbers = ["–", "–"] if metrics is None else [_number(metrics.nll), _number(metrics.auc)]
+            found = result.scores[fold.key][method].metrics
+            numbers = [each.text(None if found is None else found[each.name]) for each in metrics]
             rows.append([str(fold.window), fold.role, method, *numbers])
     for method, mean in result.older_means().items():
-        rows.append(["mean of older folds", "", method, _number(mean["nll"]), _number(mean["auc"])])
+        numbers = [each.text(mean[each.name]) for each in metrics]
+        rows.append(["mean of older folds", "", method, *numbers])
     title = f"Backtest, {settings.calibration_weeks} calibration weeks"
-    print_table(json_path, title, ["window", "role", "method", "NLL", "AUC"], rows)
+    print_table(json_path, title, ["window", "role", "method", *(each.title for each in metrics)], rows)
     for note in verdict.notes:
         say(json_path, f"note: {note}")
     say(json_path, verdict.sentence)
-
-
-def _number(value: Any) -> str:
-    return "–" if value is None else f"{value:.4f}"

@@ -1,12 +1,14 @@
 """The correction ladder from a terminal: fit, apply, compare, sweep."""
 
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.errors import InputError
+from slc_ops.base.text import count, number, seconds, share
 from slc_ops.cli.methods import CommandOfMethods, known_method, known_methods
 
 if TYPE_CHECKING:
@@ -105,10 +107,10 @@ def fit(
         [
             [
                 method,
-                f"{fitted.n_rows:,}",
-                f"{fitted.n_items:,}",
-                _figure(link.get("a")),
-                _figure(link.get("b0")),
+                count(fitted.n_rows),
+                count(fitted.n_items),
+                number(link.get("a")),
+                number(link.get("b0")),
             ]
         ],
     )
@@ -141,7 +143,7 @@ def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_
         parameters = parameter_set(params)
         rows = apply_file(parameters, source, output, rename)
     emit_json(json_path, {"rows": rows, "method": parameters.method, "output": str(output)})
-    say(json_path, f"{rows:,} rows corrected with {parameters.method}: {output}")
+    say(json_path, f"{count(rows)} rows corrected with {parameters.method}: {output}")
 
 
 @click.command(cls=CommandOfMethods)
@@ -168,29 +170,31 @@ def compare(
     that look at the item can.
     """
     from slc_ops.evidence.compare import compare as compare_methods
-    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.evidence.evaluation import Evaluator
+    from slc_ops.evidence.metrics import METRICS
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):
         earlier = None if history is None else _read(history, rename)
         found = compare_methods(
-            _read(calibration, rename), _read(test, rename), Metering(),
+            _read(calibration, rename), _read(test, rename), Evaluator(),
             methods=None if methods == "all" else methods, history=earlier, options=options,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())
     rows = [
         [
             name,
-            *(_figure(scored.metrics[m]) for m in ("auc", "nll", "ece", "brier")),
-            f"{scored.seconds_fit:.3f}",
+            *(metric.text(scored.metrics[metric.name]) for metric in METRICS.values()),
+            seconds(scored.seconds_fit),
         ]
         for name, scored in found.methods.items()
     ]
     title = (
-        f"{found.n_calibration:,} calibration rows, {found.n_test:,} test rows, {found.n_items:,} items, "
-        f"{found.cold_start_share:.1%} cold start"
+        f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
+        f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
     )
-    print_table(json_path, title, ["method", "AUC", "NLL", "ECE", "Brier", "fit (s)"], rows)
+    titles = [metric.title for metric in METRICS.values()]
+    print_table(json_path, title, ["method", *titles, "fit, s"], rows)
     _warn(found.warnings)
     for name, scored in found.methods.items():
         _warn(scored.parameters.warnings, f"{name}: ")
@@ -226,7 +230,8 @@ def sweep(
     delta_nll) are the method minus what "against" names, on the same test rows: the frozen backbone (base)
     for prior variances, Platt scaling fitted on the same share of the rows (platt) for fractions.
     """
-    from slc_ops.evidence.evaluate import Metering
+    from slc_ops.evidence.evaluation import Evaluator
+    from slc_ops.evidence.metrics import paired_metrics
     from slc_ops.paper import sweeps
 
     options = _options(prior_var, 10, threads)
@@ -239,14 +244,17 @@ def sweep(
             run, values = sweeps.prior_variance_sweep, values or sweeps.PRIOR_VARIANCES
         else:
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
-        rows = run(first, second, Metering(), values=values, method=method, options=options)
+        rows = run(first, second, Evaluator(), values=values, method=method, options=options)
     against = sweeps.AGAINST[what]
     emit_json(json_path, {"sweep": what, "method": method, "against": against, "rows": rows})
-    table = [
-        [f"{row['value']:g}", *(_figure(row[m]) for m in ("auc", "delta_auc", "nll", "delta_nll"))]
-        for row in rows
-    ]
-    columns = [what, "AUC", f"AUC − {against}", "NLL", f"NLL − {against}"]
+    metrics = paired_metrics()
+    table = []
+    for row in rows:
+        pairs = [
+            (metric.text(row[metric.name]), metric.signed(row[f"delta_{metric.name}"])) for metric in metrics
+        ]
+        table.append([f"{row['value']:g}", *chain(*pairs)])
+    columns = [what, *chain(*((metric.title, f"{metric.title} − {against}") for metric in metrics))]
     print_table(json_path, f"{method} by {what}, differences from {against}", columns, table)
 
 
@@ -277,10 +285,6 @@ def _with_origin(fitted: "ParameterSet", log: "InteractionLog", options: "FitOpt
         config_digest=digest_json({"prior_var": options.prior_var, "time_bins": options.time_bins}),
         code_version=code_version(),
     )
-
-
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _warn(warnings: tuple[str, ...], prefix: str = "") -> None:

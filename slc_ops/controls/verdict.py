@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from slc_ops.base.text import points
 from slc_ops.controls.arms import Arm
 from slc_ops.controls.observation import Observation
 from slc_ops.evidence.uncertainty import Interval
@@ -82,7 +83,7 @@ def _ranking(arm: Arm, found: Observation) -> Check:
 
 def _gains(arm: Arm, method: str, gain: Interval) -> Check:
     expected = f"{method} gains AUC over Platt, the whole interval above 0"
-    return Check(arm.name, f"{method} gains", expected, points(gain), gain.low is not None and gain.low > 0)
+    return Check(arm.name, f"{method} gains", expected, _gain(gain), gain.low is not None and gain.low > 0)
 
 
 def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
@@ -90,13 +91,13 @@ def _no_gain(arm: Arm, method: str, gain: Interval) -> Check:
         f"{method} gains less AUC over Platt than {100 * NEGLIGIBLE:g} points, the whole interval below"
     )
     passed = gain.high is not None and gain.high < NEGLIGIBLE
-    return Check(arm.name, f"{method} gains nothing", expected, points(gain), passed)
+    return Check(arm.name, f"{method} gains nothing", expected, _gain(gain), passed)
 
 
 def _models_items(arm: Arm, found: Observation, contrast: Observation) -> Check:
     worth = found.auc["base"] - contrast.auc["base"]
     expected = f"the backbone ranks at least {100 * MODELLED:g} points of AUC better than one without items"
-    return Check(arm.name, "models its items", expected, f"{100 * worth:+.2f} points", worth >= MODELLED)
+    return Check(arm.name, "models its items", expected, f"{points(worth)} points", worth >= MODELLED)
 
 
 def _verdict(arm: Arm, found: Observation, *, promote: bool) -> Check:
@@ -105,17 +106,10 @@ def _verdict(arm: Arm, found: Observation, *, promote: bool) -> Check:
     return Check(arm.name, "gate", expected, observed, (found.verdict == "promote") == promote)
 
 
-def points(gain: Interval) -> str:
-    """An AUC difference in points, with its interval.
+def _gain(found: Interval) -> str:
+    """An AUC difference in percentage points, with its interval.
 
-    >>> points(Interval(0.005, 0.002, 0.008))
+    >>> _gain(Interval(0.005, 0.002, 0.008))
     '+0.50 [+0.20, +0.80] points'
     """
-    if gain.estimate is None:
-        return gain.reason or "no number"
-    ends = (
-        f" [{100 * gain.low:+.2f}, {100 * gain.high:+.2f}]"
-        if gain.low is not None and gain.high is not None
-        else ""
-    )
-    return f"{100 * gain.estimate:+.2f}{ends} points"
+    return f"{found.text(points)} points" if found.estimate is not None else found.text()

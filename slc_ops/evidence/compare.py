@@ -2,8 +2,8 @@
 
 Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`). Two
 methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
-tables). What a parameter set is worth, the caller says: ``judge`` is a function of the set, the test log and
-a number of threads that returns an object with ``as_dict``.
+tables). What a parameter set is worth, the caller says: ``evaluate`` is a function of the set, the test log
+and a number of threads that returns an object with ``as_dict``.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from slc_ops.rows.rows import Rows
 
 SIDE_BY_SIDE = 2
 
-Judge = Callable[[ParameterSet, InteractionLog, int | None], Any]
+Evaluate = Callable[[ParameterSet, InteractionLog, int | None], Any]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Comparison:
 def compare(
     calibration: InteractionLog,
     test: InteractionLog,
-    judge: Judge,
+    evaluate: Evaluate,
     *,
     methods: Sequence[str] | None = None,
     history: InteractionLog | None = None,
@@ -95,7 +95,7 @@ def compare(
         begun = perf_counter()
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
-        metrics = judge(parameters, test, threads)
+        metrics = evaluate(parameters, test, threads)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
         return Scored(replace(parameters), metrics.as_dict(), seconds)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.numerics.options import FitOptions
@@ -139,14 +140,15 @@ def detectability(log: Log, *, time_bins: int = 10, alpha: float = 0.05) -> Dete
 def _viability(per_item: float, required: float, share: float) -> tuple[str, str]:
     if per_item >= required:
         return "viable", (
-            f"the median item has {per_item:,.0f} observations, enough to see a drift of "
-            f"{REFERENCE_DRIFT} logit per bin ({required:,.0f})"
+            f"the median item has {text.count(per_item)} observations, enough to see a drift of "
+            f"{REFERENCE_DRIFT} logit per bin ({text.count(required)})"
         )
     if share >= MIN_SHARE:
-        return "viable", f"{share:.0%} of the items drift visibly, each against its own threshold"
+        return "viable", f"{text.share(share)} of the items drift visibly, each against its own threshold"
     return "not viable", (
-        f"the median item has {per_item:,.0f} observations where a drift of {REFERENCE_DRIFT} logit per bin "
-        f"needs {required:,.0f}, and {share:.1%} of the items drift visibly (needed: {MIN_SHARE:.0%})"
+        f"the median item has {text.count(per_item)} observations where a drift of {REFERENCE_DRIFT} logit "
+        f"per bin needs {text.count(required)}, and {text.share(share, 1)} of the items drift visibly "
+        f"(needed: {text.share(MIN_SHARE)})"
     )
 
 

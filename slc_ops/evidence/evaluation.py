@@ -1,18 +1,36 @@
-"""What can be asked about one method on a test log."""
+"""One parameter set on a log: metrics, slices, users' and items' sums, whatever its size and place.
 
-from collections.abc import Sequence
+All of them are sums of kernels over spans of rows. A log in memory is one span, its probabilities are worked
+out once, and its AUC is exact; beyond 33 million rows (half a million that lie on a cluster) spans stream by
+and the AUC comes from a fine histogram of the scores. That is the only difference, and the two ways lie in
+:mod:`slc_ops.evidence.ordering`.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.evidence.metrics import Metrics, log_loss
+from slc_ops.evidence.auc import Auc
+from slc_ops.evidence.metrics import Metrics, log_loss, totals
+from slc_ops.evidence.ordering import Exact, OnGrid, Ordering, Placed, Scored, Sorted, Sums
+from slc_ops.evidence.row_sums import RowSums
 from slc_ops.evidence.slices import Kind, Slicing
-from slc_ops.evidence.uncertainty import UserSums
-from slc_ops.rows.passes import Totals
+from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
+from slc_ops.numerics.options import FitOptions
+from slc_ops.numerics.score_grid import SPAN_ROWS, ScoreGrid
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.passes import Addable, Partial, Totals, evenly_spaced
+from slc_ops.rows.rows import NO_COLUMNS, Columns, Kernel, Log, Rows
 
 ALL_ROWS = "all"
+SLICE_CELLS = 1 << 14  # of a slice's grid, which keeps its AUC within 1e-4
+
+Each = TypeVar("Each", bound=Addable)
 
 
 @dataclass(frozen=True)
@@ -30,23 +48,179 @@ class Part:
         return f"{self.kind}:{self.name}"
 
 
-class Judged(Protocol):
-    """What one method is worth on a test log."""
+def evaluate(parameters: ParameterSet, test: Log, threads: int | None = None) -> "Evaluation":
+    """What a parameter set is worth on a log, evaluated where its rows lie."""
+    log = test.in_memory()
+    if log is not None:
+        ordering = Sorted(log, parameters.apply(log, threads=threads))
+        return Evaluation(log, ordering, ordering)
+    apply = parameters.on(test.items)
+    sample = test.sample(*evenly_spaced(test.n_rows), apply.columns)
+    scores = np.concatenate([apply.score(rows) for rows in sample])
+    whole, slices = OnGrid(apply, ScoreGrid.of(scores)), OnGrid(apply, ScoreGrid.of(scores, SLICE_CELLS))
+    return Evaluation(test, whole, slices, FitOptions(threads=threads).workers)
 
-    def metrics(self) -> Metrics: ...
 
-    def tied_logits(self) -> float: ...
+class Evaluator:
+    """The metrics of one parameter set after the other on a log.
 
-    def parts(self, slicings: Sequence[Slicing]) -> list[Part]: ...
+    Each thread keeps the memory of its probabilities: memory that was never used costs more than a sort.
+    """
 
-    def users(self, slicings: Sequence[Slicing]) -> dict[str, UserSums]: ...
+    def __init__(self) -> None:
+        self._kept = threading.local()
+
+    def __call__(self, parameters: ParameterSet, test: Log, threads: int | None = None) -> Metrics:
+        """The metrics of a set."""
+        log = test.in_memory()
+        if log is None:
+            return evaluate(parameters, test, threads).metrics()
+        kept: NDArray[np.float64] | None = getattr(self._kept, "probability", None)
+        if kept is None or len(kept) != log.n_rows:
+            kept = self._kept.probability = np.empty(log.n_rows)
+        probability = parameters.apply(log, threads=threads, out=kept)
+        ordering = Sorted(log, probability, overwrite=True)
+        return Evaluation(log, ordering, ordering).metrics()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One parameter set on one log; ``ordering`` is that of all rows, ``slice_ordering`` that of a slice."""
+
+    test: Log
+    ordering: Ordering
+    slice_ordering: Ordering
+    threads: int = 1
+
+    def metrics(self) -> Metrics:
+        """Of all rows."""
+        return self._all.metrics()
+
+    def tied_logits(self) -> float:
+        """Of the backbone itself: the share of pairs that its logits cannot tell apart."""
+        return self.ordering.tied_logits(self.metrics())
+
+    def parts(self, slicings: Sequence[Slicing]) -> list[Part]:
+        """Metrics of every slice."""
+        found = self._of_slices(slicings)
+        empty = Sums(RowSums.empty(totals()), Exact(Auc(None)))
+        return [
+            Part(kind, name, label, found.get(f"{kind}:{name}", empty).metrics())
+            for slicing in slicings
+            for kind, name, label in slicing.parts
+        ]
+
+    def users(self, slicings: Sequence[Slicing]) -> dict[str, UserSums]:
+        """The users' sums of all rows and of every slice that has any."""
+        placed = self._placed(slicings)
+        n_users = self.test.n_rows if self.test.users is None else len(self.test.users)
+        names = [ALL_ROWS, *(f"{kind}:{name}" for each in slicings for kind, name, _ in each.parts)]
+        kernel = partial(_user_sums, self.ordering, tuple(slicings), placed, n_users)
+        n_keys = len(names) * min(n_users, MAX_CLUSTERS)
+        found = self._over(kernel, slicings, n_keys, extra={"user"}).by_name
+        return {name: found[name] for name in names if name in found}
 
     def items(self) -> NDArray[np.float64]:
         """Per item of the log: rows, Σ label, Σ prediction, Σ loss."""
-        ...
+        size = len(self.test.items)
+        return self._over(partial(_item_sums, self.ordering, size), (), size).values
+
+    @cached_property
+    def _all(self) -> Sums:
+        return self._over(partial(_sums, self.ordering), (), self.ordering.n_keys, SPAN_ROWS)
+
+    def _of_slices(self, slicings: Sequence[Slicing]) -> dict[str, Sums]:
+        if not any(slicing.parts for slicing in slicings):
+            return {}
+        kernel = partial(_slice_sums, self.slice_ordering, tuple(slicings))
+        n_keys = self.slice_ordering.n_keys * sum(len(slicing.parts) for slicing in slicings)
+        return self._over(kernel, slicings, n_keys, SPAN_ROWS).by_name
+
+    def _placed(self, slicings: Sequence[Slicing]) -> dict[str, Placed]:
+        """Placement values by cell, of all rows and of every slice; none where rows are sorted anyway."""
+        whole, slices = self.ordering, self.slice_ordering
+        if not (isinstance(whole, OnGrid) and isinstance(slices, OnGrid)):
+            return {}
+        found = {name: slices.placed(sums) for name, sums in self._of_slices(slicings).items()}
+        return {ALL_ROWS: whole.placed(self._all), **found}
+
+    def _over(
+        self,
+        kernel: Kernel[Partial],
+        slicings: Sequence[Slicing],
+        n_keys: int,
+        span_rows: int | None = None,
+        extra: Columns = NO_COLUMNS,
+    ) -> Partial:
+        """The kernel's sums over all rows, with the columns that it needs."""
+        return self.test.add_up(
+            kernel,
+            threads=self.threads,
+            columns=self.ordering.columns | extra | {name for each in slicings for name in each.columns},
+            n_keys=n_keys,
+            span_rows=self.ordering.span_rows or span_rows,
+        )
+
+
+@dataclass
+class Named(Generic[Each]):
+    """Sums by name."""
+
+    by_name: dict[str, Each]
+
+    def add(self, other: "Named[Each]") -> None:
+        """Take up further rows."""
+        for name, sums in other.by_name.items():
+            if name in self.by_name:
+                self.by_name[name].add(sums)
+            else:
+                self.by_name[name] = sums
 
 
 def item_sums(codes: NDArray[Any], label: NDArray[Any], probability: NDArray[Any], size: int) -> Totals:
     """Per item: rows, Σ label, Σ prediction, Σ loss."""
     columns = (None, label, probability, log_loss(label, probability))
     return Totals(np.array([np.bincount(codes, values, size) for values in columns], dtype=np.float64))
+
+
+def _sums(ordering: Ordering, rows: Rows) -> Sums:
+    return ordering.sums(ordering.scored(rows))
+
+
+def _slice_sums(ordering: Ordering, slicings: tuple[Slicing, ...], rows: Rows) -> Named[Sums]:
+    scored = ordering.scored(rows)
+    return Named({name: ordering.sums(scored.chosen(chosen)) for name, chosen in _slices(slicings, rows)})
+
+
+def _user_sums(
+    ordering: Ordering, slicings: tuple[Slicing, ...], placed: dict[str, Placed], n_users: int, rows: Rows
+) -> Named[UserSums]:
+    scored = ordering.scored(rows)
+    count = min(n_users, MAX_CLUSTERS)
+    user = np.arange(len(rows)) if rows.user is None else rows.user  # without users, each row is one
+    clusters = Clusters(user % count, count)
+
+    def sums(name: str, part: Scored, clusters: Clusters) -> UserSums:
+        value = ordering.placements(part, placed.get(name))
+        return cluster_sums(part.label, part.probability, value, clusters, part.weight)
+
+    found = {ALL_ROWS: sums(ALL_ROWS, scored, clusters)}
+    for name, chosen in _slices(slicings, rows):
+        found[name] = sums(name, scored.chosen(chosen), clusters.take(chosen))
+    return Named(found)
+
+
+def _item_sums(ordering: Ordering, size: int, rows: Rows) -> Totals:
+    return item_sums(rows.codes, rows.label, ordering.scored(rows).probability, size)
+
+
+def _slices(slicings: Sequence[Slicing], rows: Rows) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The slices that have rows here, with their rows."""
+    for slicing in slicings:
+        if not slicing.parts:
+            continue
+        number = slicing.number_of(rows)
+        for k, (kind, name, _) in enumerate(slicing.parts):
+            chosen = np.flatnonzero(number == k)
+            if len(chosen):
+                yield f"{kind}:{name}", chosen

@@ -1,33 +1,162 @@
-"""What a column of probabilities is worth against 0/1 labels.
+"""What a column of probabilities is worth against 0/1 labels: one table of metrics.
 
+    AUC = share of (positive, negative) pairs in the right order, ties counting half
     NLL = −mean( y·log p + (1−y)·log(1−p) )     with p clipped to [1e-6, 1 − 1e-6]
     Brier = mean (p − y)²
     ECE = Σ_bins share of rows · | mean y − mean p |,  15 equal-width bins, closed on the right
     accuracy = share of rows with y = 1[p ≥ ½]
 
-All means are weighted when weights are given. The AUC needs the rows in the order of their probabilities; in
-that order a bin is a stretch of rows, so everything is summed stretch by stretch. Without weights, the
-order in which the rows came changes no bit. A metric that is undefined is ``None`` and ``reasons`` says
-why; it is never NaN and never a number that looks like a result.
+All means are weighted when weights are given. A new metric is one entry of :data:`METRICS`: evaluation,
+self-test, intervals, report, command line, page and MLflow ask the table. A metric that is undefined is
+``None`` and ``reasons`` says why; it is never NaN and never a number that looks like a result.
 """
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.text import number, signed
 from slc_ops.evidence.auc import Auc, area, check_weights
-from slc_ops.numerics.curves import bin_of
+from slc_ops.evidence.row_sums import EDGES, Block, RowSums, Totals, by_bin
 from slc_ops.numerics.kernels import dot, sum_of_logs
-from slc_ops.numerics.ranking import BLOCK, Ranked, ranked
+from slc_ops.numerics.ranking import BLOCK, ranked
 
 CLIP = 1e-6
-BINS = 15
-NAMES = ("auc", "nll", "brier", "ece", "accuracy")
+NOT_COMPUTED = "it was not computed in that evaluation"
 _FACTORS = 32  # CLIP to this power is far above the smallest float
-_EDGES = np.linspace(0.0, 1.0, BINS + 1)
+
+Formula = Callable[[RowSums, Auc], float | None]
+PerRow = Callable[[NDArray[Any], NDArray[np.float64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: how it follows from sums over rows, where it may lie, and how people see it."""
+
+    name: str
+    """In JSON, in MLflow and in code."""
+    title: str
+    """For people."""
+    range: tuple[float, float]
+    """Where its definition puts it; the self-test stops a run with a value outside."""
+    better: Literal[1, -1]
+    """1 where higher is better, −1 where lower is."""
+    per_row: PerRow | None = None
+    """What a row adds, as a function of labels and probabilities: the metric is the weighted mean of it."""
+    total: Callable[[Block], float] | None = None
+    """The sum of ``per_row`` over a block, where that can be had faster."""
+    formula: Formula | None = None
+    """Of a metric that is no mean over rows: from the sums and the area."""
+    paired: bool = False
+    """Whether differences of two methods get intervals; only for the AUC and for means over rows."""
+    headline: bool = False
+    """Whether it is shown where there is room for a few only."""
+    digits: int = 4
+
+    def __post_init__(self) -> None:
+        if (self.per_row is None) == (self.formula is None):
+            raise ValueError(f"the metric {self.name} needs either per_row or a formula")
+        if self.paired and self.per_row is None and self.name != "auc":
+            raise ValueError(f"the metric {self.name} is no mean over rows, so it has no intervals")
+
+    def of(self, sums: RowSums, found: Auc) -> float | None:
+        """The metric of rows with these sums and this area."""
+        if self.formula is not None:
+            return self.formula(sums, found)
+        return sums.totals[self.name] / sums.total_weight
+
+    def text(self, value: float | None) -> str:
+        """A value for people."""
+        return number(value, self.digits)
+
+    def signed(self, value: float | None) -> str:
+        """A difference for people."""
+        return signed(value, self.digits)
+
+    @property
+    def arrow(self) -> str:
+        """The title with an arrow to the better side, for the axis of a figure."""
+        return f"{self.title}   better →" if self.better > 0 else f"{self.title}   ← better"
+
+
+def log_loss(label: NDArray[Any], probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each row's negative log likelihood, with the contract's clipping.
+
+    >>> log_loss(np.array([1, 0]), np.array([1.0, 1.0])).round(4).tolist()
+    [0.0, 13.8155]
+    """
+    of_label = np.where(label != 0, probability, 1.0 - probability)
+    loss: NDArray[np.float64] = -np.log(np.clip(of_label, CLIP, 1.0 - CLIP))
+    return loss
+
+
+def squared_error(label: NDArray[Any], probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each row's squared error."""
+    return np.asarray((probability - label) ** 2)
+
+
+def _total_log_loss(rows: Block) -> float:
+    of_label = np.clip(rows.of_label, CLIP, 1.0 - CLIP)
+    if rows.weight is None:
+        return -sum_of_logs(of_label, _FACTORS)
+    return -dot(rows.weight, np.log(of_label))
+
+
+def _total_squared_error(rows: Block) -> float:
+    if rows.weight is None:
+        return dot(rows.wrong, rows.wrong)
+    return dot(rows.weight, rows.wrong * rows.wrong)
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "auc", "AUC", (0.0, 1.0), 1, formula=lambda _, found: found.value, paired=True, headline=True
+        ),
+        Metric(
+            "nll", "NLL", (0.0, -math.log(CLIP)), -1,
+            per_row=log_loss, total=_total_log_loss, paired=True, headline=True,
+        ),
+        Metric("brier", "Brier", (0.0, 1.0), -1, per_row=squared_error, total=_total_squared_error),
+        Metric(
+            "ece", "ECE", (0.0, 1.0), -1,
+            formula=lambda sums, _: sums.calibration_gap() / sums.total_weight, headline=True,
+        ),
+        Metric(
+            "accuracy", "accuracy", (0.0, 1.0), 1, formula=lambda sums, _: sums.right() / sums.total_weight
+        ),
+    )
+}  # fmt: skip
+
+
+def paired_metrics() -> list[Metric]:
+    """The metrics whose differences get intervals."""
+    return [metric for metric in METRICS.values() if metric.paired]
+
+
+def headline_metrics() -> list[Metric]:
+    """The metrics that are shown where there is room for a few only."""
+    return [metric for metric in METRICS.values() if metric.headline]
+
+
+def totals() -> Totals:
+    """By metric that is a mean over rows: its sum over a block."""
+    return {
+        metric.name: metric.total or partial(_total, metric.per_row)
+        for metric in METRICS.values()
+        if metric.per_row is not None
+    }
+
+
+def _total(per_row: PerRow, rows: Block) -> float:
+    return rows.total(per_row(rows.label, rows.probability))
 
 
 @dataclass(frozen=True)
@@ -49,200 +178,110 @@ class Metrics:
     n: int
     weight: float
     positive_rate: float | None
-    auc: float | None
-    nll: float | None
-    brier: float | None
-    ece: float | None
-    accuracy: float | None
+    values: Mapping[str, float | None]
     tied: float = 0.0
     reasons: dict[str, str] = field(default_factory=dict)
     reliability: tuple[ReliabilityBin, ...] = ()
 
+    def __getitem__(self, name: str) -> float | None:
+        """A metric by its name."""
+        return self.values[name]
+
+    @property
+    def auc(self) -> float | None:
+        """How well the rows are ranked; with the NLL, what verdicts are about."""
+        return self.values["auc"]
+
+    @property
+    def nll(self) -> float | None:
+        """How good the probabilities are; with the AUC, what verdicts are about."""
+        return self.values["nll"]
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form, without the reliability bins."""
-        values = {name: getattr(self, name) for name in ("n", "weight", "positive_rate", *NAMES)}
-        return {**values, "reasons": dict(self.reasons)}
+        counts = {"n": self.n, "weight": self.weight, "positive_rate": self.positive_rate}
+        return {**counts, **self.values, "reasons": dict(self.reasons)}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Metrics":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**value)
+        """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
+        absent = {name: NOT_COMPUTED for name in METRICS if name not in value}
+        return cls(
+            n=value["n"],
+            weight=value["weight"],
+            positive_rate=value["positive_rate"],
+            values={name: value.get(name) for name in METRICS},
+            tied=value.get("tied", 0.0),
+            reasons={**value.get("reasons", {}), **absent},
+        )
 
 
-def evaluate(
-    label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None = None, *, overwrite: bool = False
+def metrics_of(
+    label: NDArray[Any],
+    probability: NDArray[Any],
+    weight: NDArray[Any] | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Metrics:
-    """All metrics by one sort and one pass; with ``overwrite`` the probabilities may be put in disorder.
+    """All metrics of rows in memory, by one sort and one pass.
 
-    >>> m = evaluate(np.array([0, 1, 1, 0]), np.array([0.2, 0.8, 0.6, 0.6]))
-    >>> m.auc, round(m.nll, 4), round(m.brier, 2), m.accuracy
+    With ``overwrite`` the probabilities may be put in disorder. Columns that cannot be scored (other labels
+    than 0 and 1, probabilities outside [0, 1], negative weights) are refused with an :class:`InputError`.
+
+    >>> m = metrics_of(np.array([0, 1, 1, 0]), np.array([0.2, 0.8, 0.6, 0.6]))
+    >>> m.auc, round(m.nll, 4), round(m["brier"], 2), m["accuracy"]
     (0.875, 0.4684, 0.15, 0.75)
-    >>> evaluate(np.array([1, 1]), np.array([0.9, 0.8])).reasons["auc"]
+    >>> metrics_of(np.array([1, 1]), np.array([0.9, 0.8])).reasons["auc"]
     'AUC needs both classes; all 2 labels are 1'
     """
+    return metrics_from(*sorted_sums(label, probability, weight, overwrite=overwrite))
+
+
+def sorted_sums(
+    label: NDArray[Any],
+    probability: NDArray[Any],
+    weight: NDArray[Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> tuple[RowSums, Auc]:
+    """The sums and the exact area of rows in memory (see :func:`metrics_of`)."""
     label, probability = np.asarray(label), np.asarray(probability, dtype=np.float64)
     _check(label, probability, weight)
     if label.size == 0 or (weight is not None and not np.any(weight)):
-        return metrics_of(no_rows(label.size), Auc(None))
+        return RowSums.empty(totals(), label.size), Auc(None)
     rows = ranked(label, probability, weight, overwrite=overwrite)
-    return metrics_of(row_sums(rows), area(rows))
+    return RowSums.of_ranked(rows, totals()), area(rows)
 
 
-def metrics_of(sums: "RowSums", found: Auc) -> Metrics:
+def metrics_from(sums: RowSums, found: Auc) -> Metrics:
     """All metrics from the sums over the rows and the area under their curve."""
-    total = float(sums.weight.sum())
+    total = sums.total_weight
     if total <= 0:
-        reason = "there are no rows" if sums.n.sum() == 0 else "all weights are 0"
-        return Metrics(int(sums.n.sum()), 0.0, *(None,) * 6, reasons=dict.fromkeys(NAMES, reason))
-    gaps = np.abs(sums.label - sums.prediction)
+        reason = "there are no rows" if sums.rows == 0 else "all weights are 0"
+        return Metrics(sums.rows, 0.0, None, dict.fromkeys(METRICS), reasons=dict.fromkeys(METRICS, reason))
     return Metrics(
-        n=int(sums.n.sum()),
+        n=sums.rows,
         weight=total,
-        positive_rate=float(sums.label.sum()) / total,
-        auc=found.value,
-        nll=sums.loss / total,
-        brier=sums.squared / total,
-        ece=float(gaps.sum()) / total,
-        accuracy=sums.right / total,
+        positive_rate=sums.total_label / total,
+        values={name: metric.of(sums, found) for name, metric in METRICS.items()},
         tied=found.tied,
         reasons={} if found.reason is None else {"auc": found.reason},
-        reliability=_bins(sums),
+        reliability=_reliability(sums),
     )
 
 
-def log_loss(label: np.ndarray, probability: np.ndarray) -> np.ndarray:
-    """Each row's negative log likelihood, with the contract's clipping.
-
-    >>> log_loss(np.array([1, 0]), np.array([1.0, 1.0])).round(4).tolist()
-    [0.0, 13.8155]
-    """
-    of_label = np.where(label != 0, probability, 1.0 - probability)
-    loss: np.ndarray = -np.log(np.clip(of_label, CLIP, 1.0 - CLIP))
-    return loss
-
-
-@dataclass
-class RowSums:
-    """Sums over the rows of each bin; the last three over all rows."""
-
-    n: np.ndarray
-    weight: np.ndarray
-    prediction: np.ndarray
-    label: np.ndarray
-    loss: float
-    squared: float
-    right: float
-
-    def add(self, other: "RowSums") -> None:
-        """Take up further rows."""
-        for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-def no_rows(count: int = 0) -> RowSums:
-    """The sums of rows that do not count."""
-    n = np.zeros(BINS)
-    n[0] = count
-    return RowSums(n, np.zeros(BINS), np.zeros(BINS), np.zeros(BINS), 0.0, 0.0, 0.0)
-
-
-def row_sums(rows: Ranked) -> RowSums:
-    """Everything but the AUC."""
-    p, y, w = rows.score, rows.positive, rows.weight
-    edges = np.searchsorted(p, _EDGES[1:-1], side="right")
-    half = np.searchsorted(p, 0.5, side="left")
-    cuts = np.unique([0, *edges, half, p.size])
-    starts, n = cuts[:-1], np.diff(cuts)
-    weight = n if w is None else np.add.reduceat(w, starts)
-    # Counted stretch by stretch: a sum of booleans would turn all rows into numbers first.
-    label = np.add.reduceat(w * y, starts) if w is not None else _counts(y, cuts)
-    prediction = np.add.reduceat(p if w is None else w * p, starts)
-    loss, squared = np.sum([_errors(rows, start) for start in range(0, p.size, BLOCK)], axis=0)
-    bins = np.searchsorted(edges, starts, side="right")
-
-    def per_bin(values: np.ndarray) -> np.ndarray:
-        return np.bincount(bins, values, BINS)
-
-    return RowSums(
-        n=per_bin(n),
-        weight=per_bin(weight),
-        prediction=per_bin(prediction),
-        label=per_bin(label),
-        loss=float(loss),
-        squared=float(squared),
-        right=float(np.sum(np.where(starts >= half, label, weight - label))),
-    )
-
-
-def _counts(marked: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """How many are marked between each cut and the next."""
-    stretches = pairwise(cuts)
-    return np.array([np.count_nonzero(marked[first:last]) for first, last in stretches], dtype=np.float64)
-
-
-def unordered_sums(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None) -> RowSums:
-    """The same of rows in any order, block by block."""
-    total = no_rows()
-    for start in range(0, label.size, BLOCK):
-        block = slice(start, start + BLOCK)
-        total.add(_block_sums(Ranked(probability[block], label[block], _part(weight, block))))
-    return total
-
-
-def _block_sums(rows: Ranked) -> RowSums:
-    bins = bin_of(rows.score, BINS)
-
-    def per_bin(values: np.ndarray | None) -> np.ndarray:
-        mass = values if rows.weight is None else rows.weight if values is None else values * rows.weight
-        return np.bincount(bins, mass, BINS).astype(np.float64)
-
-    loss, squared = _errors(rows, 0)
-    right = (rows.score >= 0.5) == (rows.positive != 0)
-    return RowSums(
-        n=np.bincount(bins, minlength=BINS).astype(np.float64),
-        weight=per_bin(None),
-        prediction=per_bin(rows.score),
-        label=per_bin(rows.positive.astype(np.float64)),
-        loss=loss,
-        squared=squared,
-        right=float(np.count_nonzero(right) if rows.weight is None else rows.weight[right].sum()),
-    )
-
-
-def _part(values: np.ndarray | None, part: slice) -> np.ndarray | None:
-    return None if values is None else values[part]
-
-
-def _errors(rows: Ranked, start: int) -> tuple[float, float]:
-    """Σ −log-likelihood and Σ squared error of a block."""
-    span = slice(start, start + BLOCK)
-    of_label = np.abs((1.0 - rows.positive[span]) - rows.score[span])
-    wrong = 1.0 - of_label
-    np.clip(of_label, CLIP, 1.0 - CLIP, out=of_label)
-    weight = _part(rows.weight, span)
-    if weight is None:
-        return -sum_of_logs(of_label, _FACTORS), dot(wrong, wrong)
-    return -dot(weight, np.log(of_label)), dot(weight, wrong * wrong)
-
-
-def _bins(sums: RowSums) -> tuple[ReliabilityBin, ...]:
+def _reliability(sums: RowSums) -> tuple[ReliabilityBin, ...]:
     def mean(total: float, mass: float) -> float | None:
         return total / mass if mass > 0 else None
 
+    columns = (by_bin(each).tolist() for each in (sums.n, sums.weight, sums.prediction, sums.label))
     return tuple(
-        ReliabilityBin(
-            low=float(_EDGES[k]),
-            high=float(_EDGES[k + 1]),
-            n=int(sums.n[k]),
-            weight=float(sums.weight[k]),
-            mean_prediction=mean(float(sums.prediction[k]), float(sums.weight[k])),
-            mean_label=mean(float(sums.label[k]), float(sums.weight[k])),
-        )
-        for k in range(BINS)
+        ReliabilityBin(float(low), float(high), int(n), mass, mean(prediction, mass), mean(label, mass))
+        for low, high, n, mass, prediction, label in zip(EDGES[:-1], EDGES[1:], *columns, strict=True)
     )
 
 
-def _check(label: np.ndarray, probability: np.ndarray, weight: np.ndarray | None) -> None:
+def _check(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None) -> None:
     if label.shape != probability.shape or label.ndim != 1:
         raise InputError(
             f"labels and probabilities must be two columns of equal length; got {label.shape} "

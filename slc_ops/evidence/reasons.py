@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from slc_ops.base.text import signed
+from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.results import Champion
 from slc_ops.evidence.uncertainty import Interval, PairedDifference
 from slc_ops.settings.deployments import Decision
@@ -35,8 +37,8 @@ def against_platt(found: PairedDifference | None, rules: Decision) -> list[Reaso
     if (few := _too_few(found, rules)) is not None:
         return [few]
     return [
-        _judge("platt_auc", "AUC", "Platt", found.auc, rules.min_auc_gain, 0.0),
-        _judge("platt_nll", "NLL", "Platt", found.nll, rules.max_nll_loss, rules.max_nll_loss),
+        _from_interval("platt_auc", "auc", "Platt", found, rules.min_auc_gain, 0.0),
+        _from_interval("platt_nll", "nll", "Platt", found, rules.max_nll_loss, rules.max_nll_loss),
     ]
 
 
@@ -54,10 +56,10 @@ def against_champion(
         return [few]
     who, auc, nll = "the champion", -rules.champion_auc_margin, rules.champion_nll_margin
     if score_only:
-        return [_judge("champion_nll", "NLL", who, found.nll, 0.0, 0.0)]
+        return [_from_interval("champion_nll", "nll", who, found, 0.0, 0.0)]
     return [
-        _judge("champion_auc", "AUC", who, found.auc, auc, auc),
-        _judge("champion_nll", "NLL", who, found.nll, nll, nll),
+        _from_interval("champion_auc", "auc", who, found, auc, auc),
+        _from_interval("champion_nll", "nll", who, found, nll, nll),
     ]
 
 
@@ -68,8 +70,8 @@ def slice_reasons(found: dict[str, PairedDifference], rules: Decision) -> list[R
     for name, difference in found.items():
         low = difference.nll.low
         if low is not None and low > (limit or 0.0):
-            where, span = slice_in_words(name), _span("NLL", difference.nll)
-            text = f"on {where} its probabilities are worse than Platt's: {span}"
+            where = slice_in_words(name)
+            text = f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}"
             says: Says = "note" if limit is None else "hold"
             reasons.append(_reason(f"slice:{name}", says, text, difference.nll, limit or 0.0))
     return reasons
@@ -92,27 +94,29 @@ def _too_few(found: PairedDifference, rules: Decision) -> Reason | None:
     return Reason("too_few_users", "hold", text, threshold=rules.min_users)
 
 
-def _judge(code: str, metric: str, who: str, found: Interval, needed: float, worse: float) -> Reason:
+def _from_interval(
+    code: str, name: str, who: str, difference: PairedDifference, needed: float, worse: float
+) -> Reason:
     """Where the interval lies: wholly beyond ``needed`` passes, wholly beyond ``worse`` rejects.
 
     AUC counts upwards and NLL downwards. A threshold of 0 must be cleared, a margin may be touched: the same
     parameters differ by exactly 0 from themselves, which is no gain but within any margin.
     """
+    found, title, up = difference[name], METRICS[name].title, METRICS[name].better
     if found.low is None or found.high is None:
-        text = f"the {metric} difference to {who} has no interval: {found.reason}"
+        text = f"the {title} difference to {who} has no interval: {found.reason}"
         return Reason(code, "hold", text, found.estimate, threshold=needed)
-    up = 1 if metric == "AUC" else -1
     near, far = (found.low, found.high) if up > 0 else (-found.high, -found.low)
     cleared = near > up * needed or (up * needed < 0 and near >= up * needed)
     says: Says = "reject" if far < up * worse else "pass" if cleared else "hold"
-    claim = _claim(metric, who, says, near)
-    reason = _reason(code, says, f"{claim}: {_span(metric, found)}", found, needed)
-    return replace(reason, brief=f"{claim} ({metric} {found.estimate:+.4f})".replace("-", "−"))
+    finding = _finding(name, who, says, near)
+    reason = _reason(code, says, f"{finding}: {title} {found.text()}", found, needed)
+    return replace(reason, brief=f"{finding} ({title} {signed(found.estimate)})")
 
 
-def _claim(metric: str, who: str, says: Says, near: float) -> str:
-    what = "it ranks" if metric == "AUC" else "its probabilities are"
-    who = who if metric == "AUC" else f"{who}'s"
+def _finding(name: str, who: str, says: Says, near: float) -> str:
+    what = "it ranks" if name == "auc" else "its probabilities are"
+    who = who if name == "auc" else f"{who}'s"
     if says == "reject":
         return f"{what} worse than {who}"
     if says == "pass":
@@ -122,7 +126,3 @@ def _claim(metric: str, who: str, says: Says, near: float) -> str:
 
 def _reason(code: str, says: Says, text: str, found: Interval, threshold: float) -> Reason:
     return Reason(code, says, text, found.estimate, found.low, found.high, threshold)
-
-
-def _span(metric: str, found: Interval) -> str:
-    return f"{metric} {found.estimate:+.4f} [{found.low:+.4f}, {found.high:+.4f}]".replace("-", "−")

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold, FoldPlan
+from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.uncertainty import PairedDifference
 
@@ -26,7 +27,7 @@ class Backtest:
     plan: FoldPlan
     methods: tuple[str, ...]
     scores: dict[str, dict[str, Score]]  # fold key → method (or "champion") → score
-    intervals: dict[str, PairedDifference] = field(default_factory=dict)  # method: its own AUC and NLL
+    intervals: dict[str, PairedDifference] = field(default_factory=dict)  # method: its own metrics
     differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)  # method → reference
     slice_differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)  # vs platt
     items: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)  # method → best, worst
@@ -54,13 +55,13 @@ class Backtest:
         return [*self.plan.notes, *(f"fold {key} is left out: {why}" for key, why in self.skipped.items())]
 
     def older_means(self) -> dict[str, dict[str, float | None]]:
-        """Per method: mean NLL and AUC over the choosing folds; None when one of them is missing."""
+        """Per method: each metric's mean over the choosing folds; None when one of them is missing."""
         means: dict[str, dict[str, float | None]] = {}
         for method in self.methods:
             found = [self.scores[fold.key][method].metrics for fold in self.choosing]
             means[method] = {
-                name: _mean([None if metrics is None else getattr(metrics, name) for metrics in found])
-                for name in ("nll", "auc")
+                name: _mean([None if metrics is None else metrics[name] for metrics in found])
+                for name in METRICS
             }
         return means
 

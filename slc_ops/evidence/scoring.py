@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, write_json
-from slc_ops.evidence.evaluate import judge
+from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.evidence.tuning import Grid, tune
-from slc_ops.evidence.uncertainty import UserSums
+from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
@@ -30,6 +30,7 @@ from slc_ops.rows.rows import Log
 
 CHAMPION = "champion"
 QUESTION = "question.json"
+PARTS = ("positive", "negative", "placement")
 
 
 @dataclass(frozen=True)
@@ -144,15 +145,16 @@ def _score(
     options: FitOptions,
     seconds: float | None,
 ) -> Score:
-    judged = judge(parameters, test)
-    metrics = judged.metrics()
+    evaluation = evaluate(parameters, test)
+    metrics = evaluation.metrics()
     slicings = [by_time(test, fold.window)]
     if fold.role == "confirm":
         slicings = [by_density(calibration, test), by_group(test), *slicings]
         _write_users(
-            place / "users.parquet", judged.users([each for each in slicings if "time" not in each.columns])
+            place / "users.parquet",
+            evaluation.users([each for each in slicings if "time" not in each.columns]),
         )
-        _write_items(place / "items.parquet", test.items, judged.items())
+        _write_items(place / "items.parquet", test.items, evaluation.items())
     return Score(
         method=name,
         fold=fold.key,
@@ -160,13 +162,13 @@ def _score(
         n_calibration=calibration.n_rows,
         options={"prior_var": options.prior_var, "time_bins": options.time_bins},
         slope=slope_of(parameters),
-        tied_logits=judged.tied_logits() if name == "base" else None,
+        tied_logits=evaluation.tied_logits() if name == "base" else None,
         seconds_fit=seconds,
         warnings=tuple(parameters.warnings),
         reliability=[asdict(each) for each in metrics.reliability],
         slices=[
             {"kind": part.kind, "name": part.name, "label": part.label, **part.metrics.as_dict()}
-            for part in judged.parts(slicings)
+            for part in evaluation.parts(slicings)
         ],
     )
 
@@ -185,7 +187,7 @@ def _write_users(path: Path, sums: dict[str, UserSums]) -> None:
 
 
 def _users_table(name: str, sums: UserSums) -> pa.Table:
-    columns = {part: getattr(sums, part) for part in ("positive", "negative", "placement", "loss")}
+    columns = {part: getattr(sums, part) for part in PARTS} | sums.means
     size = sums.positive.size
     return pa.table(
         {"slice": pa.array([name] * size).dictionary_encode(), "rows": [sums.rows] * size, **columns}
@@ -198,8 +200,9 @@ def read_users(path: Path) -> dict[str, UserSums]:
     found = {}
     for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
         part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))
-        columns = {c: part[c].to_numpy() for c in ("positive", "negative", "placement", "loss")}
-        found[name] = UserSums(**columns, rows=part["rows"][0].as_py())
+        columns = {c: part[c].to_numpy() for c in (*PARTS, *averaged())}
+        means = {metric: columns.pop(metric) for metric in averaged()}
+        found[name] = UserSums(**columns, means=means, rows=part["rows"][0].as_py())
     return found
 
 

@@ -6,11 +6,9 @@ probability (σ(40) = 1): such a pair counts ½ instead of 0 or 1. So the tolera
 of the pairs that are tied in probability but not in the logits, which is all that rounding can do.
 """
 
-import math
-
 from slc_ops.base.errors import SelfTestFailed
 from slc_ops.base.methods import METHODS
-from slc_ops.evidence.metrics import CLIP
+from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.scoring import Score
 
 TOLERANCE = 1e-9
@@ -26,11 +24,11 @@ def check_ranges(score: Score) -> None:
     """Every metric lies where its definition puts it."""
     if score.metrics is None:
         return
-    for name, high in {"auc": 1.0, "nll": -math.log(CLIP), "brier": 1.0, "ece": 1.0, "accuracy": 1.0}.items():
-        value = getattr(score.metrics, name)
-        if value is not None and not -1e-12 <= value <= high + 1e-9:
+    for name, metric in METRICS.items():
+        value, (low, high) = score.metrics[name], metric.range
+        if value is not None and not low - 1e-12 <= value <= high + 1e-9:
             raise SelfTestFailed(
-                f"{name} of {score.method} on fold {score.fold} is {value}, outside [0, {high:g}]"
+                f"{name} of {score.method} on fold {score.fold} is {value}, outside [{low:g}, {high:g}]"
             )
 
 

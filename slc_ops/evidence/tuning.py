@@ -1,6 +1,6 @@
 """Prior variance and time bins, chosen inside the calibration weeks.
 
-The last calibration week judges fits on the ones before it (a single week is cut in time), by NLL.
+The last calibration week tests fits on the ones before it (a single week is cut in time), by NLL.
 The window on which the method will be scored plays no part in it.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
-from slc_ops.evidence.evaluate import judge
+from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.folds import Fold
 from slc_ops.methods import FitOptions, fit
 from slc_ops.rows.engine import LOCAL, Engine
@@ -60,7 +60,7 @@ def tune(method: str, fold: Fold, options: FitOptions, grid: Grid, engine: Engin
     losses = []
     for each in tried:
         try:
-            loss = judge(fit(method, earlier, options=each), later).metrics().nll
+            loss = evaluate(fit(method, earlier, options=each), later).metrics().nll
         except FitError:
             loss = None
         losses.append(float("inf") if loss is None else loss)

@@ -1,10 +1,11 @@
-"""How sure we are: paired intervals for AUC and NLL, clustered by user.
+"""How sure we are: paired intervals for the AUC and for means over rows, clustered by user.
 
 Rows of one user are not independent, so users are resampled, not rows; and two methods are compared on the
 same rows, so the noise that they share cancels. Every metric here is a function of sums over users, and a
 bootstrap replicate only needs each user's multiplicity mᵤ:
 
     ΔNLL* = Σ mᵤ Dᵤ / Σ mᵤ Wᵤ                        Dᵤ = Σ_{rows of u} w (loss_a − loss_b)
+    and so for every metric of the table that is a mean over rows
     ΔAUC* = ΔAUC + Σ mᵤ Gᵤ / (P*·N*),  P* = Σ mᵤPᵤ,  N* = Σ mᵤNᵤ
 
 Gᵤ is the user's part of the pair count (placement values of its positives and negatives, difference of the
@@ -17,15 +18,16 @@ independent clusters too, and the error of a standard deviation from 4,096 of th
 bootstrap's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from slc_ops.base.text import interval, signed
 from slc_ops.evidence.auc import placements
-from slc_ops.evidence.metrics import log_loss
+from slc_ops.evidence.metrics import METRICS, NOT_COMPUTED, PerRow
 
 MAX_CLUSTERS = 4096
 MIN_CLUSTERS = 10
@@ -44,51 +46,77 @@ class Interval:
         """The JSON form."""
         return asdict(self)
 
+    def text(self, form: Callable[[float | None], str] = signed) -> str:
+        """For people: the estimate and its interval, or the reason why there is none."""
+        return interval(self.estimate, self.low, self.high, self.reason, form=form)
+
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Method a minus method b on the same rows: above 0 is better for AUC, below 0 is better for NLL."""
+    """Method a minus method b on the same rows, for every metric that gets intervals."""
 
-    auc: Interval
-    nll: Interval
+    intervals: Mapping[str, Interval]
     rows: int
     users: int
     confidence: float
 
+    def __getitem__(self, name: str) -> Interval:
+        """The difference in one metric."""
+        return self.intervals.get(name) or Interval(None, reason=NOT_COMPUTED)
+
+    @property
+    def auc(self) -> Interval:
+        """Above 0 is better."""
+        return self["auc"]
+
+    @property
+    def nll(self) -> Interval:
+        """Below 0 is better."""
+        return self["nll"]
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return asdict(self)
+        found = {name: each.as_dict() for name, each in self.intervals.items()}
+        return {**found, "rows": self.rows, "users": self.users, "confidence": self.confidence}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "PairedDifference":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**{**value, "auc": Interval(**value["auc"]), "nll": Interval(**value["nll"])})
+        """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
+        found = {name: Interval(**value[name]) for name in METRICS if name in value}
+        return cls(found, value["rows"], value["users"], value["confidence"])
 
 
 @dataclass
 class UserSums:
-    """What a bootstrap needs of one method on one set of rows: four numbers per cluster of users."""
+    """What a bootstrap needs of one method on one set of rows: a few numbers per cluster of users."""
 
     positive: np.ndarray
     negative: np.ndarray
     placement: np.ndarray
-    loss: np.ndarray
+    means: dict[str, np.ndarray]
+    """By metric that is a mean over rows and gets intervals: Σ w · what a row adds."""
     rows: int
 
     def add(self, other: "UserSums") -> None:
         """Take up further rows of the same clusters."""
-        for name in vars(self):
+        for name in ("positive", "negative", "placement", "rows"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, sums in other.means.items():
+            self.means[name] = self.means[name] + sums
+
+    @property
+    def weight(self) -> np.ndarray:
+        """The weight of all rows."""
+        return np.asarray(self.positive + self.negative)
 
     @property
     def auc(self) -> float | None:
         """The AUC; each pair is counted once from either side."""
         return _ratio(float(self.placement.sum()) / 2, float(self.positive.sum() * self.negative.sum()))
 
-    @property
-    def nll(self) -> float | None:
-        """The mean loss."""
-        return _ratio(float(self.loss.sum()), float(self.positive.sum() + self.negative.sum()))
+    def mean(self, name: str) -> float | None:
+        """A metric that is a mean over rows."""
+        return _ratio(float(self.means[name].sum()), float(self.positive.sum() + self.negative.sum()))
 
 
 @dataclass(frozen=True)
@@ -144,9 +172,14 @@ def cluster_sums(
         positive=per_cluster(mass * (label != 0)),
         negative=per_cluster(mass * (label == 0)),
         placement=per_cluster(mass * value),
-        loss=per_cluster(mass * log_loss(label, probability)),
+        means={name: per_cluster(mass * per_row(label, probability)) for name, per_row in averaged().items()},
         rows=label.size,
     )
+
+
+def averaged() -> dict[str, PerRow]:
+    """The metrics that are means over rows and get intervals, with what a row adds."""
+    return {m.name: m.per_row for m in METRICS.values() if m.paired and m.per_row is not None}
 
 
 def difference(
@@ -167,43 +200,59 @@ def differences(
     if not pairs:
         return []
     draws = multiplicities(pairs[0][0].positive.size, replicates, seed)
-    centred = [_centred(a, b) for a, b in pairs]
-    drawn = draws @ np.column_stack([column for columns in centred for column in columns])
-    return [_compare(a, b, drawn[:, 5 * k : 5 * k + 5], confidence) for k, (a, b) in enumerate(pairs)]
+    columns = [_columns(a, b) for a, b in pairs]
+    drawn = draws @ np.column_stack([column for each in columns for column in each])
+    width = len(columns[0])
+    return [
+        _compare(a, b, drawn[:, width * k : width * (k + 1)], confidence) for k, (a, b) in enumerate(pairs)
+    ]
 
 
-def _centred(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
-    """The five columns whose resampled sums make both differences: loss, weight, P, N and G."""
-    loss = a.loss - (0.0 if b is None else b.loss)
+def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
+    """The columns whose resampled sums make all differences: D of each mean, weight, P, N and G."""
+    means = [each - (0.0 if b is None else b.means[name]) for name, each in a.means.items()]
     placement = a.placement - (0.0 if b is None else b.placement)
     P, N = float(a.positive.sum()), float(a.negative.sum())
     delta = _ratio(float(placement.sum()) / 2, P * N) or 0.0
     G = placement - delta * (a.positive * N + a.negative * P)
-    return [loss, a.positive + a.negative, a.positive, a.negative, G]
+    return [*means, a.weight, a.positive, a.negative, G]
 
 
 def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray, confidence: float) -> PairedDifference:
+    """Both estimates and what the resamples made of them; ``drawn`` has the columns of :func:`_columns`."""
     P, N = float(a.positive.sum()), float(a.negative.sum())
     area = a.placement.sum() - (0.0 if b is None else b.placement.sum())
-    loss = a.loss.sum() - (0.0 if b is None else b.loss.sum())
-    delta_auc, delta_nll = _ratio(float(area) / 2, P * N), _ratio(float(loss), P + N)
-    present = int(np.count_nonzero(a.positive + a.negative))
+    auc = _ratio(float(area) / 2, P * N)
+    means = {
+        name: _ratio(float(each.sum() - (0.0 if b is None else b.means[name].sum())), P + N)
+        for name, each in a.means.items()
+    }
+    present = int(np.count_nonzero(a.weight))
+    *sums, weight, positive, negative, G = drawn.T
 
-    def answer(auc: Interval, nll: Interval) -> PairedDifference:
-        return PairedDifference(auc, nll, a.rows, present, confidence)
+    def of_mean(name: str, resampled: np.ndarray) -> Interval:
+        estimate = means[name]
+        if estimate is None or not (weight > 0).all():
+            return Interval(estimate, reason="some resamples of users hold no row")
+        return _interval(estimate, resampled / weight, confidence, present)
 
-    if present < MIN_CLUSTERS or delta_nll is None:
+    def of_auc() -> Interval:
+        if auc is None:
+            return Interval(None, reason="AUC needs both classes; only one is there")
+        pairs = positive * negative
+        if not (pairs > 0).all():
+            return Interval(auc, reason="some resamples of users hold one class only")
+        return _interval(auc, auc + G / pairs, confidence, present)
+
+    if present < MIN_CLUSTERS:
         reason = f"an interval needs at least {MIN_CLUSTERS} users; there are {present}"
-        return answer(Interval(delta_auc, reason=reason), Interval(delta_nll, reason=reason))
-    nll = Interval(delta_nll, reason="some resamples of users hold no row")
-    if (drawn[:, 1] > 0).all():
-        nll = _interval(delta_nll, drawn[:, 0] / drawn[:, 1], confidence, present)
-    if delta_auc is None:
-        return answer(Interval(None, reason="AUC needs both classes; only one is there"), nll)
-    pairs = drawn[:, 2] * drawn[:, 3]
-    if not (pairs > 0).all():
-        return answer(Interval(delta_auc, reason="some resamples of users hold one class only"), nll)
-    return answer(_interval(delta_auc, delta_auc + drawn[:, 4] / pairs, confidence, present), nll)
+        found = {name: Interval(each, reason=reason) for name, each in {"auc": auc, **means}.items()}
+    else:
+        found = {
+            "auc": of_auc(),
+            **{name: of_mean(name, each) for name, each in zip(means, sums, strict=True)},
+        }
+    return PairedDifference(found, a.rows, present, confidence)
 
 
 def paired_difference(

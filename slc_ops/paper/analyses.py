@@ -21,8 +21,7 @@ import numpy as np
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.evaluate import Metering
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.slices import by_density
 from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
 from slc_ops.methods import FitOptions, fit_prepared
@@ -35,7 +34,6 @@ from slc_ops.rows.interactions import InteractionLog
 
 Rows = list[dict[str, Any]]
 Tell = Callable[[str], None]
-HEADLINE = ("auc", "nll", "brier", "ece", "accuracy")
 TIME_SLICES = 10
 SETTINGS = ("value", "q", "alpha", "reference_drift")  # what was chosen, not measured
 DESCRIPTIVE = ("observations", "reason", "temporal_tracking", "from", "to")  # differs from pair to pair
@@ -70,7 +68,7 @@ def analyse(
     tables["density"] = density(calibration, test, fitted)
     tell("the sweeps")
     tables["calibration_fraction"] = trimmed(
-        sweeps.calibration_fraction_sweep(calibration, test, Metering(), options=options)
+        sweeps.calibration_fraction_sweep(calibration, test, Evaluator(), options=options)
     )
     tables["prior_variance"] = prior_variance(calibration, test, options)
     tell("links and ridge")
@@ -135,11 +133,11 @@ def ladder(
     history: InteractionLog | None = None,
 ) -> Rows:
     """Every method that the files allow, on the pair."""
-    found = compare(calibration, test, Metering(), history=history, options=options)
+    found = compare(calibration, test, Evaluator(), history=history, options=options)
     return [
         {
             "method": name,
-            **{metric: scored.metrics[metric] for metric in HEADLINE},
+            **{metric: scored.metrics[metric] for metric in METRICS},
             "seconds_fit": scored.seconds_fit,
         }
         for name, scored in found.methods.items()
@@ -178,7 +176,7 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
         sums = {
             name: user_sums(label, p[chosen], clusters.take(chosen), mass) for name, p in probability.items()
         }
-        ece = {name: evaluate(label, p[chosen], mass).ece or 0.0 for name, p in probability.items()}
+        ece = {name: metrics_of(label, p[chosen], mass)["ece"] or 0.0 for name, p in probability.items()}
         for reference in ("rescal_iso", "platt"):
             found = difference(sums["slc"], sums[reference])
             rows.append(
@@ -197,12 +195,12 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
 
 def prior_variance(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
     """The sweep with the files' backbone, and with the paper's constant one."""
-    own = sweeps.prior_variance_sweep(calibration, test, Metering(), options=options)
+    own = sweeps.prior_variance_sweep(calibration, test, Evaluator(), options=options)
     constant = sweeps.mean_label_logit(calibration)
     same = sweeps.prior_variance_sweep(
         sweeps.with_constant_backbone(calibration, constant),
         sweeps.with_constant_backbone(test, constant),
-        Metering(),
+        Evaluator(),
         options=options,
     )
     return [{"backbone": "own", **row} for row in trimmed(own)] + [
@@ -220,8 +218,8 @@ def links(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
     variants["static, offset-Platt (slc)"] = fitted["slc"]
     variants["static, isotonic (slc_iso)"] = fitted["slc_iso"]
     weight = test.weight if test.weighted else None
-    found = {name: evaluate(test.label, each.apply(test), weight) for name, each in variants.items()}
-    return [{"link": name, "auc": m.auc, "nll": m.nll, "ece": m.ece} for name, m in found.items()]
+    found = {name: metrics_of(test.label, each.apply(test), weight) for name, each in variants.items()}
+    return [{"link": name, "auc": m.auc, "nll": m.nll, "ece": m["ece"]} for name, m in found.items()]
 
 
 def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
@@ -237,8 +235,8 @@ def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
             "ridge_auc": sums["ridge"].auc,
             "slc_auc": sums["slc"].auc,
             **spread("delta_auc", found.auc),
-            "ridge_nll": sums["ridge"].nll,
-            "slc_nll": sums["slc"].nll,
+            "ridge_nll": sums["ridge"].mean("nll"),
+            "slc_nll": sums["slc"].mean("nll"),
             **spread("delta_nll", found.nll),
         }
     ]

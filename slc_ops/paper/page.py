@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_text
+from slc_ops.base.text import MISSING, count, number
 from slc_ops.paper.analyses import SETTINGS
 from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, label_end, new_figure, save, styled
 
@@ -81,13 +82,13 @@ def _cell(name: str, row: dict[str, Any]) -> str:
 
 def _text(name: str, value: Any) -> str:
     if value is None:
-        return "–"
+        return MISSING
     if name in SETTINGS:
         return f"{value:g}"
     if isinstance(value, int) or (isinstance(value, float) and abs(value) >= 1 and value.is_integer()):
-        return f"{value:,.0f}"
+        return count(value)
     if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+        return number(value) if abs(value) < 1000 else count(value)
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
@@ -214,11 +215,11 @@ def draw_regime(rows: Rows) -> Any:
     )
     for axis, (column, title) in zip(axes, panels, strict=True):
         axis.axhline(0, color=INK, linewidth=0.8)
-        for number, drift in enumerate(drifts):
+        for position, drift in enumerate(drifts):
             line = [row for row in rows if row["q"] == drift]
             x, y = [row["obs_per_item_and_bin"] for row in line], [row[column] for row in line]
             error = [row[f"{column}_se"] or 0.0 for row in line]
-            colour = shades(0.9 * number / max(len(drifts) - 1, 1))
+            colour = shades(0.9 * position / max(len(drifts) - 1, 1))
             axis.errorbar(
                 x, y, yerr=error, color=colour, marker="o", markersize=3.5, linewidth=1.6, label=f"{drift:g}"
             )

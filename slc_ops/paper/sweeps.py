@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from slc_ops.base.errors import OneClassError, SettingsError
-from slc_ops.evidence.compare import Judge
+from slc_ops.evidence.compare import Evaluate
+from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.rows.buffers import as_arrow
@@ -24,7 +25,7 @@ AGAINST = {
 def prior_variance_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    judge: Judge,
+    evaluate: Evaluate,
     *,
     values: Sequence[float] = PRIOR_VARIANCES,
     method: str = "slc",
@@ -36,18 +37,18 @@ def prior_variance_sweep(
     """
     options = options or FitOptions()
     against = AGAINST["prior-variance"]
-    base = _score(against, Calibration(calibration, None, options), test, judge)
+    base = _score(against, Calibration(calibration, None, options), test, evaluate)
     rows = []
     for value in values:
         ready = Calibration(calibration, None, replace(options, prior_var=value))
-        rows.append({"value": value, **_against(_score(method, ready, test, judge), base, against)})
+        rows.append({"value": value, **_against(_score(method, ready, test, evaluate), base, against)})
     return rows
 
 
 def calibration_fraction_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    judge: Judge,
+    evaluate: Evaluate,
     *,
     values: Sequence[float] = FRACTIONS,
     method: str = "slc",
@@ -64,7 +65,7 @@ def calibration_fraction_sweep(
         kept = newest(calibration, value)
         ready = Calibration(kept, None, options)
         against = AGAINST["calibration-fraction"]
-        row = _against(_score(method, ready, test, judge), _score(against, ready, test, judge), against)
+        row = _against(_score(method, ready, test, evaluate), _score(against, ready, test, evaluate), against)
         rows.append({"value": value, "n_calibration": kept.n_rows, **row})
     return rows
 
@@ -96,14 +97,14 @@ def mean_label_logit(log: InteractionLog) -> float:
     return float(np.log(rate) - np.log1p(-rate))
 
 
-def _score(method: str, ready: Calibration, test: InteractionLog, judge: Judge) -> dict[str, Any]:
+def _score(method: str, ready: Calibration, test: InteractionLog, evaluate: Evaluate) -> dict[str, Any]:
     parameters = fit_prepared(method, ready)
-    metrics: dict[str, Any] = judge(parameters, test, ready.options.threads).as_dict()
+    metrics: dict[str, Any] = evaluate(parameters, test, ready.options.threads).as_dict()
     return {**metrics, "link": parameters.affine(), "warnings": list(parameters.warnings)}
 
 
 def _against(row: dict[str, Any], other: dict[str, Any], name: str) -> dict[str, Any]:
-    for metric in ("auc", "nll"):
+    for metric in (each.name for each in paired_metrics()):
         known = row[metric] is not None and other[metric] is not None
         row[f"{name}_{metric}"] = other[metric]
         row[f"delta_{metric}"] = row[metric] - other[metric] if known else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json
+from slc_ops.base.text import MISSING, interval
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
 
@@ -89,21 +90,29 @@ def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) 
 
 def evidence_text(plan: Plan, proposal: Proposal) -> str:
     """The evidence for a person who is asked to approve, in Markdown."""
+    from slc_ops.evidence.metrics import paired_metrics
+
     verdict = proposal.verdict
+    metrics = paired_metrics()
+    better = " and ".join(f"{each.title} {'above' if each.better > 0 else 'below'} 0" for each in metrics)
+    cells = {
+        name: [
+            interval(**found[metric.name], form=metric.signed) if metric.name in found else MISSING
+            for metric in metrics
+        ]
+        for name, found in verdict["confirmation"]["against"].items()
+    }
     validation = plan.newest.validation
     lines = [
         f"**{verdict['sentence']}**",
         "",
         f"Version {proposal.version} of `{plan.deployment}`: `{verdict['method']}`, window {plan.window}.",
         "",
-        "| on the newest window, against | AUC | NLL |",
-        "|---|---|---|",
-        *(
-            f"| {name} | {interval(found['auc'])} | {interval(found['nll'])} |"
-            for name, found in verdict["confirmation"]["against"].items()
-        ),
+        f"| on the newest window, against | {' | '.join(metric.title for metric in metrics)} |",
+        "|---" * (1 + len(metrics)) + "|",
+        *(f"| {name} | {' | '.join(row)} |" for name, row in cells.items()),
         "",
-        "Differences with their intervals: AUC above 0 and NLL below 0 are better.",
+        f"Differences with their intervals: {better} are better.",
         "",
         *_listed("Reasons", [reason["sentence"] for reason in verdict["reasons"]]),
         *_listed("Notes", verdict["notes"]),
@@ -112,22 +121,6 @@ def evidence_text(plan: Plan, proposal: Proposal) -> str:
         f"Tracking over time: {verdict['temporal_tracking']}.",
     ]
     return "\n".join(lines)
-
-
-def interval(found: dict[str, Any]) -> str:
-    """An estimate with its interval.
-
-    >>> interval({"estimate": 0.012, "low": 0.01, "high": 0.014})
-    '+0.0120 [+0.0100, +0.0140]'
-    >>> interval({"estimate": None, "low": None, "high": None, "reason": "one class only"})
-    'one class only'
-    """
-    if found["estimate"] is None:
-        return str(found.get("reason") or "unknown")
-    text = f"{found['estimate']:+.4f}"
-    if found["low"] is not None and found["high"] is not None:
-        text += f" [{found['low']:+.4f}, {found['high']:+.4f}]"
-    return text.replace("-", "−")
 
 
 def _listed(title: str, sentences: list[str]) -> Iterator[str]:

@@ -410,18 +410,20 @@ def _refit(plan: Plan, verdict: dict[str, Any]) -> Path:
 def headline(plan: Plan, method: str) -> dict[str, Any]:
     """A version's figures, of the newest window: the method's own, Platt's, and the difference."""
     from slc_ops.evidence.backtest import Backtest
+    from slc_ops.evidence.metrics import METRICS, paired_metrics
 
     found = Backtest.from_dict(read_json(plan.directory / "backtest.json"))
     own, platt = found.newest[method].metrics, found.newest["platt"].metrics
-    names = ("auc", "nll", "brier", "ece", "accuracy")
     gain = found.differences.get(method, {}).get("platt")
+    paired = [metric.name for metric in paired_metrics()]
     return {
-        **{name: getattr(own, name, None) for name in names},
-        **{f"platt_{name}": getattr(platt, name, None) for name in ("auc", "nll")},
+        **{name: None if own is None else own[name] for name in METRICS},
+        **{f"platt_{name}": None if platt is None else platt[name] for name in paired},
         "vs_platt": {
             name: {
-                part: getattr(getattr(gain, name, None), part, None) for part in ("estimate", "low", "high")
+                part: None if gain is None else getattr(gain[name], part)
+                for part in ("estimate", "low", "high")
             }
-            for name in ("auc", "nll")
+            for name in paired
         },
     }

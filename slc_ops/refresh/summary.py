@@ -6,11 +6,14 @@ import click
 
 from slc_ops.base.console import print_table
 from slc_ops.base.files import read_json
+from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.backtest import Backtest
+    from slc_ops.evidence.metrics import Metric
+    from slc_ops.evidence.results import Backtest
+    from slc_ops.evidence.uncertainty import Interval
 
 
 def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def print_refresh(places: Places, plan: Plan) -> None:
     # JSON keeps no order of methods; the ladder does, and the champion closes it.
     shown = [*backtest.methods, *(name for name in backtest.newest if name not in backtest.methods)]
     rows = [_row(name, backtest) for name in shown]
-    print_table(None, title, ["method", "AUC", "pp over Platt", "NLL", "Δ Platt", "ECE"], rows)
+    print_table(None, title, ["method", *_columns()], rows)
     click.echo(f"\nVerdict: {summary['verdict'].upper()} {summary['method'] or ''}")
     for reason in summary["reasons"]:
         mark = {"pass": "✓", "hold": "?", "reject": "✗"}.get(reason["says"], "·")
@@ -54,31 +57,38 @@ def print_refresh(places: Places, plan: Plan) -> None:
 
 
 def _backtest(plan: Plan) -> "Backtest":
-    from slc_ops.evidence.backtest import Backtest
+    from slc_ops.evidence.results import Backtest
 
     return Backtest.from_dict(read_json(plan.directory / "backtest.json"))
 
 
+def _columns() -> list[str]:
+    """Each metric; beside those with intervals the difference to Platt, of the AUC in percentage points."""
+    from slc_ops.evidence.metrics import headline_metrics
+
+    columns = []
+    for metric in headline_metrics():
+        gain = ["pp over Platt" if metric.name == "auc" else f"Δ {metric.title}"] if metric.paired else []
+        columns += [metric.title, *gain]
+    return columns
+
+
 def _row(name: str, backtest: "Backtest") -> list[str]:
+    from slc_ops.evidence.metrics import headline_metrics
+
     score = backtest.newest[name]
     if score.metrics is None:
-        return [name, "–", score.error or "no number", "–", "", "–"]
-    metrics = score.metrics
-    against = backtest.differences.get(name, {}).get("platt")
-    if against is None or name == "platt":
-        gain = loss = ""
-    else:
-        gain = _points(against.auc.estimate)
-        if against.auc.low is not None and against.auc.low != against.auc.high:
-            gain += f" [{_points(against.auc.low)}, {_points(against.auc.high)}]"
-        loss = _figure(against.nll.estimate, "+.4f")
-    return [name, _figure(metrics.auc), gain, _figure(metrics.nll), loss, _figure(metrics.ece)]
+        return [name, MISSING, score.error or "no number", *[MISSING] * (len(_columns()) - 2)]
+    against = None if name == "platt" else backtest.differences.get(name, {}).get("platt")
+    cells = []
+    for metric in headline_metrics():
+        cells.append(metric.text(score.metrics[metric.name]))
+        if metric.paired:
+            cells.append("" if against is None else _gain(metric, against[metric.name]))
+    return [name, *cells]
 
 
-def _points(value: float | None) -> str:
-    """A difference of AUCs in percentage points."""
-    return _figure(None if value is None else 100 * value, "+.2f")
-
-
-def _figure(value: float | None, form: str = ".4f") -> str:
-    return "–" if value is None else format(value, form)
+def _gain(metric: "Metric", found: "Interval") -> str:
+    if metric.name != "auc":
+        return metric.signed(found.estimate)
+    return points(found.estimate) if found.low == found.high else found.text(points)

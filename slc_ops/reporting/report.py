@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base import text
 from slc_ops.base.files import read_json, replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.detectability import Detectability
+from slc_ops.evidence.metrics import headline_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -63,7 +65,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=tables.number, signed=tables.signed, interval=tables.interval)
+    environment.filters.update(number=text.number, signed=text.signed, count=text.count, share=text.share)
     items = backtest.items.get(verdict.method or "", {})
     return environment.get_template("report.html.j2").render(
         deployment=plan.get("deployment", "backtest"),
@@ -88,7 +90,10 @@ def render(
         chosen=backtest.newest.get(verdict.method or ""),
         fold_columns=tables.fold_columns(backtest),
         folds=tables.fold_rows(backtest, verdict.method),
+        headline=headline_metrics(),
+        method_columns=tables.method_columns(),
         methods=tables.method_rows(backtest, verdict.method),
+        slice_columns=tables.slice_columns(),
         slices=tables.slice_rows(backtest, verdict.method, ("density", "cold_start")),
         groups=tables.slice_rows(backtest, verdict.method, ("group",)),
         worst_group=tables.worst_group(backtest, verdict.method),

@@ -61,7 +61,7 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure for the page, with the sentence it makes and a description for those who cannot see it."""
+    """A figure for the page: what it shows, and a description for those who cannot see it."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ def label_end(axis: Any, x: float, y: float, text: str, colour: str, **more: Any
 
 
 def tone(found: Interval, better: int) -> str:
-    """The colour of a difference: better, worse, or not to be told; ``better`` is 1 for AUC, −1 for NLL."""
+    """The colour of a difference: better, worse, or not to be told; ``better`` is the metric's own."""
     if found.low is None or found.high is None:
         return MUTED
     low, high = sorted((better * found.low, better * found.high))

@@ -2,42 +2,14 @@
 
 from typing import Any
 
+from slc_ops.base.text import MISSING, number, seconds, share, signed
+from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import Score
-from slc_ops.evidence.uncertainty import Interval, PairedDifference
+from slc_ops.evidence.uncertainty import PairedDifference
 
-MISSING = "–"
 MIN_GROUP_ROWS = 100
 Row = dict[str, Any]
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A figure, or a dash for one that does not exist.
-
-    >>> number(0.61234), number(None)
-    ('0.6123', '–')
-    """
-    return MISSING if value is None else f"{value:.{digits}f}"
-
-
-def signed(value: float | None, digits: int = 4) -> str:
-    """A difference, with its sign.
-
-    >>> signed(-0.01), signed(0.0)
-    ('−0.0100', '+0.0000')
-    """
-    return MISSING if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def interval(found: Interval | None) -> str:
-    """A difference with its interval, or the reason why there is none."""
-    if found is None:
-        return MISSING
-    if found.low is None:
-        return (
-            f"{signed(found.estimate)} ({found.reason})" if found.estimate is not None else str(found.reason)
-        )
-    return f"{signed(found.estimate)} [{signed(found.low)}, {signed(found.high)}]"
 
 
 def fold_columns(backtest: Backtest) -> list[Row]:
@@ -71,29 +43,42 @@ def _pair(nll: float | None, auc: float | None, why: str | None = None) -> Row:
     return {"nll": number(nll), "auc": number(auc), "why": why}
 
 
+def method_columns() -> list[str]:
+    """The columns of :func:`method_rows`: every metric, and the differences to Platt that have intervals."""
+    return [each.title for each in METRICS.values()] + [
+        f"Δ {each.title} to Platt" for each in paired_metrics()
+    ]
+
+
 def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
     """Per method on the newest window: all metrics, and its differences to Platt."""
     rows = []
     for name in (*backtest.methods, *(["champion"] if "champion" in backtest.newest else [])):
         score = backtest.newest[name]
         against = backtest.differences.get(name, {}).get("platt") if name != "platt" else None
-        metrics = score.metrics
-        values = {} if metrics is None else {m: number(getattr(metrics, m)) for m in METRICS}
+        found = score.metrics
+        values = [MISSING if found is None else each.text(found[each.name]) for each in METRICS.values()]
+        gains = [
+            MISSING if against is None else against[each.name].text(each.signed) for each in paired_metrics()
+        ]
         rows.append(
             {
                 "name": name,
                 "chosen": name == chosen,
-                **{metric: values.get(metric, MISSING) for metric in METRICS},
-                "seconds": number(score.seconds_fit, 2),
-                "against_auc": interval(against.auc) if against else MISSING,
-                "against_nll": interval(against.nll) if against else MISSING,
+                "cells": [*values, *gains],
+                "seconds": seconds(score.seconds_fit),
                 "why": score.error or "; ".join(score.warnings),
             }
         )
     return rows
 
 
-METRICS = ("auc", "nll", "brier", "ece", "accuracy")
+def slice_columns() -> list[str]:
+    """The columns of :func:`slice_rows`: Platt's figure beside ours where both get intervals."""
+    columns = []
+    for each in headline_metrics():
+        columns += [f"{each.title}, Platt", each.title] if each.paired else [each.title]
+    return columns
 
 
 def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -> list[Row]:
@@ -107,16 +92,16 @@ def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -
             continue
         before = platt.get((part["kind"], part["name"]), {})
         found = backtest.slice_differences.get(method, {}).get(f"{part['kind']}:{part['name']}")
+        cells = []
+        for each in headline_metrics():
+            both = (before, part) if each.paired else (part,)
+            cells += [each.text(one.get(each.name)) for one in both]
         rows.append(
             {
                 "label": part["label"],
                 "n": part["n"],
-                "auc_before": number(before.get("auc")),
-                "auc": number(part["auc"]),
-                "nll_before": number(before.get("nll")),
-                "nll": number(part["nll"]),
-                "ece": number(part["ece"]),
-                "difference": interval(found.nll) if found else MISSING,
+                "cells": cells,
+                "difference": found.nll.text() if found else MISSING,
                 "verdict": _slice_verdict(found),
                 "why": "; ".join(sorted(set(part["reasons"].values()))),
             }
@@ -155,9 +140,9 @@ def item_rows(found: list[dict[str, Any]]) -> list[Row]:
         {
             "name": row["item_id"],
             "n": row["n"],
-            "observed": f"{row['observed']:.0%}",
-            "before": f"{row['before']:.0%}",
-            "after": f"{row['after']:.0%}",
+            "observed": share(row["observed"]),
+            "before": share(row["before"]),
+            "after": share(row["after"]),
             "gain": signed(row["gain"], 2),
         }
         for row in found

@@ -12,7 +12,7 @@ from slc_ops.base.errors import InputError, SelfTestFailed, TooFewRows
 from slc_ops.base.methods import ladder
 from slc_ops.evidence.backtest import Backtest, assemble, backtest, compare_champion
 from slc_ops.evidence.folds import plan_folds
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.methods import FitOptions, fit
 from slc_ops.rows.interactions import InteractionLog
@@ -39,10 +39,10 @@ def test_each_number_is_what_fitting_and_scoring_by_hand_gives(weeks, scored):
     for number in (2, 3, 4):
         calibration = InteractionLog.read([files[week(number - 2)], files[week(number - 1)]])
         test = InteractionLog.read(files[week(number)])
-        by_hand = evaluate(test.label, fit("slc", calibration).apply(test))
+        by_hand = metrics_of(test.label, fit("slc", calibration).apply(test))
         role = "confirm" if number == 4 else "choose"
         found = result.scores[f"{role}-{week(number).key}"]["slc"].metrics
-        assert (found.auc, found.nll, found.ece) == (by_hand.auc, by_hand.nll, by_hand.ece)
+        assert (found.auc, found.nll, found["ece"]) == (by_hand.auc, by_hand.nll, by_hand["ece"])
 
 
 def test_the_mean_is_over_the_older_folds_only(scored):
@@ -110,7 +110,7 @@ def test_the_champion_is_scored_on_the_same_rows(weeks, tmp_path):
     champion = fit("slc", InteractionLog.read(weeks[0][1])).with_provenance(window=week(0))
     result = backtest(weeks, methods=["slc"], champion=champion, directory=tmp_path, **SHAPE)
     test = InteractionLog.read(weeks[-1][1])
-    by_hand = evaluate(test.label, champion.apply(test))
+    by_hand = metrics_of(test.label, champion.apply(test))
     assert result.champion.status == "scored"
     assert result.newest["champion"].metrics.nll == by_hand.nll
     gain = result.differences["slc"]["champion"].nll.estimate
@@ -183,7 +183,7 @@ def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch
         raise RuntimeError("out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("slc_ops.evidence.scoring.judge", crash)
+        patch.setattr("slc_ops.evidence.scoring.evaluate", crash)
         with pytest.raises(RuntimeError):
             score_fold(plan.confirming, "slc", tmp_path)
     assert not list((tmp_path / plan.confirming.key).iterdir())

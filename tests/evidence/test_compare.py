@@ -4,8 +4,8 @@ import pytest
 
 from slc_ops.base.errors import OneClassError, SettingsError
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.evaluate import Metering
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.evaluation import Evaluator
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.paper.sweeps import (
     calibration_fraction_sweep,
@@ -20,11 +20,11 @@ from tests.methods.synthetic import log, log_of, table
 
 def test_the_whole_ladder_is_scored_on_the_later_log():
     rows, later = log(), log(seed=1)
-    found = compare(rows, later, Metering()).as_dict()
+    found = compare(rows, later, Evaluator()).as_dict()
     assert list(found["methods"]) == list(METHODS)
     assert (found["n_calibration"], found["n_test"], found["n_items"]) == (3000, 3000, len(rows.items))
     for name, scored in found["methods"].items():
-        alone = evaluate(later.label, fit(name, rows).apply(later))
+        alone = metrics_of(later.label, fit(name, rows).apply(later))
         assert scored["auc"] == alone.auc
         assert scored["nll"] == alone.nll
         assert {"ece", "brier", "seconds_fit", "link", "warnings"} <= set(scored)
@@ -35,7 +35,7 @@ def test_the_whole_ladder_is_scored_on_the_later_log():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_two_methods_side_by_side_give_what_one_after_the_other_gives(threads):
     rows, later = log(weight=True), log(seed=1, weight=True)
-    one, many = (compare(rows, later, Metering(), options=FitOptions(threads=n)) for n in (1, threads))
+    one, many = (compare(rows, later, Evaluator(), options=FitOptions(threads=n)) for n in (1, threads))
     assert list(many.methods) == list(one.methods)
     for name, scored in many.methods.items():
         alone = one.methods[name]
@@ -49,34 +49,34 @@ def test_cold_start_is_the_share_of_test_rows_with_unknown_items():
         item_id=["a", "b", "b", "c"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4], weight=[1.0, 1, 1, 0]
     )
     later = log_of(item_id=["a", "b", "c", "d"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4])
-    assert compare(rows, later, Metering(), methods=["base"]).cold_start_share == 0.5
+    assert compare(rows, later, Evaluator(), methods=["base"]).cold_start_share == 0.5
 
 
 def test_no_item_in_common_is_a_warning():
     rows = log()
     foreign = pa.array([f"other {n % 7}" for n in range(3000)])
     later = InteractionLog.from_table(table().set_column(2, "item_id", foreign))
-    found = compare(rows, later, Metering(), methods=["platt", "slc"])
+    found = compare(rows, later, Evaluator(), methods=["platt", "slc"])
     assert found.cold_start_share == 1.0
     assert "no item in common" in found.warnings[0]
 
 
 def test_without_times_the_methods_that_need_them_are_left_out():
     rows = InteractionLog.from_table(table().drop_columns(["event_time"]))
-    found = compare(rows, rows, Metering())
+    found = compare(rows, rows, Evaluator())
     assert not {"platt_time", "naive", "slc_t"} & set(found.methods)
     assert "event_time" in found.warnings[0]
 
 
 def test_weights_of_the_test_log_count():
     rows, later = log(), log(seed=1, weight=True)
-    found = compare(rows, later, Metering(), methods=["slc"]).methods["slc"].metrics
-    assert found["nll"] == evaluate(later.label, fit("slc", rows).apply(later), later.weight).nll
+    found = compare(rows, later, Evaluator(), methods=["slc"]).methods["slc"].metrics
+    assert found["nll"] == metrics_of(later.label, fit("slc", rows).apply(later), later.weight).nll
 
 
 def test_a_test_log_of_one_class_has_no_auc_and_says_why():
     later = log_of(label=[1, 1], logit=[0.1, 0.2], event_time=[1, 2])
-    found = compare(log(), later, Metering(), methods=["base"]).as_dict()["methods"]["base"]
+    found = compare(log(), later, Evaluator(), methods=["base"]).as_dict()["methods"]["base"]
     assert found["auc"] is None
     assert "both classes" in found["reasons"]["auc"]
 
@@ -84,25 +84,25 @@ def test_a_test_log_of_one_class_has_no_auc_and_says_why():
 @pytest.mark.parametrize("methods", [["slc", "nothing"], []])
 def test_unknown_methods_are_refused(methods):
     with pytest.raises(SettingsError, match="the ladder has base"):
-        compare(log(), log(), Metering(), methods=methods)
+        compare(log(), log(), Evaluator(), methods=methods)
 
 
 def test_the_prior_variance_sweep_fits_each_value():
     rows, later = log(), log(seed=1)
-    found = prior_variance_sweep(rows, later, Metering(), values=[0.1, 10.0])
+    found = prior_variance_sweep(rows, later, Evaluator(), values=[0.1, 10.0])
     for row in found:
         alone = fit("slc", rows, options=FitOptions(prior_var=row["value"]))
-        assert row["auc"] == evaluate(later.label, alone.apply(later)).auc
+        assert row["auc"] == metrics_of(later.label, alone.apply(later)).auc
         assert row["delta_auc"] == row["auc"] - row["base_auc"]
 
 
 def test_the_fraction_sweep_keeps_the_newest_rows():
     rows, later = log(), log(seed=1)
-    found = calibration_fraction_sweep(rows, later, Metering(), values=[0.1, 1.0])
+    found = calibration_fraction_sweep(rows, later, Evaluator(), values=[0.1, 1.0])
     assert [row["n_calibration"] for row in found] == [300, 3000]
     kept = newest(rows, 0.1)
     assert kept.time.min() >= np.sort(rows.time)[-300]
-    assert found[0]["nll"] == evaluate(later.label, fit("slc", kept).apply(later)).nll
+    assert found[0]["nll"] == metrics_of(later.label, fit("slc", kept).apply(later)).nll
 
 
 def test_without_times_the_newest_rows_are_the_last():

@@ -191,7 +191,7 @@ def test_a_backbone_that_ranks_backwards_is_held(tmp_path):
 
 
 def test_a_slice_that_loses_is_noted_and_blocks_where_the_deployment_says(result):
-    worse = PairedDifference(Interval(None), Interval(0.05, 0.03, 0.07), 500, 100, 0.95)
+    worse = PairedDifference({"auc": Interval(None), "nll": Interval(0.05, 0.03, 0.07)}, 500, 100, 0.95)
     bad = replace(result, slice_differences={"slc": {"group:skill-1": worse}})
     noted = decide(bad, None, RULES)
     assert (noted.verdict, codes(noted)["slice:group:skill-1"]) == ("promote", "note")
@@ -205,7 +205,7 @@ def test_a_verdict_survives_json(result):
 
 
 def difference(auc, nll, users=100):
-    return PairedDifference(Interval(*auc), Interval(*nll), 1000, users, 0.95)
+    return PairedDifference({"auc": Interval(*auc), "nll": Interval(*nll)}, 1000, users, 0.95)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,18 @@ import pytest
 
 from slc_ops.base.errors import SelfTestFailed
 from slc_ops.evidence.auc import auc
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.selftest import check_invariance, check_ranges, check_scored
 from tests.evidence.worlds import sigmoid
 
 
 def score(method, label, logit, slope, **more):
-    return Score(method, "confirm-x", evaluate(label, sigmoid(slope * logit)), slope=slope, **more)
+    return Score(method, "confirm-x", metrics_of(label, sigmoid(slope * logit)), slope=slope, **more)
+
+
+def with_value(metrics, name, value):
+    return replace(metrics, values={**metrics.values, name: value})
 
 
 @pytest.fixture
@@ -69,7 +73,9 @@ def test_logits_that_saturate_lose_pairs_to_rounding_and_no_more():
     assert base.metrics.auc != platt.metrics.auc
     check_invariance(base, platt)
     with pytest.raises(SelfTestFailed):
-        check_invariance(base, replace(platt, metrics=replace(platt.metrics, auc=platt.metrics.auc + 0.02)))
+        check_invariance(
+            base, replace(platt, metrics=with_value(platt.metrics, "auc", platt.metrics.auc + 0.02))
+        )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +84,7 @@ def test_logits_that_saturate_lose_pairs_to_rounding_and_no_more():
 def test_a_metric_outside_its_range_is_caught(world, name, value):
     _, _, base = world
     with pytest.raises(SelfTestFailed, match=f"{name} of base on fold confirm-x"):
-        check_ranges(replace(base, metrics=replace(base.metrics, **{name: value})))
+        check_ranges(replace(base, metrics=with_value(base.metrics, name, value)))
 
 
 def test_a_newest_window_that_cannot_be_scored_stops_with_its_reason():

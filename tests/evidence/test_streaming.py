@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.evidence.evaluate import judge
-from slc_ops.evidence.metrics import NAMES, ReliabilityBin
+from slc_ops.evidence.evaluation import evaluate
+from slc_ops.evidence.metrics import METRICS, ReliabilityBin
 from slc_ops.evidence.slices import by_density, by_group, by_time
 from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.curves import Affine
@@ -43,13 +43,13 @@ def test_every_method_is_worth_the_same(
     logs: tuple[InteractionLog, InteractionLog], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = fit(method, logs[0])
-    exact = judge(parameters, logs[1]).metrics()
+    exact = evaluate(parameters, logs[1]).metrics()
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    one, two = (judge(parameters, logs[1], threads).metrics() for threads in (1, 2))
+    one, two = (evaluate(parameters, logs[1], threads).metrics() for threads in (1, 2))
     assert one == two
     assert (one.n, one.weight) == (exact.n, exact.weight)
-    for name in NAMES:
-        assert getattr(one, name) == pytest.approx(getattr(exact, name), abs=1e-7), name
+    for name in METRICS:
+        assert one[name] == pytest.approx(exact[name], abs=1e-7), name
     for found, expected in zip(one.reliability, exact.reliability, strict=True):
         assert _filled(found) == pytest.approx(_filled(expected), rel=1e-12)
 
@@ -59,7 +59,7 @@ def test_an_increasing_link_cannot_change_the_area(
 ) -> None:
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     areas = {
-        judge(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
+        evaluate(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
     }
     assert len(areas) == 1
 
@@ -83,9 +83,9 @@ def test_slices_users_and_items_agree(
 ) -> None:
     parameters, test = fit("slc", logs[0]), logs[1]
     slicings = [by_density(*logs), by_group(test), by_time(test, None)]
-    here = judge(parameters, test)
+    here = evaluate(parameters, test)
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    there = judge(parameters, test)
+    there = evaluate(parameters, test)
     assert type(here) is not type(there)
     for found, expected in zip(there.parts(slicings), here.parts(slicings), strict=True):
         assert found.key == expected.key
@@ -97,6 +97,6 @@ def test_slices_users_and_items_agree(
     assert list(found_users) == list(expected_users)
     for name, sums in found_users.items():
         assert sums.auc == pytest.approx(expected_users[name].auc, abs=1e-4), name
-        assert np.sort(sums.loss) == pytest.approx(np.sort(expected_users[name].loss)), name
+        assert np.sort(sums.means["nll"]) == pytest.approx(np.sort(expected_users[name].means["nll"])), name
     np.testing.assert_allclose(there.items(), here.items())
     assert there.tied_logits() == pytest.approx(here.tied_logits(), abs=2e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.tuning import Grid, candidates, tune
 from slc_ops.methods import FitOptions
 from slc_ops.settings.deployments import Decision
@@ -27,7 +27,7 @@ def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
     chosen = tune("slc", learned, FitOptions(prior_var=0.01), grid)
     earlier, later = learned.tuning_logs()
     losses = {
-        v: evaluate(later.label, fit("slc", earlier, options=FitOptions(prior_var=v)).apply(later)).nll
+        v: metrics_of(later.label, fit("slc", earlier, options=FitOptions(prior_var=v)).apply(later)).nll
         for v in (0.01, *grid.prior_vars)
     }
     assert chosen.prior_var == min(losses, key=losses.get)

@@ -136,7 +136,7 @@ def test_a_method_alone_gets_an_interval_too():
     assert found.auc.estimate == pytest.approx(auc(label, a).value, abs=1e-12)
     assert found.auc.low < found.auc.estimate < found.auc.high
     assert sums.auc == pytest.approx(found.auc.estimate)
-    assert sums.nll == pytest.approx(found.nll.estimate)
+    assert sums.mean("nll") == pytest.approx(found.nll.estimate)
 
 
 def test_the_json_form_comes_back():

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import OneClassError
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import FitOptions, fit
 from slc_ops.methods.slc_eb import lasting_offsets
 from slc_ops.numerics.calibration import Calibration
@@ -47,7 +47,7 @@ def log_of(table):
 
 
 def nll(parameters, table):
-    return evaluate(table["label"].to_numpy(), parameters.apply(log_of(table))).nll
+    return metrics_of(table["label"].to_numpy(), parameters.apply(log_of(table))).nll
 
 
 def prior_of(table):

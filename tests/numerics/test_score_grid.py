@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from slc_ops.evidence.auc import auc, placements
-from slc_ops.evidence.metrics import evaluate
-from slc_ops.evidence.streaming import Placed
+from slc_ops.evidence.metrics import metrics_of
+from slc_ops.evidence.ordering import Placed
 from slc_ops.numerics import monotone
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.monotone import fit_isotonic, isotonic_map, isotonic_of_counts
@@ -107,11 +107,12 @@ def test_many_scores_stay_within_the_bound_of_the_isotonic_map() -> None:
     eta = logit + delta[log.item_codes]
     exact_curve = isotonic_map(1 / (1 + np.exp(-eta)), label)
     exact, gridded = (
-        evaluate(label, each.probability(logit, delta[log.item_codes], None)) for each in (exact_curve, curve)
+        metrics_of(label, each.probability(logit, delta[log.item_codes], None))
+        for each in (exact_curve, curve)
     )
     grid = ScoreGrid.of(eta[::6], monotone.CELLS)
     bound = 3 * np.bincount(grid.place(eta)).max() / len(eta)
-    assert 0 <= gridded.brier - exact.brier <= bound < 1e-5
+    assert 0 <= gridded["brier"] - exact["brier"] <= bound < 1e-5
     for name in ("auc", "nll", "brier"):
         assert abs(getattr(gridded, name) - getattr(exact, name)) < 1e-6
 

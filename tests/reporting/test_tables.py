@@ -4,17 +4,17 @@ import pytest
 
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
-from slc_ops.reporting.tables import interval, item_rows
+from slc_ops.reporting.tables import item_rows
 
 
 def test_an_interval_reads_with_its_signs():
-    assert interval(Interval(-0.02, -0.03, 0.01)) == "−0.0200 [−0.0300, +0.0100]"
+    assert Interval(-0.02, -0.03, 0.01).text() == "−0.0200 [−0.0300, +0.0100]"
 
 
 def test_without_an_interval_the_reason_stands_in_its_place():
-    assert interval(Interval(0.02, reason="six users")) == "+0.0200 (six users)"
-    assert interval(Interval(None, reason="one class")) == "one class"
-    assert interval(None) == "–"
+    assert Interval(0.02, reason="six users").text() == "+0.0200 (six users)"
+    assert Interval(None, reason="one class").text() == "one class"
+    assert Interval(None).text() == "–"
 
 
 @pytest.mark.parametrize(

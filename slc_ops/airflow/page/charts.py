@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
 
+from slc_ops.base.text import number
 from slc_ops.base.window import Window
 
 
@@ -140,8 +141,4 @@ def _line(places: Any) -> str:
 
 
 def _both(point: Point, metric: str) -> str:
-    return f"{metric} {_say(point.ours)}, Platt {_say(point.platt)}"
-
-
-def _say(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4f}"
+    return f"{metric} {number(point.ours)}, Platt {number(point.platt)}"

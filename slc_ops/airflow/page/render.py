@@ -4,7 +4,7 @@ import hashlib
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Request
@@ -12,9 +12,12 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from slc_ops.airflow.page.overview import week
-from slc_ops.refresh.gate import interval
+from slc_ops.base.text import MISSING, count, interval, number, signed
 from slc_ops.registry import Version, model_name
 from slc_ops.settings.environment import LinkVariables
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.metrics import Metric
 
 HERE = Path(__file__).parent / "templates"
 ASSETS = {
@@ -27,16 +30,18 @@ STAMP = hashlib.sha256("".join(text for text, _ in ASSETS.values()).encode()).he
 @cache
 def templates() -> Environment:
     """Escapes everything, and an unknown name is an error."""
+    from slc_ops.evidence.metrics import paired_metrics
+
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {
         "week": week,
         "interval": _interval,
-        "figure": _figure,
-        "signed": _signed,
-        "moment": _moment,
-        "count": _count,
+        "number": number,
+        "signed": signed,
+        "timestamp": _timestamp,
+        "count": count,
     }
-    environment.globals |= {"mlflow_version": mlflow_version, "stamp": STAMP}
+    environment.globals |= {"mlflow_version": mlflow_version, "stamp": STAMP, "paired": paired_metrics}
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment
 
@@ -63,22 +68,10 @@ def mlflow_version(version: Version) -> str | None:
     return f"{address.rstrip('/')}/#/models/{model_name(version.deployment)}/versions/{version.number}"
 
 
-def _interval(version: Version, metric: str) -> str:
-    found = (version.metrics.get("vs_platt") or {}).get(metric)
-    return interval(found) if found else "–"
+def _interval(version: Version, metric: "Metric") -> str:
+    found = (version.metrics.get("vs_platt") or {}).get(metric.name)
+    return interval(**found, form=metric.signed) if found else MISSING
 
 
-def _figure(value: float | None, digits: int = 4) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def _signed(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _count(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
-
-
-def _moment(value: datetime) -> str:
+def _timestamp(value: datetime) -> str:
     return f"{value:%Y-%m-%d %H:%M} UTC"

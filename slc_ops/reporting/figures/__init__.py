@@ -1,4 +1,4 @@
-"""The figures of the report, one per file; each answers one question and says the answer in its title."""
+"""The figures of the report, one per file; titles name what is shown, numbers say what it means."""
 
 from pathlib import Path
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slc_ops.base.text import count, number
 from slc_ops.evidence.detectability import Detectability, smallest_visible_drift
 from slc_ops.reporting.style import ACCENT, BAD, INK, MUTED, Drawing, new_figure, save, styled
 
@@ -23,7 +24,7 @@ def draw(directory: Path, found: Detectability | None) -> Drawing | None:
         axis.plot(n, curve, color=INK)
         axis.plot(found.obs_per_bin_median, found.delta_min, "o", color=colour, markersize=8)
         axis.annotate(
-            f"median item\n{found.obs_per_bin_median:,.1f} obs per bin",
+            f"median item\n{count(found.obs_per_bin_median, 1)} obs per bin",
             (found.obs_per_bin_median, found.delta_min),
             xytext=(8, 8),
             textcoords="offset points",
@@ -32,7 +33,9 @@ def draw(directory: Path, found: Detectability | None) -> Drawing | None:
         )
         levels = [(found.reference_drift, f"a drift of {found.reference_drift:g}")]
         if found.delta_obs_median is not None:
-            levels.append((found.delta_obs_median, f"observed (with noise) {found.delta_obs_median:.2f}"))
+            levels.append(
+                (found.delta_obs_median, f"observed (with noise) {number(found.delta_obs_median, 2)}")
+            )
         for level, text in levels:
             axis.axhline(level, color=MUTED, linewidth=1, linestyle=(0, (4, 2)))
             axis.annotate(
@@ -53,8 +56,9 @@ def draw(directory: Path, found: Detectability | None) -> Drawing | None:
         svg = save(figure, "detectability", directory)
     return Drawing(
         "detectability",
-        f"Tracking items over time is {found.temporal_tracking}",
+        "The smallest visible drift, by observations per bin",
         f"The line is the smallest step between two of {found.time_bins} bins that a test at "
-        f"α = {found.alpha:g} can see. {found.reason[0].upper()}{found.reason[1:]}.",
+        f"α = {found.alpha:g} can see. Tracking items over time is {found.temporal_tracking}: "
+        f"{found.reason}.",
         svg,
     )

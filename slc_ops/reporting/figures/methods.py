@@ -3,21 +3,24 @@
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.text import number
 from slc_ops.evidence.decision import Verdict
+from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, Drawing, new_figure, save, styled
 
 
 def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """AUC and NLL of every method with intervals, in the order of the ladder."""
+    """Every metric that gets intervals, of every method, in the order of the ladder."""
     names = [name for name in (*backtest.methods, "champion") if name in backtest.intervals]
     if not names:
         return None
     with styled("methods"):
-        figure, (left, right) = new_figure(0.8 + 0.27 * len(names), 2, sharey=True)
-        for axis, metric in ((left, "auc"), (right, "nll")):
-            found = {name: getattr(backtest.intervals[name], metric) for name in names}
+        metrics = paired_metrics()
+        figure, axes = new_figure(0.8 + 0.27 * len(names), len(metrics), sharey=True)
+        for axis, metric in zip(axes, metrics, strict=True):
+            found = {name: backtest.intervals[name][metric.name] for name in names}
             low, high = _view(found)
             for row, name in enumerate(names):
                 _mark(axis, row, found[name], _colour(name, verdict.method), high)
@@ -25,16 +28,15 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
             axis.set_ylim(len(names) - 0.4, -0.6)
             axis.grid(axis="y", visible=False)
             axis.locator_params(axis="x", nbins=4)
-        left.set_title("AUC   better →")
-        right.set_title("NLL   ← better")
-        left.set_yticks(range(len(names)), names)
-        for name, tick in zip(names, left.get_yticklabels(), strict=True):
+            axis.set_title(metric.arrow)
+        axes[0].set_yticks(range(len(names)), names)
+        for name, tick in zip(names, axes[0].get_yticklabels(), strict=True):
             tick.set_color(_colour(name, verdict.method))
             tick.set_fontweight("bold" if name == verdict.method else "normal")
         svg = save(figure, "methods", directory)
     return Drawing(
         "methods",
-        "Every method on the newest window",
+        "Every method on the newest window, with intervals",
         "Dots are estimates, lines user-clustered intervals. An arrow points to a value outside the view.",
         svg,
     )
@@ -63,7 +65,7 @@ def _mark(axis: Any, row: int, found: Interval, colour: str, high: float) -> Non
         return
     if found.estimate > high:
         axis.annotate(
-            f"{found.estimate:.3f} →",
+            f"{number(found.estimate, 3)} →",
             (0.98, row),
             xycoords=("axes fraction", "data"),
             ha="right",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slc_ops.base.text import count, number
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting.style import ACCENT, INK, MUTED, Drawing, new_figure, save, styled
 
@@ -38,9 +39,9 @@ def draw(directory: Path, parameters: ParameterSet | None) -> Drawing | None:
         svg = save(figure, "offsets", directory)
     return Drawing(
         "offsets",
-        "Few observations, little belief",
-        f"Each dot is an item's offset ({len(shown)} of {len(n):,} shown, evenly by count; their standard "
-        f"deviation is {offset.std():.2f}); the grey line leads to what its own rows alone would say. The "
-        "prior pulls sparse items towards zero.",
+        "Offsets by observations of the item",
+        f"Each dot is an item's offset ({len(shown)} of {count(len(n))} shown, evenly by count; their "
+        f"standard deviation is {number(offset.std(), 2)}); the grey line leads to what its own rows alone "
+        "would say. The prior pulls sparse items towards zero.",
         svg,
     )

@@ -13,7 +13,7 @@ Line = list[tuple[float, float | None]]
 
 
 def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """AUC by day over all folds: the backbone and Platt on one line, the item correction above it."""
+    """AUC by day over all folds: the backbone, Platt, and the item correction."""
     shown = _shown(backtest, verdict)
     lines = {method: [_line(backtest, fold.key, method) for fold in backtest.plan.folds] for method in shown}
     if not any(point for parts in lines.values() for part in parts for point in part):
@@ -26,8 +26,11 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
             axis.axvspan(
                 newest[0][0] - step / 2, newest[-1][0] + step / 2, color=SOFT, alpha=0.35, linewidth=0
             )
+        names = {"base": "backbone", "platt": "Platt"}
+        if _same(lines["base"], lines["platt"]):
+            names = {"base": "", "platt": "backbone and Platt"}
         for method, parts in lines.items():
-            _draw_line(axis, method, parts, verdict.method)
+            _draw_line(axis, method, parts, names.get(method, method), bold=method == verdict.method)
         if newest:
             axis.annotate(
                 "newest window",
@@ -44,9 +47,9 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
         svg = save(figure, "over_time", directory)
     return Drawing(
         "over_time",
-        "Score-only calibration cannot rank better",
-        "AUC by time slice over the folds; each is fitted on earlier weeks only. The backbone and Platt "
-        "scaling lie on one line, as they must: an increasing map of one score keeps every order.",
+        "AUC over time, fold by fold",
+        "AUC by time slice over the folds; each is fitted on earlier weeks only. Platt scaling with "
+        "a positive slope has the backbone's AUC: an increasing map of one score keeps every order.",
         svg,
         wide=True,
     )
@@ -66,7 +69,13 @@ def _line(backtest: Backtest, fold: str, method: str) -> Line:
     return [(float(part["name"]), part["auc"]) for part in parts]
 
 
-def _draw_line(axis: Any, method: str, parts: list[Line], chosen: str | None) -> None:
+def _same(some: list[Line], others: list[Line]) -> bool:
+    """Whether two methods rank alike on every slice, but for pairs that rounding ties."""
+    pairs = [pair for part in zip(some, others, strict=True) for pair in zip(*part, strict=True)]
+    return all(a == b or (a and b and abs(a - b) < 1e-6) for (_, a), (_, b) in pairs)
+
+
+def _draw_line(axis: Any, method: str, parts: list[Line], name: str, *, bold: bool) -> None:
     looks: dict[str, dict[str, Any]] = {
         "base": {"color": MUTED, "linewidth": 4.5, "alpha": 0.45},
         "platt": {"color": INK, "linewidth": 1.1, "linestyle": (0, (4, 2))},
@@ -75,9 +84,8 @@ def _draw_line(axis: Any, method: str, parts: list[Line], chosen: str | None) ->
     for part in parts:
         axis.plot([x for x, _ in part], [float("nan") if y is None else y for _, y in part], **look)
     known = [(x, y) for part in parts for x, y in part if y is not None]
-    if known and method != "base":
-        text = "backbone = Platt" if method == "platt" else method
-        label_end(axis, *known[-1], text, look["color"], fontweight="bold" if method == chosen else "normal")
+    if known and name:
+        label_end(axis, *known[-1], name, look["color"], fontweight="bold" if bold else "normal")
 
 
 def _name_days(axis: Any, newest: Line) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from slc_ops.base.text import number
 from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
 from slc_ops.reporting.style import ACCENT, INK, MUTED, Drawing, new_figure, save, styled
@@ -27,7 +28,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
             axis.scatter(x, y, s=sizes, color=colour, alpha=0.75, linewidths=0)
         for row, name in enumerate(names):
             metrics = backtest.newest[name].metrics
-            ece = "undefined" if metrics is None or metrics.ece is None else f"{metrics.ece:.4f}"
+            ece = number(None if metrics is None else metrics["ece"])
             text = f"{'backbone' if name == 'base' else name}  ECE {ece}"
             colour = MUTED if name == "base" else ACCENT
             axis.annotate(
@@ -37,7 +38,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
         svg = save(figure, "reliability", directory)
     return Drawing(
         "reliability",
-        "What is predicted is what happens",
+        "Observed rate by predicted probability",
         "Fifteen equal bins of the newest window's predictions; a dot on the dashed line is perfectly "
         "calibrated, its area is its share of the rows.",
         svg,

@@ -1,0 +1,90 @@
+"""Numbers as people read them: one minus sign, one dash for what is missing, one form of an interval.
+
+Every page, table and sentence takes its numbers from here; JSON keeps them as they are.
+"""
+
+from collections.abc import Callable
+
+MISSING = "–"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A figure with so many digits behind the point, or a dash for one that does not exist.
+
+    >>> number(0.61234), number(-1.5, 1), number(None)
+    ('0.6123', '−1.5', '–')
+    """
+    return MISSING if value is None else _minus(f"{value:.{digits}f}")
+
+
+def signed(value: float | None, digits: int = 4) -> str:
+    """A difference, with its sign.
+
+    >>> signed(-0.01), signed(0.0)
+    ('−0.0100', '+0.0000')
+    """
+    return MISSING if value is None else _minus(f"{value:+.{digits}f}")
+
+
+def points(value: float | None, digits: int = 2) -> str:
+    """A difference of shares or AUCs in percentage points, with its sign.
+
+    >>> points(0.0123)
+    '+1.23'
+    """
+    return signed(None if value is None else 100 * value, digits)
+
+
+def interval(
+    estimate: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    reason: str | None = None,
+    *,
+    form: Callable[[float | None], str] = signed,
+) -> str:
+    """An estimate with its interval; where there is none, the reason why.
+
+    >>> interval(0.012, 0.01, 0.014)
+    '+0.0120 [+0.0100, +0.0140]'
+    >>> interval(0.012, reason="six users"), interval(None, reason="one class only"), interval(None)
+    ('+0.0120 (six users)', 'one class only', '–')
+    >>> interval(-0.012, -0.014, -0.01, form=points)
+    '−1.20 [−1.40, −1.00]'
+    """
+    if estimate is None:
+        return reason or MISSING
+    if low is None or high is None:
+        return f"{form(estimate)} ({reason})" if reason else form(estimate)
+    return f"{form(estimate)} [{form(low)}, {form(high)}]"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """A share in per cent.
+
+    >>> share(0.5), share(0.0312, 1)
+    ('50%', '3.1%')
+    """
+    return MISSING if value is None else f"{value:.{digits}%}"
+
+
+def count(value: float | None, digits: int = 0) -> str:
+    """How many rows, items, users or observations, with thousands set apart.
+
+    >>> count(1234567), count(12.345, 1)
+    ('1,234,567', '12.3')
+    """
+    return MISSING if value is None else f"{value:,.{digits}f}"
+
+
+def seconds(value: float | None) -> str:
+    """How long something took.
+
+    >>> seconds(0.12345)
+    '0.123'
+    """
+    return number(value, 3)
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
