@@ -103,11 +103,11 @@ class RowSums:
             found[kept] = np.add.reduceat(values, starts)
             return found
 
-        blocks = [
-            Block(y[start : start + BLOCK], p[start : start + BLOCK], _part(w, slice(start, start + BLOCK)))
-            for start in range(0, p.size, BLOCK)
-        ]
-        by_block = [[total(block) for total in totals.values()] for block in blocks]
+        by_block = []
+        for start in range(0, p.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            block = Block(y[part], p[part], _part(w, part))
+            by_block.append([total(block) for total in totals.values()])
         return cls(
             n=n.astype(np.float64),
             weight=n.astype(np.float64) if w is None else per_stretch(w),
