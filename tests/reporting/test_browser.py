@@ -83,6 +83,24 @@ def test_no_part_of_the_page_is_wider_than_the_screen(page, tmp_path, width):
     assert overflow <= 0
 
 
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_the_tables_of_items_show_all_their_columns(page, tmp_path, width):
+    # In a frame, because a window of this browser cannot be as narrow as a phone.
+    inner, outer = tmp_path / "inner.html", tmp_path / "outer.html"
+    text = page.read_text().replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
+    script = (
+        "<script>parent.postMessage([...document.querySelectorAll('.pair .scroll')]"
+        ".map(table => table.scrollWidth - table.clientWidth).join(' '), '*')</script>"
+    )
+    inner.write_text(text.replace("</body>", script + "</body>"))
+    outer.write_text(
+        "<script>onmessage = event => document.title = `hidden ${event.data} pixels`</script>"
+        f"<iframe width={width} height=900 src={inner.name}></iframe>"
+    )
+    dom, _, _ = browse(outer, tmp_path, "--dump-dom", f"--window-size={width + 100},1000")
+    assert "hidden 0 0 pixels" in dom
+
+
 def test_it_prints(page, tmp_path):
     target = tmp_path / "report.pdf"
     browse(page, tmp_path, f"--print-to-pdf={target}")
