@@ -22,6 +22,7 @@ from slc_ops.evidence.auc import auc
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.evaluation import Evaluator
+from slc_ops.evidence.metrics import METRICS, metrics_of
 from slc_ops.evidence.slices import by_density
 from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
 from slc_ops.methods import FitOptions, fit_prepared

@@ -78,9 +78,10 @@ def test_compare_shows_it_in_json_and_in_the_table(with_mae, files):
     assert f"{found['mae']:.4f}" in text
 
 
-def test_a_sweep_and_a_backtest_show_it(with_mae, files, tmp_path):
+def test_a_sweep_shows_it_with_its_difference(with_mae, files):
     text = run("sweep", "prior-variance", "--calibration", files[0], "--test", files[1], "--values", "1")
-    assert "Δ MAE" in text
+    assert "MAE" in text
+    assert "MAE −" in text
 
 
 def test_the_self_test_checks_its_range(with_mae, columns):

@@ -12,7 +12,7 @@ import pytest
 import slc_ops.methods
 from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import METHODS, REFERENCES, ladder, method_named
-from slc_ops.evidence.metrics import evaluate
+from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import FitOptions, fit
 from tests.methods.synthetic import log
 
@@ -56,7 +56,7 @@ def test_what_a_method_tunes_is_what_changes_its_result(method, option, logs):
 def test_a_monotone_method_keeps_the_auc_and_every_other_one_moves_it(method, logs):
     calibration, later = logs
     before, after = (
-        evaluate(later.label, fit(name, calibration).apply(later)).auc for name in ("base", method.name)
+        metrics_of(later.label, fit(name, calibration).apply(later)).auc for name in ("base", method.name)
     )
     assert (after == pytest.approx(before, abs=1e-9)) == method.monotone
     assert method.auc.startswith("nothing" if method.monotone else "moves it")
