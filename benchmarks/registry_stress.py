@@ -173,7 +173,7 @@ def prepare(
     places = places_in(home, tracking, ledger)
     (home / "mlflow").mkdir(parents=True, exist_ok=True)
     code = "from slc_ops.base.mlflow_client import connect; "
-    code += f"connect({places.tracking_uri!r}).search_experiments()"
+    code += f"connect({places.tracking_uri!r}, create=True).search_experiments()"
     subprocess.run([sys.executable, "-c", code], check=True)
     sets = [parameter_set(home / f"set{seed}", seed=seed) for seed in range(3)]
     _warm_up(sets[0], home / "warm")

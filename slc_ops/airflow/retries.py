@@ -10,7 +10,13 @@ from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-from slc_ops.base.errors import PromotionRefused, RegistryError, SlcError, SourceUnavailable
+from slc_ops.base.errors import (
+    PromotionRefused,
+    RegistryError,
+    SlcError,
+    SourceUnavailable,
+    StorageError,
+)
 
 BUGS: list[Any] = [TypeError, AttributeError, NameError, ImportError, AssertionError]
 
@@ -26,6 +32,7 @@ def retry_policy() -> ExceptionRetryPolicy:
             RetryRule(PromotionRefused, final, reason="the rules of promotion forbid this move"),
             RetryRule(RegistryError, RetryAction.DEFAULT, reason="registry or ledger may be back soon"),
             RetryRule(SourceUnavailable, RetryAction.DEFAULT, reason="the log's source may be back soon"),
+            RetryRule(StorageError, RetryAction.DEFAULT, reason="somebody may make room on the disk"),
             RetryRule(SlcError, final, reason="trying again would give the same answer"),
             RetryRule(BUGS, final, reason="a defect in the code; trying again would hit it again"),
         ]

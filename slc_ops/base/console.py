@@ -1,10 +1,10 @@
 """What every command prints: a table for people, JSON for machines, progress on a terminal."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -25,13 +25,21 @@ def emit_json(json_path: str | None, value: Any) -> None:
     if json_path == "-":
         click.echo(text)
     else:
-        write_text(Path(json_path), text + "\n")
+        write_text(Path(json_path), text + "\n", shared=True)
 
 
 def print_table(
-    json_path: str | None, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
+    json_path: str | None,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    whole: Collection[str] = (),
 ) -> None:
-    """A rich table, unless JSON goes to the terminal. The first column is text, the others are figures."""
+    """A rich table, unless JSON goes to the terminal. The first column is text, the others are figures.
+
+    On a narrow terminal a cell goes on in the next line, it is never cut off; columns in ``whole`` (dates)
+    are not even broken.
+    """
     if json_path == "-":
         return
     from rich.console import Console
@@ -39,10 +47,27 @@ def print_table(
 
     table = Table(title=title, title_justify="left", header_style="bold")
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if position == 0 else "right")
+        justify: Literal["left", "right"] = "left" if position == 0 else "right"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def print_records(json_path: str | None, title: str, records: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Entries too wide for a table, unless JSON goes to the terminal: a line, and indented lines about it."""
+    if json_path == "-":
+        return
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(title, style="italic"))
+    for line, details in records:
+        console.print(Text(line, style="bold"), overflow="fold")
+        for detail in details:
+            console.print(Padding(Text(detail), (0, 0, 0, 4)), overflow="fold")
 
 
 def say(json_path: str | None, text: str) -> None:

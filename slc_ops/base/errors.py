@@ -29,6 +29,10 @@ class UnknownMethod(SettingsError):
     """A method that is not in the table of methods."""
 
 
+class StorageError(SlcError, OSError):
+    """The disk is full or read-only, or a file may not be written; making room or giving rights cures it."""
+
+
 class ValidationStopped(SlcError):
     """The validation suite found a critical failure; the refresh stops, the champion stays."""
 

@@ -1,19 +1,40 @@
 """Files that are whole or absent, and digests of what they say.
 
 A step writes to a temporary name in the same directory and renames last, so that a crash leaves either
-the old state or the new one, never half of it.
+the old state or the new one, never half of it. What we write may hold people's ids and verdicts about them,
+so it is its owner's alone from its first byte on; ``shared`` leaves that to the umask, for files that a
+person asked for by name.
 """
 
 import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from slc_ops.base.errors import StorageError
+
+_REFUSALS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EIO,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+    }
+)
 
 
 def canonical_json(value: Any) -> str:
@@ -41,32 +62,83 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, shared: bool = False) -> None:
     """Write a JSON file, readable for people, atomically."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+    write_text(path, text, shared=shared)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, shared: bool = False) -> None:
     """Write a text file atomically."""
-    with replacing(path) as temporary:
+    with replacing(path, shared=shared) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
+def storage_refusal(error: OSError) -> str | None:
+    """What the operating system refused, in words; None for an error that is no refusal of the storage.
+
+    >>> storage_refusal(OSError(28, "No space left on device", "/data/x"))
+    'No space left on device: /data/x'
+    >>> storage_refusal(FileNotFoundError(2, "No such file or directory", "/data/x"))
+    """
+    if error.errno not in _REFUSALS:
+        return None
+    reason = error.strerror or str(error)
+    return f"{reason}: {error.filename}" if error.filename else reason
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file name beside ``path``; on success it is synced and renamed to ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+def typed_storage(path: Path) -> Iterator[None]:
+    """Turn a disk that is full, read-only or closed to us into a :class:`StorageError`."""
     try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = storage_refusal(error)
+        if reason is None:
+            raise
+        raise StorageError(
+            f"cannot write {path}: {reason}; make room or give the right to write, then try again"
+        ) from None
+
+
+def make_directory(path: Path, *, shared: bool = False) -> None:
+    """Make a directory and its missing parents, each its owner's alone (``shared``: as the umask says).
+
+    Directories that exist keep their rights.
+    """
+    path = path.absolute()
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    with typed_storage(path):
+        for each in reversed(missing):
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(each, 0o777 if shared else 0o700)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+
+@contextmanager
+def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
+    """Yield a temporary file name beside ``path``; on success it is synced and renamed to ``path``.
+
+    A device or a pipe (``/dev/stdout``) is written to as it is.
+    """
+    with typed_storage(path):
+        if _is_special(path):
+            yield path
+            return
+        make_directory(path.parent, shared=shared)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+        try:
+            # The kernel takes the umask off; asking for it would mean to change it beside other threads.
+            create_file(temporary, 0o666 if shared else 0o600)
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -77,18 +149,40 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     a reader sees the old one, nothing (for an instant) or the new one, never a mixture. Of two writers at
     once, both succeed and the later one stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with typed_storage(path):
+        make_directory(path.parent)
+        temporary = _new_directory(path, "")
+        try:
+            yield temporary
+            while not _moved(temporary, path):
+                discarded = _new_directory(path, "old.")
+                with suppress(FileNotFoundError):  # another writer moved it aside first
+                    os.replace(path, discarded / path.name)
+                shutil.rmtree(discarded, ignore_errors=True)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def create_file(path: Path, mode: int) -> None:
+    """Make an empty file of this mode (less the umask); an error where something has the name."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
+
+
+def _new_directory(path: Path, mark: str) -> Path:
+    made = path.with_name(f".{path.name}.{mark}{secrets.token_hex(4)}")
+    os.mkdir(made, 0o700)
+    return made
+
+
+def _is_special(path: Path) -> bool:
+    """Whether ``path`` is a device or a pipe; a link in ``/dev`` counts, wherever it leads."""
+    if path.absolute().parent == Path("/dev"):
+        return True
     try:
-        yield temporary
-        os.chmod(temporary, 0o777 & ~_umask())
-        while not _moved(temporary, path):
-            discarded = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            with suppress(FileNotFoundError):  # another writer moved it aside first
-                os.replace(path, discarded / path.name)
-            shutil.rmtree(discarded, ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _moved(source: Path, target: Path) -> bool:
@@ -100,9 +194,3 @@ def _moved(source: Path, target: Path) -> bool:
             return False
         raise
     return True
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

@@ -1,11 +1,16 @@
-"""The one door to MLflow's Python client: telemetry off, every place named, nothing global changed."""
+"""The one door to MLflow's Python client: telemetry off, every address named, nothing global changed."""
 
 import gc
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from slc_ops.base.addresses import sqlite_file
+from slc_ops.base.errors import RegistryError
+from slc_ops.base.locks import create_once
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,13 +47,43 @@ def load_mlflow() -> None:
         import mlflow  # noqa: F401 - to have it loaded
 
 
-def connect(tracking_uri: str) -> "MlflowClient":
-    """A client for tracking and registry at one address."""
+def connect(tracking_uri: str, *, create: bool = False) -> "MlflowClient":
+    """A client for tracking and registry at one address.
+
+    An SQLite database that does not exist is made with ``create``; without it, it is a
+    :class:`~slc_ops.base.errors.RegistryError`: MLflow itself would make an empty one wherever it is sent.
+    """
     load_mlflow()
+    database = sqlite_file(tracking_uri)
+    if database is not None and create:
+        create_database(database)
+    elif database is not None and not (database.is_file() and database.stat().st_size):
+        raise RegistryError(
+            f"there is no MLflow database {database.absolute()}; looked there because of "
+            "MLFLOW_TRACKING_URI, or SLC_OPS_HOME without it"
+        )
     with _here_to_stay("client"):  # the first client of a database imports as much again
         from mlflow import MlflowClient
 
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+
+
+def create_database(path: Path) -> None:
+    """Make MLflow's SQLite database unless it exists: whole or not at all, by one process of many.
+
+    MLflow's own first use takes a hundred migrations, each committed for itself; processes that do it at the
+    same time, or one that is killed on the way, leave a database that nobody can open any more.
+    """
+    create_once(path, _fill)
+
+
+def _fill(path: Path) -> None:
+    load_mlflow()
+    with _here_to_stay("client"):
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        store = SqlAlchemyStore(f"sqlite:///{path}", (path.parent / "artifacts").absolute().as_uri())
+    store.engine.dispose()
 
 
 @contextmanager

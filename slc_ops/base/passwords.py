@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 
+from slc_ops.base.addresses import query_secrets
 from slc_ops.base.errors import SettingsError
 
 MIN_LENGTH = 24
@@ -44,8 +45,11 @@ def secrets_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             continue
         if _NAMES.search(name):
             yield name, value
-        elif found := _IN_URL.search(value):
+            continue
+        if found := _IN_URL.search(value):
             yield name, found[1]
+        if "://" in value:
+            yield from ((name, secret) for secret in query_secrets(value))
 
 
 def check_secrets(environment: Mapping[str, str]) -> None:

@@ -12,8 +12,8 @@ EXPERIMENT = "slc-controls"
 
 def record(places: Places, verdict: ControlVerdict, report: Path) -> str:
     """Write a run with tags, metrics per arm and artifacts; returns its id."""
-    client = connect(places.tracking_uri)
     with typed(places.tracking_uri):
+        client = connect(places.tracking_uri, create=True)
         run = client.create_run(
             experiment(client, places, EXPERIMENT),
             run_name=f"control {verdict.control}",

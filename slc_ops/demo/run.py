@@ -8,18 +8,20 @@ import fcntl
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TextIO
 
 import click
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.base.files import read_json, write_json, write_text
+from slc_ops.base.files import make_directory, read_json, write_json, write_text
 from slc_ops.base.window import Window
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +67,8 @@ def environment(home: Path) -> dict[str, str]:
 @contextmanager
 def opened(home: Path) -> Iterator[dict[str, str]]:
     """Hold ``var/`` for one process at a time, with its databases in place."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_directory(home)
+    home.chmod(0o700)  # also one that an earlier version made for everybody to read
     layout = home / "layout.json"
     if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
         _refuse_layout(home, "an unknown version")
@@ -110,27 +113,17 @@ def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
 
 
 def _prepare_mlflow(home: Path, variables: dict[str, str]) -> None:
-    """Create MLflow's tables under a temporary name; they appear whole or not at all."""
+    """Create MLflow's tables once, in a process of its own: this one need not import MLflow."""
     database = home / "mlflow" / "mlflow.db"
     if database.exists():
         return
     click.echo("Preparing MLflow's registry …")
-    shutil.rmtree(home / "mlflow", ignore_errors=True)
-    database.parent.mkdir(parents=True)
-    unfinished = database.with_suffix(".unfinished")
+    make_directory(database.parent)
     script = (
-        "import sys; from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore; "
-        "SqlAlchemyStore(sys.argv[1], sys.argv[2])"
+        "import sys; from pathlib import Path; from slc_ops.base.mlflow_client import create_database; "
+        "create_database(Path(sys.argv[1]))"
     )
-    arguments = [
-        sys.executable,
-        "-c",
-        script,
-        f"sqlite:///{unfinished}",
-        (home / "mlflow" / "artifacts").as_uri(),
-    ]
-    _quiet(arguments, variables, database.parent / "create.log")
-    unfinished.rename(database)
+    _quiet([sys.executable, "-c", script, str(database)], variables, database.parent / "create.log")
 
 
 def _quiet(command: list[str], variables: dict[str, str], log: Path) -> None:
@@ -180,6 +173,19 @@ def refresh_demo(home: Path, variables: dict[str, str]) -> None:
             code = process.wait()
     if code:
         raise SlcError(f"the DAG run did not succeed; {_last_error(log)} (full log: {log})")
+    _correct_start(home / "airflow" / "airflow.db")
+
+
+def _correct_start(database: Path) -> None:
+    """Let a run begin when its first task did: ``airflow dags test`` writes the logical date instead."""
+    first = (
+        "SELECT min(start_date) FROM task_instance "
+        "WHERE task_instance.dag_id = dag_run.dag_id AND task_instance.run_id = dag_run.run_id"
+    )
+    with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
+        connection.execute(
+            f"UPDATE dag_run SET start_date = ({first}) WHERE start_date < ({first})"  # noqa: S608 - constants
+        )
 
 
 def _show_tasks(lines: Iterable[str], log: TextIO) -> None:
@@ -257,12 +263,13 @@ def ui(home: Path, airflow_port: int, mlflow_port: int) -> None:
 
 def main() -> None:
     """Run a command; expected errors are one line and exit code 2."""
+    os.umask(0o077)  # for Airflow and MLflow too: their databases, logs and keys are their owner's alone
     try:
         app(standalone_mode=False)
     except click.Abort:
         sys.exit(130)
     except (SlcError, click.ClickException) as error:
-        click.echo(f"slc-ops: {error}", err=True)
+        click.echo(f"slc-ops: {without_secrets(str(error))}", err=True)
         sys.exit(2)
 
 

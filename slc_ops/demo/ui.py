@@ -75,7 +75,6 @@ def _secret(home: Path) -> str:
     path = home / "airflow" / "jwt_secret"
     if not path.exists():
         write_text(path, secrets.token_urlsafe(48))
-        path.chmod(0o600)
     return path.read_text()
 
 

@@ -30,7 +30,7 @@ def apply_file(
         [*((name, kind) for name, kind in rows.types.items()), *((name, pa.float64()) for name in ADDED)]
     )
     written = 0
-    with replacing(target) as temporary, _writer(temporary, target.suffix, schema) as write:
+    with replacing(target, shared=True) as temporary, _writer(temporary, target.suffix, schema) as write:
         for batch in rows.batches(list(rows.types)):
             added = _corrected(parameters, rows, rename, batch, written)
             write(pa.record_batch([*batch.columns, *added], schema=schema))

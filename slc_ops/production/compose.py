@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import yaml
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import make_directory
 from slc_ops.base.passwords import secrets_in
 
 ENTRYPOINT = [sys.executable, "-m", "slc_ops.production", "run"]
@@ -52,7 +53,7 @@ class Service:
     def become(self, command: list[str]) -> NoReturn:
         """Turn this process into a command with the service's variables."""
         for name in DIRECTORIES:
-            Path(self.environment[name]).mkdir(parents=True, exist_ok=True)
+            make_directory(Path(self.environment[name]))
         try:
             os.execvpe(command[0], command, os.environ | self.environment)  # noqa: S606 - no shell
         except OSError as error:

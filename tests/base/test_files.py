@@ -1,11 +1,15 @@
 """Files and directories are whole or absent, whoever else writes."""
 
+import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from slc_ops.base.files import digest_json, replacing, replacing_directory, write_json
+from slc_ops.base.errors import StorageError
+from slc_ops.base.files import digest_json, replacing, replacing_directory, write_json, write_text
+from tests.registry.factory import no_file_above
 
 
 class Killed(Exception):
@@ -58,3 +62,83 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert digest_json({"a": 1, "b": 2}) == digest_json({"b": 2, "a": 1})
     with pytest.raises(ValueError, match="Out of range"):
         digest_json(float("nan"))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_state_files_are_their_owner_s_alone_from_their_first_byte_whatever_the_umask(
+    tmp_path: Path, umask: int
+) -> None:
+    seen = []
+    before = os.umask(umask)
+    try:
+        with replacing(tmp_path / "home" / "refreshes" / "verdict.json") as temporary:
+            seen.append(mode(temporary))
+            temporary.write_text("{}")
+        with replacing_directory(tmp_path / "home" / "windows") as temporary:
+            seen.append(mode(temporary))
+    finally:
+        os.umask(before)
+    home = tmp_path / "home"
+    assert seen == [0o600, 0o700]
+    assert mode(home / "refreshes" / "verdict.json") == 0o600
+    assert [mode(path) for path in (home, home / "refreshes", home / "windows")] == [0o700] * 3
+
+
+@pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_a_file_that_a_person_asked_for_by_name_follows_the_umask(
+    tmp_path: Path, umask: int, expected: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        write_text(tmp_path / "answer.json", "{}", shared=True)
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "answer.json") == expected
+
+
+def test_writing_never_changes_the_process_umask_beside_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(mask: int) -> int:
+        raise AssertionError(f"the umask was set to {mask:o}")
+
+    monkeypatch.setattr(os, "umask", changed)
+    write_json(tmp_path / "verdict.json", {})
+    write_text(tmp_path / "answer.json", "{}", shared=True)
+    with replacing_directory(tmp_path / "set"):
+        pass
+
+
+def test_a_full_disk_is_a_typed_error_in_one_line_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+    with (
+        no_file_above(4096),
+        pytest.raises(StorageError, match=r"cannot write .*verdict\.json: File too large"),
+    ):
+        write_text(tmp_path / "verdict.json", "x" * 10_000)
+    assert list(tmp_path.iterdir()) == []
+    with no_file_above(4096), pytest.raises(StorageError), replacing_directory(tmp_path / "set") as temporary:
+        (temporary / "items.parquet").write_bytes(b"x" * 10_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_where_a_directory_should_be_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    with pytest.raises(StorageError, match="Not a directory"):
+        write_text(tmp_path / "home" / "verdict.json", "{}")
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "{}", shared=True)
+    reader.join(10)
+    assert heard == ["{}"]
+    assert pipe.is_fifo()
+
+
+def mode(path: Path) -> int:
+    """The permission bits."""
+    return stat.S_IMODE(path.stat().st_mode)
