@@ -10,7 +10,9 @@ import sys
 import click
 
 from slc_ops import __version__
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
+from slc_ops.base.files import storage_refusal
 from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help shown without importing the module)
@@ -84,8 +86,14 @@ def main() -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        reason = storage_refusal(error)
+        if reason is None:
+            raise
+        click.echo(f"slc-ops: {_one_line(reason)}; make room or give the right, then try again", err=True)
+        sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return without_secrets(" ".join(text.split()))

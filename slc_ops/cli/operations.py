@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.console import emit_json, json_option
 from slc_ops.settings.deployments import Places
 
@@ -42,8 +43,12 @@ def metrics(
             server.serve_forever()
         return
     collected = collect(places, datetime.now(UTC))
+    (up,) = (metric for metric in collected if metric.name == "slc_ops_ledger_up")
+    if not any(sample.value for sample in up.samples):
+        shown = without_secrets(places.ledger_url)
+        click.echo(f"the ledger {shown} is not there or does not answer (slc_ops_ledger_up 0)", err=True)
     emit_json(json_path, {"metrics": [metric.as_dict() for metric in collected]})
     if output is not None:
-        write_text(output, render(collected))
+        write_text(output, render(collected), shared=True)  # another user's node exporter reads it
     elif json_path != "-":
         click.echo(render(collected), nl=False)

@@ -77,7 +77,8 @@ def _find(places: Places, deployment: str | None, window_text: str | None, run_i
         places.deployment(deployment)
         plan = newest_refresh(places, deployment, Window.parse(str(window_text)))
         missing = (
-            f"deployment {deployment!r} has no decided refresh of {window_text}; run 'slc-ops refresh' first"
+            f"deployment {deployment!r} has no decided refresh of {window_text} under "
+            f"{places.refreshes(deployment)}; run 'slc-ops refresh' first, or set SLC_OPS_HOME"
         )
     if plan is None:
         raise InputError(missing)

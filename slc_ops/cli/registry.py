@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_table, say
+from slc_ops.base.console import emit_json, json_option, print_records, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places, read_deployments
 from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
-    from slc_ops.registry import Registry, Version
+    from slc_ops.registry import Move, Registry, Version
 
 deployment_option = click.option(
     "--deployment", required=True, metavar="NAME", help="The deployment to look at."
@@ -34,14 +35,14 @@ def status(json_path: str | None) -> None:
     registry = _registry()
     answer = registry.status(_named_deployments(registry.places))
     emit_json(json_path, answer)
-    rows = [
-        [name, role, *_cells(entry[role])]
-        for name, entry in answer["deployments"].items()
-        for role in ("champion", "challenger")
-    ]
-    print_table(
-        json_path, "Deployments", ["deployment", "role", "version", "method", "window", "verdict"], rows
-    )
+    rows = []
+    for name, entry in answer["deployments"].items():
+        rows.append([name, "", "", "", ""])
+        rows += [[f"  {role}", *_cells(entry[role])] for role in ("champion", "challenger")]
+    columns = ["deployment", "version", "method", "window", "verdict"]
+    print_table(json_path, "Deployments", columns, rows, whole=["version", "window", "verdict"])
+    say(json_path, f"ledger {answer['ledger_url']}")
+    say(json_path, f"MLflow {answer['tracking_uri']}")
     for name, entry in answer["deployments"].items():
         for finding in entry["findings"]:
             click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
@@ -54,20 +55,9 @@ def history(deployment: str, json_path: str | None) -> None:
     """Show a deployment's line of champions, oldest first: who moved it, when and why."""
     moves = _registry(deployment).history(deployment)
     emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
-    rows = [
-        [
-            str(move.revision),
-            f"{move.at:%Y-%m-%d %H:%M:%S}",
-            move.kind,
-            f"{move.from_version or 'none'} → {move.to_version}",
-            str(move.window),
-            move.actor,
-            move.reason + (f" (override: {move.override})" if move.override else ""),
-        ]
-        for move in moves
-    ]
-    columns = ["move", "at (UTC)", "kind", "version", "window", "by", "why"]
-    print_table(json_path, f"Champions of {deployment}", columns, rows)
+    print_records(json_path, f"Champions of {deployment}", [_record(move) for move in moves])
+    if not moves:
+        say(json_path, "no version has been promoted yet")
 
 
 @click.command()
@@ -91,7 +81,7 @@ def promote(
 
     An older window never replaces a newer one, and what the evidence rejects needs --override.
     """
-    registry = _registry(deployment)
+    registry = _registry(deployment, writes=True)
     if version is None:
         challenger = registry.challenger(deployment)
         if challenger is None:
@@ -119,7 +109,7 @@ def rollback(
 ) -> None:
     """Give the crown back to an earlier champion, at once."""
     why, who = reason or "rolled back from the command line", _actor(actor)
-    champion = _registry(deployment).rollback(deployment, to, actor=who, reason=why)
+    champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
     if "AIRFLOW_HOME" not in os.environ:  # without an Airflow there are no connections, so nobody to tell
         return
@@ -131,14 +121,18 @@ def rollback(
 
 @click.command()
 @click.option("--deployment", metavar="NAME", help="One deployment. Default: all.")
-@click.option("--repair", is_flag=True, help="Set the aliases in MLflow to what the ledger says.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Write a lost row of the ledger again; set MLflow's aliases to what it says.",
+)
 @json_option
 def verify(deployment: str | None, repair: bool, json_path: str | None) -> None:
     """Compare the ledger with MLflow, and recompute the champion's golden vectors.
 
     Exit code 0 when everything agrees (or was repaired), 2 when something is left.
     """
-    registry = _registry(deployment)
+    registry = _registry(deployment, writes=repair)
     names = registry.ledger.deployments() if deployment is None else [deployment]
     findings = {name: registry.verify(name, repair=repair) for name in names}
     emit_json(
@@ -161,19 +155,34 @@ def verify(deployment: str | None, repair: bool, json_path: str | None) -> None:
     )
 
 
-def _registry(deployment: str | None = None) -> "Registry":
-    """The registry of the environment; a deployment that it does not know is refused."""
+def _registry(deployment: str | None = None, *, writes: bool = False) -> "Registry":
+    """The registry of the environment; a deployment that it does not know is refused.
+
+    Looking makes nothing: a command in the wrong directory says where it looked, and leaves no trace.
+    """
     from slc_ops.registry import Registry
 
-    registry = Registry.open(Places.from_environment())
+    places = Places.from_environment()
+    registry = Registry.open(places, create=False)
+    ledger = registry.ledger
     if deployment is not None:
-        known = registry.ledger.deployments()
+        known = ledger.deployments()
         if deployment not in known:
             raise RegistryError(
-                f"nothing was ever published for a deployment {deployment!r}; "
-                f"the ledger knows: {', '.join(known) or 'none yet'}"
+                f"nothing was ever published for a deployment {deployment!r}; {_looked_in(registry)} knows: "
+                f"{', '.join(known) or 'none yet'}"
             )
-    return registry
+    elif not ledger.database.present:
+        click.echo(f"{_looked_in(registry)} holds nothing: no refresh has published here", err=True)
+    return Registry.open(places) if writes and ledger.database.present else registry
+
+
+def _looked_in(registry: "Registry") -> str:
+    database = registry.ledger.database
+    there = "the ledger" if database.present else "there is no ledger"
+    if database.present:
+        return f"{there} {database.shown}"
+    return f"{there} {database.shown} (SLC_OPS_HOME or SLC_OPS_LEDGER_URL says where to look), so it"
 
 
 def _named_deployments(places: Places) -> list[str]:
@@ -199,13 +208,18 @@ def _show_champion(json_path: str | None, deployment: str, champion: "Version") 
     )
 
 
+def _record(move: "Move") -> tuple[str, list[str]]:
+    """A move for people: what and when in one line, then the window, who and why, each on its own."""
+    versions = f"{move.from_version or 'none'} → {move.to_version}"
+    line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"
+    details = [f"window {move.window}", f"by {move.actor}", f"why: {move.reason}"]
+    return line, details + ([f"override: {move.override}"] if move.override else [])
+
+
 def _cells(version: dict[str, Any] | None) -> list[str]:
     if version is None:
         return ["none", "", "", ""]
-    window = version["window"]
-    return [
-        str(version["version"]),
-        version["method"],
-        f"{window['start'][:10]}/{window['end'][:10]}",
-        version["verdict"],
-    ]
+    window = str(Window.from_dict(version["window"]))
+    if "T" in window:  # hours as well: a date in each of two lines
+        window = window.replace("/", "/\n")
+    return [str(version["version"]), version["method"], window, version["verdict"]]

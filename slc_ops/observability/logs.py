@@ -7,6 +7,8 @@ import logging
 import sys
 from typing import Any
 
+from slc_ops.base.addresses import without_secrets
+
 
 def configure_logs() -> None:
     """Do what ``SLC_OPS_LOG`` says: nothing (unset), or JSON lines: ours from INFO up, others' warnings."""
@@ -22,6 +24,7 @@ def configure_logs() -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _hide_secrets,
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -35,3 +38,8 @@ def configure_logs() -> None:
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("slc_ops").setLevel(logging.INFO)
+
+
+def _hide_secrets(logger: Any, method: str, line: Any) -> Any:
+    """Errors of drivers quote addresses; what stands in them is not for a log."""
+    return {key: without_secrets(value) if isinstance(value, str) else value for key, value in line.items()}

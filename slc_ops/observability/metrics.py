@@ -153,19 +153,19 @@ def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterat
     """From the ledger; where it does not answer only that is said."""
     from slc_ops.registry import Registry
 
-    up = Gauge("slc_ops_ledger_up", "1 where the ledger answers.")
+    up = Gauge("slc_ops_ledger_up", "1 where the ledger is there and answers.")
     version = Gauge("slc_ops_champion_version", "Version number of the champion.")
     since = Gauge("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
     age = Gauge("slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows.")
     try:
-        registry = Registry.open(places)
+        registry = Registry.open(places, create=False)
         for name in names:
             champion = registry.champion(name)
             if champion is not None:
                 version.add(champion.number, deployment=name)
                 since.add(registry.history(name)[-1].at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
-        up.add(1)
+        up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)
     yield from (up, version, since, age)

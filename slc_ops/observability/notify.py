@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.deployments import Notifier, Notify, Places
@@ -94,7 +96,11 @@ def tell(event: Event, settings: Notify, context: Any) -> None:
     try:
         post(event, settings.webhook)
     except Exception as error:  # a secrets backend or a proxy may fail in ways of its own
-        log.error("the webhook %s was not told: %s", settings.webhook or DEFAULT_WEBHOOK, error)
+        log.error(
+            "the webhook %s was not told: %s",
+            settings.webhook or DEFAULT_WEBHOOK,
+            without_secrets(str(error)),
+        )
 
 
 def build(notifier: Notifier) -> Any:
@@ -120,8 +126,23 @@ def post(event: Event, webhook: str | None) -> None:
         headers["Authorization"] = f"Bearer {connection.password}"
     body = json.dumps(asdict(event)).encode()
     request = Request(address(connection), data=body, headers=headers, method="POST")  # noqa: S310 - checked
-    with urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310 - http and https only, from a connection
-        log.info("told %s of %s", webhook or DEFAULT_WEBHOOK, event.event)
+    try:
+        with build_opener(_NoRedirect).open(request, timeout=TIMEOUT_SECONDS):
+            log.info("told %s of %s", webhook or DEFAULT_WEBHOOK, event.event)
+    except HTTPError as error:
+        if not 300 <= error.code < 400:
+            raise
+        raise SettingsError(
+            f"it answered with a redirect ({error.code}), which is not followed: the token is for the "
+            f"connection's own host; put the new address into the connection {connection.conn_id!r}"
+        ) from None
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """The bearer token is for the configured host only, so redirects are not followed."""
+
+    def redirect_request(self, *args: Any, **options: Any) -> None:
+        return None
 
 
 def address(connection: Connection) -> str:
@@ -154,7 +175,7 @@ def _event(event: str, deployment: str, sentence: str, context: Any, window: str
     return Event(
         event=event,
         deployment=deployment,
-        sentence=sentence,
+        sentence=without_secrets(sentence),
         window=window,
         dag_id=getattr(run, "dag_id", None),
         run_id=getattr(run, "run_id", None),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.production.health import SERVICES
 from slc_ops.settings.environment import ServiceVariables
@@ -87,6 +88,23 @@ def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...
 
 
 @app.command()
+@host_options
+@click.option("--digests", is_flag=True, help="Refuse an image that is not named by its digest.")
+def images(compose_file: Path, env_file: Path, digests: bool) -> None:
+    """Say which images this installation uses; a name that may change its meaning is refused."""
+    from slc_ops.production.compose import read_env_file
+    from slc_ops.production.images import images as listed
+    from slc_ops.production.images import is_pinned
+
+    settings = read_env_file(env_file) if env_file.exists() else {}
+    for name, image in listed(compose_file, settings).items():
+        pinned = is_pinned(image)
+        click.echo(f"{name}: {image} ({'by digest' if pinned else 'by version'})")
+        if digests and not pinned:
+            raise SettingsError(f"{image} of {name} is named by version, not by digest; docs/operations.md")
+
+
+@app.command()
 @click.argument("name", type=click.Choice(SERVICES))
 def healthy(name: str) -> None:
     """Exit 0 when the service NAME works, 1 with a reason when it does not."""
@@ -116,7 +134,7 @@ def main() -> None:
         sys.exit(130)
     except (SlcError, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"slc-ops: {' '.join(text.split())}", err=True)
+        click.echo(f"slc-ops: {without_secrets(' '.join(text.split()))}", err=True)
         sys.exit(2)
 
 

@@ -1,5 +1,6 @@
 """The aliases are a projection of the ledger: written from it, compared with it, repaired from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from slc_ops.registry.publication import CHALLENGER, CHAMPION, Move
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+REVISION_TAG = "ledger_revision"
 
 
 @dataclass(frozen=True)
@@ -47,27 +50,48 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
     """Set the aliases to what the ledger says and read them back; answer the gaps that were closed.
 
     Under a lock and from the ledger's present row: whoever comes last writes the newest state, so a slow
-    process cannot put an old champion back.
+    process cannot put an old champion back. A row that contradicts the line of promotions is not projected,
+    and an alias that another ledger set is left alone.
     """
     with ledger.database.lock(f"aliases-{deployment}"):
         head = ledger.head(deployment)
-        found = gaps(client, head)
+        line = ledger.line(deployment) if gaps(client, head) else []
+        found = [gap for gap in gaps(client, head) if not of_another_ledger(client, gap, line)]
+        if found and (head.champion, head.revision) != (line[-1].to_version if line else None, len(line)):
+            raise RegistryError(
+                f"the ledger contradicts itself about {deployment}, so no alias was touched: its row says "
+                f"version {head.champion} after {head.revision} moves, its line has {len(line)}; run slc-ops "
+                "verify --repair"
+            )
         for gap in found:
             if gap.ledger is None:
                 client.delete_registered_model_alias(model_name(deployment), gap.alias)
                 continue
             if gap.alias == CHAMPION:
-                _mark(client, ledger.line(deployment)[-1])
+                _mark(client, line[-1])
             client.set_registered_model_alias(model_name(deployment), gap.alias, str(gap.ledger))
-        left = gaps(client, head) if found else []
+        again = gaps(client, head) if found else []
+        left = [gap for gap in again if not of_another_ledger(client, gap, line)]
     if left:
         raise RegistryError(f"{left[0]}, although it was set; run slc-ops verify --repair")
     return found
 
 
+def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[Move]) -> bool:
+    """Whether a ledger set this champion's alias that is not this one, which knows of no champion at all.
+
+    A ledger that was lost, or an address that points to a new one, must not take the champion from the
+    serving hosts. Every promotion marks its version; an alias that a hand set carries no mark.
+    """
+    if gap.alias != CHAMPION or gap.ledger is not None or gap.registry is None or line:
+        return False
+    version = client.get_model_version(model_name(gap.deployment), str(gap.registry))
+    return REVISION_TAG in version.tags
+
+
 def _mark(client: "MlflowClient", move: Move) -> None:
     """Tell serving hosts, before the alias moves, which move of the ledger made this version champion."""
-    for tag, value in (("ledger_revision", str(move.revision)), ("ledger_move", move.kind)):
+    for tag, value in ((REVISION_TAG, str(move.revision)), ("ledger_move", move.kind)):
         client.set_model_version_tag(model_name(move.deployment), str(move.to_version), tag, value)
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
-from slc_ops.registry.aliases import gaps
+from slc_ops.registry.aliases import gaps, of_another_ledger
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import Move, Version
 from slc_ops.registry.publish import KEY_TAG
+from slc_ops.registry.rules import line_breaks
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,17 +36,25 @@ class Finding:
         return f"{self.deployment}: {self.sentence}"
 
 
-def alias_findings(client: "MlflowClient", head: Head) -> list[Finding]:
+def alias_findings(client: "MlflowClient", head: Head, line: list[Move]) -> list[Finding]:
     """Aliases that were moved by hand, or not moved because somebody died in between."""
-    return [Finding(head.deployment, "alias", str(gap), repairable=True) for gap in gaps(client, head)]
+    findings = []
+    for gap in gaps(client, head):
+        foreign = of_another_ledger(client, gap, line)
+        remedy = (
+            "; another ledger made it champion, so it is left alone: check SLC_OPS_LEDGER_URL, restore the "
+            "ledger from its backup, or promote a version that this ledger knows"
+        )
+        findings.append(Finding(head.deployment, "alias", f"{gap}{remedy * foreign}", repairable=not foreign))
+    return findings
 
 
 def audit(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Finding]:
     """Everything that can be wrong with a deployment."""
-    head = ledger.head(deployment)
+    head, line = ledger.head(deployment), ledger.line(deployment)
     versions = ledger.versions(deployment)
-    findings = line_findings(head, ledger.line(deployment))
-    findings += alias_findings(client, head)
+    findings = line_findings(deployment, ledger.row(deployment), line)
+    findings += alias_findings(client, head, line)
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
@@ -53,23 +62,34 @@ def audit(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Findi
     return findings
 
 
-def line_findings(head: Head, line: list[Move]) -> list[Finding]:
-    """The line of champions is 1, 2, 3 …, each move starts where the last one ended, the row is its end."""
-    problems = []
-    reigning: int | None = None
-    for expected, move in enumerate(line, start=1):
-        if move.revision != expected or move.from_version != reigning:
-            problems.append(
-                f"the line breaks at move {move.revision}: it starts from version {move.from_version}, "
-                f"but version {reigning} reigned after move {expected - 1}"
+def line_findings(deployment: str, row: Head | None, line: list[Move]) -> list[Finding]:
+    """The line of champions is 1, 2, 3 …, each move starts where the last one ended, the row is its end.
+
+    What the line still tells can be repaired; moves that are lost cannot.
+    """
+    problems = line_breaks(line)
+    findings = [Finding(deployment, "line", f"{problem}; {_RESTORE}") for problem in problems]
+    end = (line[-1].to_version if line else None, len(line))
+    if row is None and line:
+        sentence = f"the deployment's row is lost; the line ends with version {end[0]} after {end[1]} moves"
+        findings.append(Finding(deployment, "line", sentence, repairable=not problems))
+    elif row is not None and (row.champion, row.revision) != end:
+        lost = row.revision > len(line)
+        findings.append(
+            Finding(
+                deployment,
+                "line",
+                f"the deployment's row says version {row.champion} after {row.revision} moves, the line ends "
+                f"with version {end[0]} after {end[1]}" + (f"; {_RESTORE}" if lost else ""),
+                repairable=not (problems or lost),
             )
-        reigning = move.to_version
-    if (head.champion, head.revision) != (reigning, len(line)):
-        problems.append(
-            f"the deployment's row says version {head.champion} after {head.revision} moves, "
-            f"the line ends with version {reigning} after {len(line)}"
         )
-    return [Finding(head.deployment, "line", problem) for problem in problems]
+    return findings
+
+
+_RESTORE = (
+    "moves are lost, so nothing is repaired and no alias is touched: restore the ledger from its backup"
+)
 
 
 def _champion_findings(client: "MlflowClient", version: Version) -> list[Finding]:

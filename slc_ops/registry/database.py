@@ -1,4 +1,4 @@
-"""The ledger's database: SQLite (embedded) or PostgreSQL (production), migrated when it is opened.
+"""The ledger's database: SQLite (embedded) or PostgreSQL (production), made and migrated by who writes.
 
 SQLite runs in WAL mode, waits for a busy database and begins every writing transaction with
 ``BEGIN IMMEDIATE``: a transaction that reads first and writes later would otherwise fail when another one
@@ -7,16 +7,20 @@ a fork is shared by two processes.
 """
 
 import hashlib
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, NullPool, StaticPool, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from slc_ops.base.errors import RegistryError
+from slc_ops.base.addresses import without_secrets
+from slc_ops.base.errors import RegistryError, StorageError
+from slc_ops.base.locks import create_once, file_lock
+from slc_ops.registry.tables import metadata
 
 SCHEMA_TABLE = "slc_ledger_schema"
 SCHEMA = "0001"
@@ -24,11 +28,35 @@ BUSY_SECONDS = 30.0
 
 
 class Database:
-    """Transactions and named locks on the ledger's database."""
+    """Transactions and named locks on the ledger's database.
 
-    def __init__(self, address: str) -> None:
+    With ``create`` the database is made and migrated when it has to be. Without it nothing is made: where
+    there is no ledger, :attr:`present` is False, reading finds nothing, and writing is an error.
+    """
+
+    def __init__(self, address: str, *, create: bool = True) -> None:
         self.url = _url(address)
-        self.engine = _engine(self.url)
+        self._file = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
+        if create and self._file is not None:
+            create_once(
+                self._file, lambda path: _upgrade(_engine(self.url.set(database=str(path))), self.url)
+            )
+        self.present = self._file is None or _exists(self._file)
+        self.engine = _engine(self.url) if self.present else _empty()
+        if create:
+            self._migrate()
+        elif self.present and (found := self._schema()) != SCHEMA:
+            if found is not None:
+                raise RegistryError(
+                    f"the ledger {self.shown} has the schema {found}, this slc_ops knows {SCHEMA}; "
+                    "use the version that wrote it, or a newer one"
+                )
+            self.present, self.engine = False, _empty()
+
+    @property
+    def shown(self) -> str:
+        """The address, for people."""
+        return _shown(self.url)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -39,6 +67,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that may write; on SQLite it owns the database from its first statement."""
+        self._check_present()
         with _typed(self.url), self.engine.connect() as connection:
             connection.execution_options(slc_writes=True)
             with connection.begin():
@@ -47,32 +76,32 @@ class Database:
     @contextmanager
     def lock(self, name: str, seconds: float = BUSY_SECONDS) -> Iterator[None]:
         """Hold a named lock that the operating system or PostgreSQL releases when the holder dies."""
-        if self.url.get_backend_name() == "sqlite":
-            with _file_lock(Path(f"{self.url.database}.locks"), name, seconds):
-                yield
-        else:
+        self._check_present()
+        if self._file is None:
             with _typed(self.url), _advisory_lock(self.engine, name, seconds):
                 yield
+            return
+        held = file_lock(Path(f"{self._file}.locks", name), seconds)
+        try:
+            held.__enter__()
+        except TimeoutError:
+            raise _too_long(name, seconds) from None
+        try:
+            yield
+        finally:
+            held.__exit__(None, None, None)
 
-    def migrate(self) -> None:
+    def _check_present(self) -> None:
+        if not self.present:
+            raise RegistryError(f"there is no ledger {self.shown}; a refresh makes it")
+
+    def _migrate(self) -> None:
         """Bring the tables to the schema of this code."""
         if self._schema() == SCHEMA:
             return
         with self.lock("schema"):
-            if self._schema() == SCHEMA:
-                return
-            from alembic import command
-            from alembic.config import Config
-            from alembic.util import CommandError
-
-            config = Config()
-            config.set_main_option("script_location", "slc_ops.registry:migrations")
-            with self.writing() as connection:
-                config.attributes["connection"] = connection
-                try:
-                    command.upgrade(config, SCHEMA)
-                except CommandError as error:
-                    raise RegistryError(f"cannot migrate the ledger {self.url!r}: {error}") from None
+            if self._schema() != SCHEMA:
+                _upgrade(self.engine, self.url)
 
     def _schema(self) -> str | None:
         with self.reading() as connection:
@@ -81,6 +110,40 @@ class Database:
             # A constant of ours is the only thing that is put into the statement.
             found = connection.execute(text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()  # noqa: S608
             return None if found is None else str(found)
+
+
+def _upgrade(engine: Engine, url: URL) -> None:
+    """Run the migrations, all in one transaction."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", "slc_ops.registry:migrations")
+    with _typed(url), engine.connect() as connection:
+        connection.execution_options(slc_writes=True)
+        with connection.begin():
+            config.attributes["connection"] = connection
+            try:
+                command.upgrade(config, SCHEMA)
+            except CommandError as error:
+                raise RegistryError(f"cannot migrate the ledger {_shown(url)}: {error}") from None
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return file.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(f"cannot read the ledger {file}: {error.strerror}") from None
+
+
+def _empty() -> Engine:
+    """A ledger in memory in which nothing ever happened."""
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    metadata.create_all(engine)
+    return engine
 
 
 def _url(address: str) -> URL:
@@ -95,13 +158,14 @@ def _url(address: str) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if backend == "sqlite" and url.database and url.database != ":memory:":
         return url
-    raise RegistryError(f"the ledger needs sqlite:///PATH or postgresql://USER@HOST/DATABASE; found {url!r}")
+    raise RegistryError(
+        f"the ledger needs sqlite:///PATH or postgresql://USER@HOST/DATABASE; found {_shown(url)}"
+    )
 
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
-    Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
@@ -122,25 +186,13 @@ def _engine(url: URL) -> Engine:
 def _typed(url: URL) -> Iterator[None]:
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own while a connection is prepared
         cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-        raise RegistryError(f"the ledger {url!r} refused: {cause}") from error
+        raise RegistryError(without_secrets(f"the ledger {_shown(url)} refused: {cause}")) from error
 
 
-@contextmanager
-def _file_lock(directory: Path, name: str, seconds: float) -> Iterator[None]:
-    import fcntl
-
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / name).open("a") as stream:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                _wait_or_give_up(name, seconds, deadline)
-        yield  # closing the file releases the lock
+def _shown(url: URL) -> str:
+    return without_secrets(url.render_as_string(hide_password=True))
 
 
 @contextmanager
@@ -150,14 +202,14 @@ def _advisory_lock(engine: Engine, name: str, seconds: float) -> Iterator[None]:
         connection.execution_options(isolation_level="AUTOCOMMIT")
         deadline = time.monotonic() + seconds
         while not connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": number}).scalar():
-            _wait_or_give_up(name, seconds, deadline)
+            if time.monotonic() > deadline:
+                raise _too_long(name, seconds)
+            time.sleep(0.01)
         yield  # the pool-less connection closes, and PostgreSQL releases the lock
 
 
-def _wait_or_give_up(name: str, seconds: float, deadline: float) -> None:
-    if time.monotonic() > deadline:
-        raise RegistryError(
-            f"waited {seconds:.0f} s for the ledger's lock {name!r}: another process holds it; "
-            "try again when it has finished"
-        )
-    time.sleep(0.01)
+def _too_long(name: str, seconds: float) -> RegistryError:
+    return RegistryError(
+        f"waited {seconds:.0f} s for the ledger's lock {name!r}: another process holds it; "
+        "try again when it has finished"
+    )

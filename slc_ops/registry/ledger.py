@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, union, update
 
 from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import Move, Version
 from slc_ops.registry.rows import move_of, move_row, version_of, version_row
+from slc_ops.registry.rules import line_breaks
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
 from slc_ops.registry.tables import publication as publications
+
+MAX_VERSION = 2**31 - 1
+"""The largest number that fits the ledger's columns."""
 
 
 @dataclass(frozen=True)
@@ -33,25 +37,29 @@ class Head:
 class Ledger:
     """Reads and writes of the ledger's tables; every method is one transaction."""
 
-    def __init__(self, address: str) -> None:
-        self.database = Database(address)
-        self.database.migrate()
+    def __init__(self, address: str, *, create: bool = True) -> None:
+        self.database = Database(address, create=create)
 
     def deployments(self) -> list[str]:
-        """Every deployment that has published something."""
+        """Every deployment that has published something, also one whose row is lost."""
+        names = union(select(deployments.c.name), select(publications.c.deployment))
         with self.database.reading() as connection:
-            return list(connection.scalars(select(deployments.c.name).order_by(deployments.c.name)))
+            return sorted(connection.scalars(names))
 
     def head(self, deployment: str) -> Head:
-        """The deployment's row; revision 0 and no champion when there is none yet."""
+        """The deployment's row, or what it was by the line of promotions where the row is lost."""
         with self.database.reading() as connection:
-            return _head(connection, deployment) or Head(deployment)
+            return _head(connection, deployment) or _rebuilt(connection, deployment)
+
+    def row(self, deployment: str) -> Head | None:
+        """The deployment's row as it is; None where there is none."""
+        with self.database.reading() as connection:
+            return _head(connection, deployment)
 
     def line(self, deployment: str) -> list[Move]:
         """Every move of the champion, oldest first."""
-        query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
         with self.database.reading() as connection:
-            return [move_of(row) for row in connection.execute(query)]
+            return _line(connection, deployment)
 
     def published(self, key: str) -> Version | None:
         """The living version of an idempotency key."""
@@ -79,13 +87,8 @@ class Ledger:
         name = version.deployment
         with self.database.writing() as connection:
             _check_number_is_free(connection, version)
+            head = _ensured(connection, name)
             connection.execute(insert(publications).values(version_row(version)))
-            head = _head(connection, name, lock=True)
-            if head is None:
-                connection.execute(
-                    insert(deployments).values(name=name, revision=0, challenger=version.number)
-                )
-                return
             rivals = [n for n in (head.champion, head.challenger) if n is not None]
             if all(_find(connection, name, n).window.end <= version.window.end for n in rivals):
                 _set_challenger(connection, name, version.number)
@@ -116,6 +119,7 @@ class Ledger:
             at=datetime.now(UTC),
         )
         with self.database.writing() as connection:
+            _ensured(connection, head.deployment)
             moved = connection.execute(
                 update(deployments)
                 .where(deployments.c.name == head.deployment, deployments.c.revision == head.revision)
@@ -132,13 +136,45 @@ class Ledger:
             connection.execute(insert(moves).values(move_row(move)))
         return move
 
+    def repair(self, deployment: str) -> str | None:
+        """Write the deployment's row again from the line of promotions; answer what was done, if anything.
+
+        A row that is lost or behind the line is written; a line that is broken, or shorter than the row
+        says, is left alone: then moves are lost, and only a backup knows them.
+        """
+        with self.database.writing() as connection:
+            row, line = _head(connection, deployment, lock=True), _line(connection, deployment)
+            if line_breaks(line):
+                return None
+            wanted = _rebuilt(connection, deployment)
+            if row is None:
+                if wanted == Head(deployment):
+                    return None
+                _ensured(connection, deployment)
+                return (
+                    f"the deployment's row was lost and is written again: champion {wanted.champion} "
+                    f"after {wanted.revision} moves, challenger {wanted.challenger}"
+                )
+            if row.revision > len(line) or (row.champion, row.revision) == (wanted.champion, wanted.revision):
+                return None
+            challenger = None if row.challenger == wanted.champion else row.challenger
+            connection.execute(
+                update(deployments)
+                .where(deployments.c.name == deployment)
+                .values(revision=wanted.revision, champion=wanted.champion, challenger=challenger)
+            )
+        return (
+            f"the deployment's row said version {row.champion} after {row.revision} moves; it follows the "
+            f"line again: version {wanted.champion} after {wanted.revision}"
+        )
+
     def retire(self, deployment: str, keep: int) -> list[Version]:
         """Mark what may be cleaned: beyond the ``keep`` newest, never champion, not the challenger.
 
         The answer holds every version marked so far; who cleans can be interrupted and begin again.
         """
         with self.database.writing() as connection:
-            head = _head(connection, deployment, lock=True) or Head(deployment)
+            head = _head(connection, deployment, lock=True) or _rebuilt(connection, deployment)
             reigned = set(
                 connection.scalars(select(moves.c.to_version).where(moves.c.deployment == deployment))
             )
@@ -173,6 +209,46 @@ def _head(connection: Connection, deployment: str, *, lock: bool = False) -> Hea
     return None if row is None else Head(*row)
 
 
+def _ensured(connection: Connection, deployment: str) -> Head:
+    """The deployment's row, locked; made from the line of promotions where it is missing."""
+    head = _head(connection, deployment, lock=True)
+    if head is None:
+        head = _rebuilt(connection, deployment)
+        connection.execute(
+            insert(deployments).values(
+                name=deployment, revision=head.revision, champion=head.champion, challenger=head.challenger
+            )
+        )
+    return head
+
+
+def _rebuilt(connection: Connection, deployment: str) -> Head:
+    """What the deployment's row must have been: the end of the line, and the newest version that waits.
+
+    It waits if it never was champion, was not retired, and is of no older window than the champion.
+    """
+    line = _line(connection, deployment)
+    champion = line[-1].to_version if line else None
+    been = {move.to_version for move in line}
+    query = select(publications).where(publications.c.deployment == deployment)
+    found = [version_of(row) for row in connection.execute(query)]
+    since = next((version.window.end for version in found if version.number == champion), None)
+    waiting = [
+        version
+        for version in found
+        if version.number not in been
+        and version.retired_at is None
+        and (since is None or version.window.end >= since)
+    ]
+    newest = max(waiting, key=lambda version: (version.window.end, version.number), default=None)
+    return Head(deployment, len(line), champion, None if newest is None else newest.number)
+
+
+def _line(connection: Connection, deployment: str) -> list[Move]:
+    query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
+    return [move_of(row) for row in connection.execute(query)]
+
+
 def _set_challenger(connection: Connection, deployment: str, number: int) -> None:
     connection.execute(update(deployments).where(deployments.c.name == deployment).values(challenger=number))
 
@@ -181,7 +257,8 @@ def _find(connection: Connection, deployment: str, number: int) -> Version:
     query = select(publications).where(
         publications.c.deployment == deployment, publications.c.version == number
     )
-    row = connection.execute(query).first()
+    # MLflow counts from 1, and the database has no number above this one to compare with.
+    row = connection.execute(query).first() if 1 <= number <= MAX_VERSION else None
     if row is None:
         raise RegistryError(
             f"the ledger knows no version {number} of {deployment}; a version enters it when slc_ops "

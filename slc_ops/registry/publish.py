@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
 KEY_TAG = "idempotency_key"
-_TAG_LENGTH = 5000  # MLflow's limit for the tags of a run; all of it is in verdict.json
+_TAG_LENGTH = 5000  # MLflow's limit for tags and descriptions; all of it is in verdict.json
 
 
 def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
@@ -172,6 +172,37 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
     if found:
         return int(found[0].version)
     created = client.create_model_version(
-        name, source=f"{run.info.artifact_uri}/model", run_id=run.info.run_id, tags=_tags(publication)
+        name,
+        source=f"{run.info.artifact_uri}/model",
+        run_id=run.info.run_id,
+        tags=_tags(publication),
+        description=describe(publication, run.info.experiment_id, run.info.run_id),
     )
     return int(created.version)
+
+
+def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
+    """What MLflow's page of a version says, in Markdown: verdict, figures, reasons, where the pages are."""
+    verdict, window = publication.verdict, publication.window
+    figures = dict(_flat(publication.metrics))
+    shown = [f"{name} {figures[name]:.4f}" for name in ("auc", "nll", "ece") if name in figures]
+    for name in ("auc", "nll"):
+        gain = [
+            figures[key]
+            for part in ("estimate", "low", "high")
+            if (key := f"vs_platt.{name}.{part}") in figures
+        ]
+        if len(gain) == 3:
+            shown.append(f"{name} against Platt {gain[0]:+.4f} [{gain[1]:+.4f}, {gain[2]:+.4f}]")
+    pages = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts"
+    lines = [
+        f"**{verdict.get('sentence') or verdict['verdict']}**",
+        f"`{publication.method}` for {publication.deployment}, window {window}; verdict "
+        f"`{verdict['verdict']}`.",
+        f"On the newest window: {', '.join(shown)}." if shown else "",
+        "\n".join(f"- {reason}" for reason in _reasons(verdict)),
+        f"[Report, data docs, backtest and verdict]({pages}) are artifacts of the run: "
+        + ", ".join(f"`{name}`" for name in [*publication.artifacts, "verdict.json"]),
+    ]
+    text = "\n\n".join(line for line in lines if line)
+    return text if len(text) <= _TAG_LENGTH else f"{text[: _TAG_LENGTH - 1]}…"

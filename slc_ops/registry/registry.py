@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
@@ -21,7 +22,7 @@ from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
 from slc_ops.registry.publication import Move, Publication, Version
 from slc_ops.registry.rules import check_against, check_promotion, check_rollback, check_signed, moved_by
-from slc_ops.registry.tracking import shown, typed
+from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
@@ -36,23 +37,25 @@ _PUBLISHERS_WAIT = 120.0
 class Registry:
     """Publish, promote, roll back, verify. Safe to call again, safe to call from many processes."""
 
-    def __init__(self, places: Places, ledger: Ledger) -> None:
+    def __init__(self, places: Places, ledger: Ledger, *, create: bool = True) -> None:
         self.places = places
         self.ledger = ledger
+        self._create = create
 
     @classmethod
-    def open(cls, places: Places) -> "Registry":
-        """Open the ledger of these places, and create it on first use; MLflow is met when it is needed."""
-        return cls(places, Ledger(places.ledger_url))
+    def open(cls, places: Places, *, create: bool = True) -> "Registry":
+        """Open the ledger of these places, and make it on first use; MLflow is met when it is needed.
+
+        Who only reads says ``create=False``: nothing is made, and where there is no ledger nothing is found.
+        """
+        return cls(places, Ledger(places.ledger_url, create=create), create=create)
 
     @cached_property
     def client(self) -> "MlflowClient":
         """MLflow, connected on first use: reading the ledger does not need it."""
         uri = self.places.tracking_uri
-        if uri.startswith("sqlite:///"):
-            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         with typed(uri):
-            return connect(uri)
+            return connect(uri, create=self._create)
 
     # --- moves ----------------------------------------------------------------------------------------
 
@@ -191,7 +194,11 @@ class Registry:
         Deployments that are ``expected`` appear even if they have not published anything yet.
         """
         published = self.ledger.deployments()
-        answer: dict[str, Any] = {"tracking_uri": shown(self.places.tracking_uri), "deployments": {}}
+        answer: dict[str, Any] = {
+            "tracking_uri": without_secrets(self.places.tracking_uri),
+            "ledger_url": self.ledger.database.shown,
+            "deployments": {},
+        }
         for name in sorted({*published, *expected}):
             champion, challenger = self.champion(name), self.challenger(name)
             answer["deployments"][name] = {
@@ -208,23 +215,30 @@ class Registry:
         try:
             client = self.client
             with typed(self.places.tracking_uri):
-                found = alias_findings(client, self.ledger.head(deployment))
+                found = alias_findings(client, self.ledger.head(deployment), self.ledger.line(deployment))
         except RegistryError as error:
             found = [Finding(deployment, "unreachable", str(error))]
         return [finding.as_dict() for finding in found]
 
     def verify(self, deployment: str, repair: bool = False) -> "list[Finding]":
-        """Every difference between the ledger and MLflow; with ``repair`` the aliases are set right first.
+        """Every difference between the ledger and MLflow.
 
-        With ``repair`` the answer holds what was repaired (``repaired``) and what is left.
+        With ``repair`` the deployment's row is written again from the line of promotions where it has to be,
+        and the aliases are set to it; the answer holds what was repaired (``repaired``) and what is left.
+        Where the line has lost moves nothing is touched.
         """
-        from slc_ops.registry.audit import Finding, audit
+        from slc_ops.registry.audit import Finding, audit, line_findings
 
-        closed = self._project(deployment, expected=True) if repair else []
+        repaired: list[str] = []
+        if repair:
+            if (said := self.ledger.repair(deployment)) is not None:
+                repaired.append(said)
+            if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
+                repaired += [str(gap) for gap in self._project(deployment, expected=True)]
         client = self.client
         with typed(self.places.tracking_uri):
             left = audit(client, self.ledger, deployment)
-        return [Finding(deployment, "repaired", str(gap)) for gap in closed] + left
+        return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------
 

@@ -105,3 +105,17 @@ def rollback_target(line: Sequence[Move]) -> int | None:
         else:
             reigns.append(move.to_version)
     return reigns[-2] if len(reigns) > 1 else None
+
+
+def line_breaks(line: Sequence[Move]) -> list[str]:
+    """Where the line is not 1, 2, 3 …, each move starting from the champion that the last one made."""
+    problems = []
+    champion: int | None = None
+    for expected, move in enumerate(line, start=1):
+        if move.revision != expected or move.from_version != champion:
+            problems.append(
+                f"the line breaks at move {move.revision}: it starts from version {move.from_version}, "
+                f"but version {champion} was champion after move {expected - 1}"
+            )
+        champion = move.to_version
+    return problems

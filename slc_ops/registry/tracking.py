@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from slc_ops.base.errors import RegistryError
+from slc_ops.base.addresses import without_secrets
+from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.mlflow_client import load_mlflow
 from slc_ops.settings.deployments import Places
 
@@ -19,12 +19,15 @@ def typed(tracking_uri: str) -> Iterator[None]:
     load_mlflow()
     import requests
     from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (MlflowException, requests.RequestException, OSError) as error:
+    except SlcError:
+        raise
+    except (MlflowException, requests.RequestException, SQLAlchemyError, OSError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RegistryError(f"MLflow at {shown(tracking_uri)} refused: {first}") from error
+        raise RegistryError(without_secrets(f"MLflow at {tracking_uri} refused: {first}")) from error
 
 
 def experiment(client: "MlflowClient", places: Places, name: str) -> str:
@@ -47,15 +50,3 @@ def experiment(client: "MlflowClient", places: Places, name: str) -> str:
             f"--experiment-id {found.experiment_id}) and publish again"
         )
     return str(found.experiment_id)
-
-
-def shown(uri: str) -> str:
-    """An address without its password.
-
-    >>> shown("postgresql://ann:secret@db/mlflow")
-    'postgresql://ann@db/mlflow'
-    """
-    parts = urlsplit(uri)
-    if not parts.password:
-        return uri
-    return uri.replace(f":{parts.password}@", "@")

@@ -241,8 +241,8 @@ def test_the_command_prints_writes_and_answers_json(
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(worked.deployments_file))
     monkeypatch.setenv("SLC_OPS_LEDGER_URL", worked.ledger_url)
     printed = CliRunner().invoke(metrics, catch_exceptions=False)
-    assert parsed(printed.output)["slc_ops_window_rows", "demo"] == 1000
+    assert parsed(printed.stdout)["slc_ops_window_rows", "demo"] == 1000
     CliRunner().invoke(metrics, ["--output", str(tmp_path / "slc.prom")], catch_exceptions=False)
-    assert parsed((tmp_path / "slc.prom").read_text()).keys() == parsed(printed.output).keys()
+    assert parsed((tmp_path / "slc.prom").read_text()).keys() == parsed(printed.stdout).keys()
     answer = CliRunner().invoke(metrics, ["--json", "-"], catch_exceptions=False)
-    assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.output)["metrics"]}
+    assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.stdout)["metrics"]}

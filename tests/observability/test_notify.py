@@ -1,6 +1,10 @@
 """Who hears of it, and what happens when nobody can."""
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -118,3 +122,47 @@ def test_a_connection_is_read_from_form_or_uri(connection: dict[str, object], ur
 def test_a_connection_that_is_no_web_address_is_refused(host: str) -> None:
     with pytest.raises(SettingsError, match="no web address"):
         address(Connection(conn_id="team", conn_type="generic", host=host))
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_the_bearer_token_is_not_sent_on_to_a_redirect_s_target(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    with redirecting(code) as (port, asked):
+        monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://:s3cret@127.0.0.1:{port}/hooks/slc")
+        tell(STOP, Notify(webhook="team"), {})
+
+    assert asked == ["/hooks/slc"]
+    assert f"answered with a redirect ({code})" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+@contextmanager
+def redirecting(code: int) -> Iterator[tuple[int, list[str]]]:
+    """A server that sends everybody elsewhere, and notes which paths were asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(code)
+            self.send_header("Location", "/taken")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port, asked
+    finally:
+        server.shutdown()
+        server.server_close()

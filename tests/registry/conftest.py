@@ -18,7 +18,7 @@ from tests.registry.factory import parameter_set, places_in
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty MLflow database; migrating one takes seconds, copying it nothing."""
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    connect(f"sqlite:///{path}").search_experiments()
+    connect(f"sqlite:///{path}", create=True).search_experiments()
     return path
 
 

@@ -1,0 +1,127 @@
+"""A ledger that lost something never takes the champion away, and a command leads out."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from slc_ops.base.errors import RegistryError
+from slc_ops.registry import Registry, Version
+from slc_ops.registry.aliases import read_aliases
+from slc_ops.registry.ledger import Head
+from tests.registry.factory import WEEKS, publication
+
+
+@pytest.fixture
+def promoted(registry: Registry, parameters: Path) -> list[Version]:
+    """Weeks 0 and 1 promoted, week 2 waiting."""
+    found = [registry.publish(publication(parameters, window=WEEKS[week])) for week in range(3)]
+    for version in found[:2]:
+        registry.promote("demo", version.number, actor="ann", reason="good")
+    return found
+
+
+def damage(registry: Registry, statement: str) -> None:
+    """As a hand with sqlite3 does it, past foreign keys and triggers."""
+    with sqlite3.connect(registry.places.home / "ledger.db") as connection:
+        for trigger in ("slc_move_no_delete", "slc_publication_no_delete"):
+            connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+        connection.execute(statement)
+
+
+def test_verify_repair_rebuilds_a_lost_row_from_the_line_of_promotions(
+    registry: Registry, promoted: list[Version]
+) -> None:
+    before = registry.ledger.row("demo")
+    damage(registry, "DELETE FROM slc_deployment")
+    assert registry.ledger.deployments() == ["demo"]
+    (found,) = registry.verify("demo")
+    assert (found.code, found.repairable) == ("line", True)
+    assert "row is lost; the line ends with version 2 after 2 moves" in found.sentence
+    assert [finding.code for finding in registry.verify("demo", repair=True)] == ["repaired"]
+    assert registry.ledger.row("demo") == before == Head("demo", 2, 2, 3)
+    assert read_aliases(registry.client, "demo") == {"champion": 2, "challenger": 3}
+    assert registry.verify("demo") == []
+
+
+def test_with_a_lost_row_status_still_knows_the_champion(registry: Registry, promoted: list[Version]) -> None:
+    damage(registry, "DELETE FROM slc_deployment")
+    answer = registry.status()["deployments"]["demo"]
+    assert (answer["champion"]["version"], answer["challenger"]["version"]) == (2, 3)
+
+
+@pytest.mark.parametrize("move", ["publish", "promote", "rollback"])
+def test_every_write_mends_a_lost_row_instead_of_forgetting_the_champion(
+    registry: Registry, promoted: list[Version], parameters: Path, move: str
+) -> None:
+    damage(registry, "DELETE FROM slc_deployment")
+    if move == "publish":
+        registry.publish(publication(parameters, window=WEEKS[3]))
+        expected = {"champion": 2, "challenger": 4}
+    elif move == "promote":
+        registry.promote("demo", 3, actor="ann", reason="good")
+        expected = {"champion": 3}
+    else:
+        registry.rollback("demo", actor="ann", reason="bad")
+        expected = {"champion": 1, "challenger": 3}
+    assert read_aliases(registry.client, "demo") == expected
+    assert registry.verify("demo") == []
+
+
+def test_a_row_behind_the_line_is_set_to_its_end(registry: Registry, promoted: list[Version]) -> None:
+    damage(registry, "UPDATE slc_deployment SET revision = 1, champion = 1")
+    assert registry.verify("demo")[0].repairable
+    assert "repaired" in [finding.code for finding in registry.verify("demo", repair=True)]
+    assert read_aliases(registry.client, "demo")["champion"] == 2
+    assert registry.verify("demo") == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM slc_move WHERE revision = 2",
+        "DELETE FROM slc_move WHERE revision = 1",
+        "DELETE FROM slc_move",
+    ],
+)
+def test_lost_moves_are_not_repaired_and_no_alias_is_touched(
+    registry: Registry, promoted: list[Version], statement: str
+) -> None:
+    damage(registry, statement)
+    registry.client.set_registered_model_alias("slc-demo", "champion", "1")
+    left = registry.verify("demo", repair=True)
+    assert "repaired" not in [finding.code for finding in left]
+    assert any("restore the ledger from its backup" in finding.sentence for finding in left)
+    assert read_aliases(registry.client, "demo") == {"champion": 1, "challenger": 3}
+
+
+def test_publishing_into_a_ledger_that_contradicts_itself_is_refused_with_the_command_that_helps(
+    registry: Registry, promoted: list[Version], parameters: Path
+) -> None:
+    damage(registry, "DELETE FROM slc_move")
+    with pytest.raises(RegistryError, match=r"contradicts itself .* verify --repair"):
+        registry.publish(publication(parameters, window=WEEKS[3]))
+    assert read_aliases(registry.client, "demo")["champion"] == 2
+
+
+def test_a_new_ledger_does_not_delete_the_champion_that_the_lost_one_made(
+    registry: Registry, promoted: list[Version], parameters: Path
+) -> None:
+    for path in registry.places.home.glob("ledger.db*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    fresh = Registry.open(registry.places)
+    published = fresh.publish(publication(parameters, window=WEEKS[3]))
+    assert read_aliases(fresh.client, "demo") == {"champion": 2, "challenger": published.number}
+    left = [finding for finding in fresh.verify("demo", repair=True) if finding.code == "alias"]
+    assert "another ledger made it champion" in left[0].sentence
+    fresh.promote("demo", published.number, actor="ann", reason="the way out")
+    assert read_aliases(fresh.client, "demo") == {"champion": published.number}
+
+
+def test_a_version_above_all_numbers_is_unknown_and_no_crash(
+    registry: Registry, promoted: list[Version]
+) -> None:
+    for number in (2**31, 2**63, 2**70, 0, -1):
+        with pytest.raises(RegistryError, match="the ledger knows no version"):
+            registry.ledger.version("demo", number)
