@@ -124,6 +124,8 @@ class ItemIndex:
         if self.type == pa.int64():
             if not isinstance(item, int | np.integer) or isinstance(item, bool):
                 raise self._wrong_type(type(item).__name__)
+            if not -(1 << 63) <= item < 1 << 63:  # its lower bits may be another item's
+                raise InputError(f"item id {item} does not fit 64 bits; expected an integer of the log")
             return (int(item) & _BITS64,)
         if not isinstance(item, str):
             raise self._wrong_type(type(item).__name__)

@@ -1,17 +1,19 @@
 """Parameter sets on the serving host's disk: what served last serves again when the registry is away."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slc_ops.base.errors import RegistryError
+from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.serving.pointer import Pointer
 from slc_ops.serving.sources import Source
 
 _KEEP = 3
+_log = logging.getLogger(__name__)
 
 
 def default_cache() -> Path:
@@ -59,10 +61,13 @@ class Cache:
             shutil.rmtree(path, ignore_errors=True)
 
     def last(self) -> Pointer | None:
-        """What served last on this host, if anything."""
+        """What served last on this host, if anything; a file that does not say it is passed over."""
         try:
             return Pointer(**read_json(self._last))
-        except (OSError, ValueError, TypeError):
+        except FileNotFoundError:
+            return None
+        except (SlcError, OSError, ValueError, TypeError) as error:
+            _log.warning("%s does not say what served last: %s", self._last, error)
             return None
 
 
@@ -71,5 +76,7 @@ def _typed(path: Path) -> Iterator[None]:
     """A disk that is full or read-only is a typed error, like everything else."""
     try:
         yield
+    except SlcError:
+        raise
     except OSError as error:
         raise RegistryError(f"cannot write {path}: {error.strerror or error}") from None

@@ -13,7 +13,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import RegistryError, SlcError
+from slc_ops.base.errors import InputError, RegistryError, SlcError
 from slc_ops.base.names import model_name
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.pointer import Pointer, check_may_follow
@@ -72,11 +72,22 @@ class Corrector:
     @overload
     def correct(self, item_ids: Any, logits: Any, time: Any = None) -> Floats: ...
     def correct(self, item_ids: Any, logits: Any, time: Any = None) -> float | Floats:
-        """Corrected probabilities: an array for arrays, a number for one item and its logit."""
+        """Corrected probabilities: an array for arrays, a number for one item and its logit.
+
+        Raises :class:`~slc_ops.base.errors.InputError` for anything that is not ids and finite logits.
+        """
         parameters = self._snapshot.parameters
-        if isinstance(item_ids, str | int | np.integer):
-            return parameters.correct_one(item_ids, logits, time)
-        return parameters.correct(item_ids, logits, time)
+        try:
+            if isinstance(item_ids, str | int | np.integer):
+                return parameters.correct_one(item_ids, logits, time)
+            if isinstance(item_ids, bytes | bytearray) or not hasattr(item_ids, "__len__"):
+                raise InputError(
+                    f"item ids are {item_ids!r:.60}, of type {type(item_ids).__name__}; expected a text, an "
+                    "integer, or an array of them"
+                )
+            return parameters.correct(item_ids, logits, time)
+        except (TypeError, ValueError, OverflowError) as error:  # NumPy's and Arrow's words for what they got
+            raise InputError(f"item ids, logits or times cannot be understood: {error}") from None
 
     def refresh(self) -> bool:
         """Ask the registry now; True when another set serves afterwards. Failures are in :meth:`health`."""

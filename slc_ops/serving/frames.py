@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.rows.columns import as_logits
@@ -20,11 +21,18 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
 
     if ("logit" in frame) == ("probability" in frame):
         raise InputError(
-            f"expected one of the columns logit and probability; found {', '.join(frame.columns)}"
+            f"expected one of the columns logit and probability; found {', '.join(map(str, frame.columns))}"
         )
     score = "logit" if "logit" in frame else "probability"
-    logit = as_logits(pa.array(frame[score].to_numpy(np.float64)), score, 0)
+    logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
     # Methods that look at the score alone need no ids.
     items = frame["item_id"].to_numpy() if "item_id" in frame else np.zeros(len(frame), np.int64)
-    time = frame["event_time"].to_numpy(np.float64) if "event_time" in frame else None
+    time = _numbers(frame, "event_time") if "event_time" in frame else None
     return pd.DataFrame({"p_corrected": corrector.correct(items, logit, time)}, index=frame.index)
+
+
+def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:
+    try:
+        return frame[name].to_numpy(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"column {name!r} does not hold numbers: {error}") from None

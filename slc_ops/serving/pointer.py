@@ -1,5 +1,6 @@
 """What an alias points to, and when a serving host follows it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,6 +23,22 @@ class Pointer:
     """The move of the ledger that made this version champion, 1, 2, 3 …; None if no move did."""
     move: str | None
     """``promotion`` or ``rollback``."""
+
+    def __post_init__(self) -> None:
+        """Whoever wrote it, a registry or a file: its name becomes a directory's."""
+        plain = re.fullmatch(r"[A-Za-z0-9_-]{0,64}", self.run_id) if isinstance(self.run_id, str) else None
+        numbers = [self.version, self.revision or 0]
+        texts = [self.source, self.window_start, self.window_end, self.move or ""]
+        if (
+            plain is None
+            or not all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+            or not all(isinstance(text, str) for text in texts)
+        ):
+            raise RegistryError(
+                f"version {self.version!r:.40} with run {self.run_id!r:.40} does not describe a version; "
+                "expected whole numbers, and a run id of letters and digits"
+            )
+        Window(parse_moment(self.window_start), parse_moment(self.window_end))
 
     @classmethod
     def from_tags(cls, version: Any, run_id: str, source: str, tags: Mapping[str, str]) -> "Pointer":

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from slc_ops.base.errors import ParameterSetError, RegistryError
+from slc_ops.base.addresses import without_secrets
+from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.base.files import read_json
 from slc_ops.base.names import alias_name, model_name
 from slc_ops.serving.pointer import Pointer
@@ -79,9 +80,11 @@ class ClientSource:
         try:
             self._client = self._client or connect(self._uri)
             found = self._client.get_model_version_by_alias(self._model, self._alias)
+        except SlcError:
+            raise
         except Exception as error:  # MLflow lets its SQL drivers' errors through, and we must not die of them
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise RegistryError(f"MLflow's database does not answer: {first}") from None
+            raise RegistryError(f"MLflow's database does not answer: {without_secrets(first)}") from None
         return Pointer.from_tags(found.version, found.run_id or "", found.source, found.tags)
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
@@ -123,6 +126,10 @@ def _copy_from_store(source: str, into: Path) -> None:
 
         _fetch_files(download, into)
     except FileNotFoundError:
-        raise RegistryError(f"the version has no parameter set: nothing at {source}/{PARAMETERS}") from None
+        raise RegistryError(
+            without_secrets(f"the version has no parameter set: nothing at {source}/{PARAMETERS}")
+        ) from None
     except (pa.ArrowException, OSError) as error:
-        raise RegistryError(f"the files of the version at {source} cannot be read: {error}") from None
+        raise RegistryError(
+            without_secrets(f"the files of the version at {source} cannot be read: {error}")
+        ) from None
