@@ -9,6 +9,7 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import champion_asset
+from slc_ops.airflow.links import as_markdown, version_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.settings.deployments import Deployment, Places
@@ -42,7 +43,8 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
         raise AirflowSkipException(f"held: {proposal.hold}")
-    return evidence_text(plan, proposal)
+    links = version_links(deployment, int(proposal.version or 0), plan.window)
+    return f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
 
 
 @task

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.window import WEEK, Window
+from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
 
@@ -40,6 +41,7 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
     refresh = places.refreshes(name) / version.window.key / f"{number:016x}"
     write(refresh / "version.json", {"version": number, "run_id": version.run_id})
     write(refresh / "verdict.json", {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."})
+    write(refresh / "backtest.json", backtest(week))
     if items:
         write_items(refresh, items)
     (refresh / "report").mkdir()
@@ -72,6 +74,17 @@ def metrics(week: int) -> dict[str, Any]:
         "platt_nll": 0.57,
         "vs_platt": {"auc": gain, "nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}},
     }
+
+
+def backtest(week: int, folds: int = 4) -> dict[str, Any]:
+    """What a refresh's backtest leaves, as far as the page reads it: scores on four windows."""
+    roles = ["confirming", "choosing", "choosing", "choosing"]
+    plan = [Fold(role, window(week - k), (), None) for k, role in enumerate(roles[:folds])]  # type: ignore[arg-type]
+    scored = {
+        "slc": {"metrics": {"auc": 0.79, "nll": 0.55}},
+        "platt": {"metrics": {"auc": 0.77, "nll": 0.57}},
+    }
+    return {"plan": FoldPlan(tuple(plan), ()).as_dict(), "scores": {fold.key: scored for fold in plan}}
 
 
 def write_items(refresh: Path, count: int) -> None:

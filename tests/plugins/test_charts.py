@@ -1,5 +1,7 @@
 """Lines over windows."""
 
+import itertools
+
 import pytest
 
 from slc_ops.airflow.page.charts import Point, chart
@@ -37,8 +39,9 @@ def test_a_week_without_a_figure_leaves_a_gap_and_no_figures_no_chart() -> None:
     drawn = chart([point(0, 0.7, 0.6), point(1, None, 0.6), point(2, 0.7, 0.6)], "AUC")
 
     assert drawn is not None
-    assert len(drawn.ours.split()) == 2
-    assert len(drawn.platt.split()) == 3
+    assert len(drawn.ours) == 2
+    (platt,) = drawn.platt
+    assert len(platt.split()) == 3
     assert chart([point(0, None, None)], "AUC") is None
     assert chart([], "AUC") is None
 
@@ -60,5 +63,16 @@ def test_a_lone_week_shows_platt_as_a_dash_and_its_date_in_the_middle() -> None:
     drawn = chart([point(0, 0.7, 0.6)], "AUC")
 
     assert drawn is not None
-    assert len(drawn.platt.split()) == 2
+    (dash,) = drawn.platt
+    assert len(dash.split()) == 2
     assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "middle")]
+
+
+def test_missing_weeks_are_not_drawn_over_and_take_their_room() -> None:
+    drawn = chart([point(week, 0.7, 0.6) for week in (0, 1, 2, 6, 7)], "AUC")
+
+    assert drawn is not None
+    assert [len(piece.split()) for piece in drawn.ours] == [3, 2]
+    assert [len(piece.split()) for piece in drawn.platt] == [3, 2]
+    steps = [right.x - left.x for left, right in itertools.pairwise(drawn.marks)]
+    assert steps[2] == pytest.approx(4 * steps[0], abs=0.3)

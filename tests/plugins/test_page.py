@@ -1,6 +1,7 @@
 """The page "SLC": what it shows, to whom, and what it refuses."""
 
 import re
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -39,7 +40,7 @@ def test_the_overview_shows_champion_verdict_reason_and_line(admin: TestClient, 
 
     assert "version 2, for" in page
     assert '<span class="badge promote">promote</span> it &amp; its &lt;b&gt;reasons&lt;/b&gt;.' in page
-    assert "AUC over 3 windows; newest AUC 0.8000, Platt 0.7800" in page
+    assert "AUC over 4 windows; newest AUC 0.8000, Platt 0.7800" in page
     assert "+0.0210 [+0.0150, +0.0300]" in page
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page
 
@@ -155,3 +156,167 @@ def test_files_that_are_not_on_this_host_are_missed_in_words(admin: TestClient, 
     assert "not on the API server&#39;s host" in page or "not on the API server's host" in page
     assert "The reasons are in MLflow" in page
     assert admin.get("/slc/algebra/versions/1/report").status_code == 404
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 2**80])
+def test_a_version_above_all_numbers_is_not_found_and_no_crash(
+    admin: TestClient, deployments: Places, number: int
+) -> None:
+    assert admin.get(f"/slc/algebra?version={number}").status_code == 404
+    assert admin.get(f"/slc/algebra/versions/{number}/report").status_code == 404
+
+
+@pytest.mark.parametrize("linked", ["file", "directory"])
+@pytest.mark.parametrize("page", ["report", "validation", "index", "items", "verdict"])
+def test_symbolic_links_inside_the_home_are_not_followed(
+    admin: TestClient, deployments: Places, tmp_path_factory: pytest.TempPathFactory, page: str, linked: str
+) -> None:
+    secret = tmp_path_factory.mktemp("outside")
+    version = school.publish(deployments, "algebra", 5, verdict="hold")
+    refresh = deployments.refreshes("algebra") / version.window.key / f"{version.number:016x}"
+    docs = deployments.windows("algebra")
+    file, address = {
+        "report": (refresh / "report" / "report.html", f"versions/{version.number}/report"),
+        "validation": (
+            docs / version.window.key / "validation.html",
+            f"windows/{version.window.key}/validation",
+        ),
+        "index": (docs / "index.html", "windows/index.html"),
+        "items": (refresh / "parameters" / "items.parquet", ""),
+        "verdict": (refresh / "verdict.json", ""),
+    }[page]
+    if file.suffix == ".json":
+        file.write_text('{"sentence": "hold the stolen text"}')
+    elif file.suffix == ".html":
+        file.write_text("the stolen text")
+    if address:
+        assert "stolen" in admin.get(f"/slc/algebra/{address}").text
+    place = file if linked == "file" else file.parent
+    place.rename(secret / place.name)
+    place.symlink_to(secret / place.name)
+    if address:
+        assert admin.get(f"/slc/algebra/{address}").status_code == 404
+    shown = admin.get(f"/slc/algebra?version={version.number}").text
+    assert "stolen" not in shown + admin.get("/slc/").text
+    if page == "items":
+        assert "item-0001" not in shown
+
+
+def test_the_link_all_windows_of_a_validation_page_leads_to_the_list_and_back(
+    admin: TestClient, deployments: Places
+) -> None:
+    (deployments.windows("algebra") / "index.html").write_text("<h1>All windows</h1>")
+
+    listed = admin.get("/slc/algebra/windows/index.html")  # ../index.html of a window's page
+
+    assert listed.status_code == 200
+    assert listed.headers["Content-Security-Policy"].startswith("sandbox")
+    assert admin.get("/slc/algebra/windows/2026-01-05/validation.html").status_code == 200
+    assert admin.get("/slc/reading/windows/index.html").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/slc/nosuch", 404),
+        ("/slc/algebra/no/such/page", 404),
+        ("/slc/algebra?page=x", 422),
+        ("/slc/algebra/versions/one/report", 422),
+    ],
+)
+def test_a_browser_gets_errors_as_a_page_and_a_program_as_json(
+    admin: TestClient, deployments: Places, path: str, status: int
+) -> None:
+    page = admin.get(path)
+    assert page.status_code == status
+    assert page.headers["content-type"].startswith("text/html")
+    assert "Deployments</a>" in page.text
+    answer = admin.get(path, headers={"Accept": "application/json"})
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+
+
+def test_a_browser_without_a_token_gets_a_page_with_the_way_to_log_in(
+    client: TestClient, deployments: Places
+) -> None:
+    page = client.get("/slc/", headers={"Accept": "text/html"})
+    assert page.status_code == 401
+    assert "Log in to Airflow" in page.text
+
+
+def test_a_ledger_that_does_not_answer_is_said_in_a_page_without_its_password(
+    admin: TestClient, deployments: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_LEDGER_URL", "postgresql://127.0.0.1:9/ledger?user=ann&password=hunter2")
+    page = admin.get("/slc/")
+    assert page.status_code == 503
+    assert "the ledger postgresql" in page.text
+    assert "hunter2" not in page.text
+
+
+def test_the_page_of_a_home_without_a_ledger_makes_none(admin: TestClient, places: Places) -> None:
+    assert admin.get("/slc/").status_code == 200
+    assert list(places.home.iterdir()) == []
+
+
+def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag(
+    admin: TestClient,
+    limited: TestClient,
+    deployments: Places,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "deployments.yaml"
+    file.write_text("deployments:\n  geometry:\n    source: {type: lake, path: x}\n    gaet: auto\n")
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(file))
+    page = admin.get("/slc/").text
+    assert "<strong>geometry</strong> cannot be refreshed" in page
+    assert "did you mean" in page
+    assert "geometry" not in limited.get("/slc/").text
+    file.write_text("deployments: [")
+    assert "<strong>the deployments file</strong>" in admin.get("/slc/").text
+
+
+def test_a_version_on_hold_says_why(admin: TestClient, deployments: Places) -> None:
+    page = admin.get("/slc/reading").text
+    assert '<span class="why quiet">it &amp; its &lt;b&gt;reasons&lt;/b&gt;.</span>' in page
+
+
+def test_after_one_refresh_the_four_scored_folds_are_four_dots(admin: TestClient, places: Places) -> None:
+    school.publish(places, "algebra", 5)
+    page = admin.get("/slc/algebra").text
+    assert page.count('class="dot promote"') == 2  # AUC and NLL
+    assert page.count('class="dot backtest"') == 6
+    assert "backtest of version 1; AUC 0.7900, Platt 0.7700" in page
+
+
+def test_a_run_whose_tasks_were_all_skipped_is_not_called_a_success(
+    admin: TestClient, deployments: Places
+) -> None:
+    add_run("slc_weekly_refresh__algebra", "all-skipped", {"extract": "skipped", "gate": "skipped"})
+    assert "last run skipped" in admin.get("/slc/").text
+    add_run("slc_weekly_refresh__algebra", "held", {"extract": "success", "gate": "skipped"})
+    page = admin.get("/slc/").text
+    assert "last run success" in page
+    assert "last run skipped" not in page
+
+
+def add_run(dag_id: str, run_id: str, tasks: dict[str, str]) -> None:
+    """A finished run in Airflow's database, with the end of each of its tasks."""
+    import uuid
+    from datetime import UTC, datetime
+
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert
+
+    now = datetime.now(UTC)
+    run = {"dag_id": dag_id, "run_id": run_id, "run_type": "manual", "state": "success", "run_after": now}
+    run |= {"start_date": now, "log_template_id": 1, "clear_number": 0}
+    with create_session() as session:
+        session.execute(insert(DagRun).values(run))
+        for task, state in tasks.items():
+            entry = {"id": uuid.uuid4(), "dag_id": dag_id, "run_id": run_id, "task_id": task}
+            entry |= {"map_index": -1, "state": state, "pool": "default_pool", "pool_slots": 1}
+            session.execute(insert(TaskInstance).values(entry))

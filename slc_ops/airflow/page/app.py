@@ -6,13 +6,22 @@ from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.exception_handlers import http_exception_handler
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from slc_ops.airflow.page.access import Readable, Schedule
+from slc_ops.airflow.page.access import MayRead, Readable, Schedule
 from slc_ops.airflow.page.items import SORTS, find_items
-from slc_ops.airflow.page.overview import cards, refresh_of, validation_page
+from slc_ops.airflow.page.overview import (
+    broken_entries,
+    cards,
+    reached_by_link,
+    refresh_of,
+    validation_page,
+    why,
+)
 from slc_ops.airflow.page.render import ASSETS, render
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
@@ -21,6 +30,8 @@ OURS = (
     "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; "
     "frame-ancestors 'self'; base-uri 'none'"
 )
+SHOWN = 16
+"""Versions in the table."""
 # What a refresh wrote may quote item names from the log: it may look as it likes, but may not run anything.
 WRITTEN = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 
@@ -31,19 +42,24 @@ def build() -> FastAPI:
         title="SLC", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None
     )
     app.middleware("http")(_harden)
-    app.exception_handler(HTTPException)(_say_kindly)
+    for kind in (StarletteHTTPException, RequestValidationError, SlcError):
+        app.exception_handler(kind)(_say_kindly)
     app.get("/", response_class=HTMLResponse)(overview_page)
     app.get("/status.json")(status)
     app.get("/assets/{name}")(asset)
     app.get("/{name}", response_class=HTMLResponse)(deployment_page)
     app.get("/{name}/versions/{number}/report")(report)
+    app.get("/{name}/windows/index.html")(all_windows)  # validation's own pages link to each other so
     app.get("/{name}/windows/{key}/validation")(validation)
+    app.get("/{name}/windows/{key}/validation.html")(validation)
     return app
 
 
-def overview_page(request: Request, readable: Readable) -> HTMLResponse:
-    """Every deployment that the user may read."""
-    return render(request, "overview.html", cards=cards(Places.from_environment(), readable))
+def overview_page(request: Request, readable: Readable, may_read: MayRead) -> HTMLResponse:
+    """Every deployment that the user may read, and what is wrong with the deployments file."""
+    places = Places.from_environment()
+    broken = [entry for entry in broken_entries(places) if entry.name is None or may_read(entry.name)]
+    return render(request, "overview.html", cards=cards(places, readable), broken=broken)
 
 
 def deployment_page(
@@ -79,7 +95,9 @@ def deployment_page(
             "order": "up" if order == "up" else "down",
             "version": version,
         },
-        moves=list(reversed(Registry.open(places).history(name))),
+        reasons={version.number: why(places, version) for version in card.published[-SHOWN:]},
+        versions_shown=SHOWN,
+        moves=list(reversed(Registry.open(places, create=False).history(name))),
     )
 
 
@@ -102,13 +120,21 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
     _schedule(readable, name)
     places = Places.from_environment()
     refresh = refresh_of(places, _version(places, name, number))
-    return _written(None if refresh is None else refresh / "report" / "report.html")
+    return _written(places, None if refresh is None else refresh / "report" / "report.html")
 
 
 def validation(readable: Readable, name: str, key: str) -> FileResponse:
     """The page that validation wrote for a window."""
     _schedule(readable, name)
-    return _written(validation_page(Places.from_environment(), name, key))
+    places = Places.from_environment()
+    return _written(places, validation_page(places, name, key))
+
+
+def all_windows(readable: Readable, name: str) -> FileResponse:
+    """The list of windows that validation wrote."""
+    _schedule(readable, name)
+    places = Places.from_environment()
+    return _written(places, places.windows(name) / "index.html")
 
 
 def asset(name: str) -> Response:
@@ -127,13 +153,13 @@ def _schedule(readable: dict[str, Schedule], name: str) -> Schedule:
 
 def _version(places: Places, name: str, number: int) -> Version:
     try:
-        return Registry.open(places).ledger.version(name, number)
+        return Registry.open(places, create=False).ledger.version(name, number)
     except SlcError as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _written(path: Path | None) -> FileResponse:
-    if path is None or not path.is_file():
+def _written(places: Places, path: Path | None) -> FileResponse:
+    if path is None or not path.is_file() or reached_by_link(places, path):
         raise HTTPException(
             404, "This page is not on the API server's host; MLflow keeps it with the version's run."
         )
@@ -149,8 +175,18 @@ async def _harden(request: Request, answer: Callable[[Request], Awaitable[Respon
     return response
 
 
-async def _say_kindly(request: Request, error: HTTPException) -> Response:
+async def _say_kindly(request: Request, error: Exception) -> Response:
     """People get a page, programs get JSON."""
+    if isinstance(error, StarletteHTTPException):
+        status, message = error.status_code, str(error.detail)
+    elif isinstance(error, RequestValidationError):
+        status = 422
+        message = "; ".join(f"{found['loc'][-1]}: {found['msg']}" for found in error.errors())
+    else:
+        status, message = 503, without_secrets(str(error))
+    headers = getattr(error, "headers", None)
     if "text/html" in request.headers.get("accept", ""):
-        return render(request, "message.html", status=error.status_code, message=error.detail)
-    return await http_exception_handler(request, error)
+        page = render(request, "message.html", status=status, message=message, asks_login=status == 401)
+        page.headers.update(headers or {})
+        return page
+    return JSONResponse({"detail": message}, status, headers)

@@ -4,7 +4,7 @@ The whisker at a window spans Platt's value plus the interval of the paired diff
 Platt's line, the week does not tell the two apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
@@ -24,6 +24,8 @@ class Point:
     platt: float | None
     low: float | None
     high: float | None
+    backtest: bool = False
+    """Scored afterwards, by the backtest of a later refresh; ``version`` is that refresh's."""
 
     @classmethod
     def of(cls, version: Any, metric: str) -> "Point":
@@ -58,6 +60,7 @@ class Mark:
     high: float | None
     verdict: str
     title: str
+    """Its kind is the verdict, or ``backtest``."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ class Chart:
     width: float
     height: float
     marks: list[Mark]
-    ours: str
-    platt: str
+    ours: list[str]
+    """The points of each piece of our line; a missing week or figure ends a piece."""
+    platt: list[str]
     ticks: list[tuple[float, str]]
     weeks: list[tuple[float, str, str]]
     """Where the first and the last week stand: place, date, how the text is anchored."""
@@ -87,9 +91,12 @@ def chart(
     bottom, top = bottom - 0.06 * spread, top + 0.06 * spread
     left, right, foot = (44.0, 8.0, 14.0) if height > 80 else (4.0, 4.0, 0.0)
 
+    first, last = points[0].window.start, points[-1].window.start
+
     def across(k: int) -> float:
         room = width - left - right
-        return round(left + (room / 2 if len(points) == 1 else room * k / (len(points) - 1)), 1)
+        share = 0.5 if first == last else (points[k].window.start - first) / (last - first)
+        return round(left + room * share, 1)
 
     def up(value: float | None) -> float | None:
         if value is None:
@@ -99,15 +106,18 @@ def chart(
     marks = []
     for k, p in enumerate(points):
         low, high = p.span or (None, None)
-        title = f"{p.window}: version {p.version}, {p.verdict}; {_both(p, metric)}"
-        marks.append(Mark(across(k), up(p.ours), up(p.platt), up(low), up(high), p.verdict, title))
+        who = f"backtest of version {p.version}" if p.backtest else f"version {p.version}, {p.verdict}"
+        title = f"{p.window}: {who}; {_both(p, metric)}"
+        kind = "backtest" if p.backtest else p.verdict
+        marks.append(Mark(across(k), up(p.ours), up(p.platt), up(low), up(high), kind, title))
+    breaks = {k for k in range(1, len(points)) if points[k].window.start > points[k - 1].window.end}
     ends = {0: "middle"} if len(points) == 1 else {0: "start", len(points) - 1: "end"}
     return Chart(
         width=width,
         height=height,
         marks=marks,
-        ours=_line((m.x, m.y) for m in marks),
-        platt=_line((m.x, m.platt) for m in marks),
+        ours=_pieces([(m.x, m.y) for m in marks], breaks),
+        platt=_pieces([(m.x, m.platt) for m in marks], breaks),
         ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],
         weeks=[(across(k), f"{points[k].window.start:%-d %b}", anchor) for k, anchor in ends.items()],
         label=f"{metric} over {len(points)} windows; newest {_both(points[-1], metric)}",
@@ -131,13 +141,25 @@ def _ticks(bottom: float, top: float) -> list[tuple[float, str]]:
     return [(k * step, f"{k * step:.{digits}f}") for k in range(first, last + 1)]
 
 
-def _line(places: Any) -> str:
-    """The points of a polyline; a gap in the figures is bridged, a lone figure is a dash."""
-    known = [(x, y) for x, y in places if y is not None]
-    if len(known) == 1:
-        ((x, y),) = known
-        known = [(x - 14, y), (x + 14, y)]
-    return " ".join(f"{x},{y}" for x, y in known)
+def _pieces(places: Sequence[tuple[float, float | None]], breaks: Collection[int]) -> list[str]:
+    """The points of polylines: a missing figure and a missing week (a break) end one; a lone point is a dash.
+
+    >>> _pieces([(0, 1.0), (10, 2.0), (20, None), (30, 1.0)], breaks=())
+    ['0,1.0 10,2.0', '24,1.0 36,1.0']
+    """
+    pieces: list[list[tuple[float, float]]] = [[]]
+    for k, (x, y) in enumerate(places):
+        if (y is None or k in breaks) and pieces[-1]:
+            pieces.append([])
+        if y is not None:
+            pieces[-1].append((x, y))
+    reach = 14 if len(places) == 1 else 6
+    drawn = [
+        [(piece[0][0] - reach, piece[0][1]), (piece[0][0] + reach, piece[0][1])] if len(piece) == 1 else piece
+        for piece in pieces
+        if piece
+    ]
+    return [" ".join(f"{x},{y}" for x, y in piece) for piece in drawn]
 
 
 def _both(point: Point, metric: str) -> str:

@@ -48,7 +48,7 @@ def find_items(
     refresh: Path, *, search: str = "", sort: str = "size", descending: bool = True, page: int = 1
 ) -> ItemPage | None:
     """A page of the item table of one refresh; None when its method has no items."""
-    tables = {name: _load(path) for name, path in _files(refresh).items() if path.exists()}
+    tables = {name: _load(path) for name, path in _files(refresh).items() if _is_ours(path)}
     if "parameters" not in tables:
         return None
     source, column = SORTS.get(sort, SORTS["size"])
@@ -68,6 +68,12 @@ def _files(refresh: Path) -> dict[str, Path]:
         "parameters": refresh / "parameters" / "items.parquet",
         "detectability": refresh / "detectability" / "items.parquet",
     }
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the file is there itself, and not a link to somewhere else."""
+    files = [path, path.parent, path.parent / "params.json"]
+    return path.is_file() and not any(each.is_symlink() for each in files)
 
 
 def _load(path: Path) -> "pa.Table":

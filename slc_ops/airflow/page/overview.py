@@ -10,14 +10,17 @@ from typing import Any
 
 from slc_ops.airflow.page.access import Schedule
 from slc_ops.airflow.page.charts import Chart, Point, chart
+from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
+from slc_ops.evidence.folds import Fold
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.overview import Glance, overview
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Places, read_deployments
 
 WINDOWS = 12
 """Windows in the lines."""
+_KEPT = ("sentence", "version", "run_id", "status", "findings", "plan", "scores")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Card:
     """The newest version of each window, oldest first."""
     published: list[Version]
     """All versions of these windows, in the same order."""
+    points: dict[str, list[Point]]
+    """By metric: what the lines are drawn from, oldest first."""
 
     @property
     def attention(self) -> int:
@@ -63,19 +68,17 @@ class Card:
 
     @property
     def age(self) -> str:
-        """How long the champion has reigned."""
+        """How long the champion has been champion."""
         return "" if self.since is None else ago(datetime.now(UTC) - self.since)
 
     def line(self, metric: str, **size: float) -> Chart | None:
         """The last windows as a chart."""
-        return chart(
-            [Point.of(version, metric) for version in self.versions[-WINDOWS:]], metric.upper(), **size
-        )
+        return chart(self.points[metric], metric.upper(), **size)
 
 
 def cards(places: Places, deployments: Mapping[str, Schedule]) -> list[Card]:
     """Every deployment, those that need a person first."""
-    found = overview(Registry.open(places).ledger, list(deployments), 2 * WINDOWS)
+    found = overview(Registry.open(places, create=False).ledger, list(deployments), 2 * WINDOWS)
     made = [_card(places, name, schedule, found[name]) for name, schedule in deployments.items()]
     return sorted(made, key=lambda card: (-card.attention, card.name))
 
@@ -92,20 +95,79 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         outcome=_outcome(places, name, ordered[-1] if ordered else None),
         versions=ordered,
         published=glance.versions,
+        points={metric: _points(places, ordered, metric) for metric in ("auc", "nll")},
     )
+
+
+def _points(places: Places, versions: list[Version], metric: str) -> list[Point]:
+    """The newest version of each window; where a window has none, what the newest backtest scored on it."""
+    found = {version.window: Point.of(version, metric) for version in versions}
+    directory = refresh_of(places, versions[-1]) if versions else None
+    if directory is not None:
+        for window, ours, platt in _scored(places, directory, versions[-1].method, metric):
+            if window not in found:
+                point = Point(window, versions[-1].number, "", ours, platt, None, None, backtest=True)
+                found[window] = point
+    return [found[window] for window in sorted(found)][-WINDOWS:]
+
+
+def _scored(
+    places: Places, refresh: Path, method: str, metric: str
+) -> list[tuple[Window, float | None, float | None]]:
+    """Per fold of a refresh's backtest: its window, the method's figure and Platt's."""
+    backtest = _json(places, refresh / "backtest.json")
+    try:
+        folds = [Fold.from_dict(fold) for fold in backtest["plan"]["folds"]]
+        scores = {fold.window: backtest["scores"].get(fold.key, {}) for fold in folds}
+        return [
+            (window, _figure(found, method, metric), _figure(found, "platt", metric))
+            for window, found in scores.items()
+        ]
+    except (KeyError, TypeError, AttributeError, SlcError):  # of another version, or damaged: no line of it
+        return []
+
+
+def _figure(scores: dict[str, Any], method: str, metric: str) -> float | None:
+    figure = ((scores.get(method) or {}).get("metrics") or {}).get(metric)
+    return None if figure is None else float(figure)
+
+
+def why(places: Places, version: Version) -> str | None:
+    """The verdict's sentence of a version that was not to be promoted, where its refresh is on this host."""
+    if version.verdict == "promote":
+        return None
+    directory = refresh_of(places, version)
+    sentence = None if directory is None else _json(places, directory / "verdict.json").get("sentence")
+    return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An entry of the deployments file that cannot be used, or (without a name) the whole file."""
+
+    name: str | None
+    sentence: str
+
+
+def broken_entries(places: Places) -> list[Broken]:
+    """What is wrong with the deployments file."""
+    try:
+        return [Broken(entry.name, str(entry)) for entry in read_deployments(places.deployments_file)[1]]
+    except SettingsError as error:
+        return [Broken(None, str(error))]
 
 
 def _outcome(places: Places, name: str, version: Version | None) -> Outcome | None:
     """The newest window's end; a window that validation stopped has no version."""
-    stopped = _newest_window(places.windows(name))
+    stopped = _newest_window(places, name)
     if stopped is not None and (version is None or stopped.name > version.window.key):
-        result = _json(stopped / "validation.json")
+        result = _json(places, stopped / "validation.json")
         if result.get("status") == "stopped":
             return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
     if version is None:
         return None
     directory = refresh_of(places, version)
-    verdict = {} if directory is None else _json(directory / "verdict.json")
+    verdict = {} if directory is None else _json(places, directory / "verdict.json")
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(version.verdict, sentence, str(version.window), version.window.key, version.number)
 
@@ -119,7 +181,7 @@ def _stop_sentence(result: dict[str, Any]) -> str:
 def refresh_of(places: Places, version: Version) -> Path | None:
     """The directory of the refresh that published a version; None when it is not on this host."""
     for file in (places.refreshes(version.deployment) / version.window.key).glob("*/version.json"):
-        if _json(file).get("version") == version.number:
+        if _json(places, file).get("version") == version.number:
             return file.parent
     return None
 
@@ -132,8 +194,15 @@ def validation_page(places: Places, name: str, key: str) -> Path | None:
     return None
 
 
-def _newest_window(directory: Path) -> Path | None:
-    """The newest window that validation has judged; looked for from the end of what may be years of them."""
+def reached_by_link(places: Places, path: Path) -> bool:
+    """Whether a symbolic link leads to ``path`` somewhere below the home: it may lead anywhere."""
+    below = path.relative_to(places.home).parts
+    return any(places.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
+
+
+def _newest_window(places: Places, name: str) -> Path | None:
+    """The newest window with a validation's result; looked for from the end of what may be years of them."""
+    directory = places.windows(name)
     try:
         names = sorted((name for name in os.listdir(directory) if name[0].isdigit()), reverse=True)
     except OSError:
@@ -141,19 +210,17 @@ def _newest_window(directory: Path) -> Path | None:
     return next((directory / name for name in names if (directory / name / "validation.json").exists()), None)
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(places: Places, path: Path) -> dict[str, Any]:
     try:
-        return _parsed(path, path.stat().st_mtime_ns)
+        return {} if reached_by_link(places, path) else _parsed(path, path.stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
 
 
 @lru_cache(maxsize=2048)
 def _parsed(path: Path, changed: int) -> dict[str, Any]:
-    value: dict[str, Any] = read_json(path)
-    return {
-        key: value[key] for key in ("sentence", "version", "run_id", "status", "findings") if key in value
-    }
+    value = read_json(path)
+    return {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else {}
 
 
 def ago(span: Any) -> str:

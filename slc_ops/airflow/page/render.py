@@ -11,10 +11,10 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from slc_ops.airflow.links import mlflow_version
 from slc_ops.airflow.page.overview import week
 from slc_ops.base.text import MISSING, count, interval, number, signed
-from slc_ops.registry import Version, model_name
-from slc_ops.settings.environment import LinkVariables
+from slc_ops.registry import Version
 
 if TYPE_CHECKING:
     from slc_ops.evidence.metrics import Metric
@@ -41,7 +41,7 @@ def templates() -> Environment:
         "timestamp": _timestamp,
         "count": count,
     }
-    environment.globals |= {"mlflow_version": mlflow_version, "stamp": STAMP, "paired": paired_metrics}
+    environment.globals |= {"mlflow_version": _mlflow_version, "stamp": STAMP, "paired": paired_metrics}
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment
 
@@ -59,13 +59,8 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     return HTMLResponse(text, status_code=status)
 
 
-def mlflow_version(version: Version) -> str | None:
-    """The version's page in MLflow, where its address is known."""
-    found = LinkVariables.read()
-    address = found.mlflow_url or found.tracking_uri or ""
-    if not address.startswith(("http://", "https://")):
-        return None
-    return f"{address.rstrip('/')}/#/models/{model_name(version.deployment)}/versions/{version.number}"
+def _mlflow_version(version: Version) -> str | None:
+    return mlflow_version(version.deployment, version.number)
 
 
 def _interval(version: Version, metric: "Metric") -> str:
