@@ -1,5 +1,6 @@
 # One image for every slc_ops service: the versions and hashes of requirements.txt, without the test tools.
-FROM python:3.12.13-slim-bookworm AS build
+ARG PYTHON_IMAGE=python:3.12.13-slim-bookworm
+FROM ${PYTHON_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
 RUN pip install uv==0.13.7 && uv venv /opt/slc-ops
 WORKDIR /src
@@ -10,9 +11,9 @@ COPY slc_ops slc_ops
 RUN uv pip install --python /opt/slc-ops/bin/python --compile-bytecode \
     --constraint requirements.txt --build-constraint requirements.txt ".[production]"
 
-FROM python:3.12.13-slim-bookworm
+FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin slc-ops \
- && install --directory --owner=slc-ops --group=slc-ops /var/lib/slc-ops /var/lib/objects /var/log/airflow
+ && install --directory --mode=0700 --owner=slc-ops --group=slc-ops /var/lib/slc-ops /var/lib/objects /var/log/airflow
 COPY --from=build /opt/slc-ops /opt/slc-ops
 COPY dags /opt/slc-ops/dags
 COPY plugins /opt/slc-ops/plugins

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from slc_ops import __version__
+from slc_ops.production.compose import interpolate
+from slc_ops.production.images import images
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docker-compose.yaml").read_text()
@@ -103,16 +105,46 @@ def test_the_stores_are_in_a_network_without_a_way_out() -> None:
 
 @each_service
 def test_an_image_is_pinned_by_version(name: str) -> None:
-    repository, _, tag = SERVICES[name]["image"].partition(":")
+    repository, _, tag = interpolate(SERVICES[name]["image"], {}).partition(":")
     assert re.search(r"\d+\.\d+", tag), SERVICES[name]["image"]
     if repository == "slc-ops":
         assert tag == __version__
 
 
 def test_the_bases_of_our_image_are_pinned_by_version() -> None:
-    bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert bases
-    assert all(re.search(r":\d+\.\d+\.\d+", base) for base in bases)
+    text = (ROOT / "Dockerfile").read_text()
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+    (base,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)", text, re.MULTILINE)
+    assert re.search(r":\d+\.\d+\.\d+", base)
+    assert images(ROOT / "docker-compose.yaml", {})["slc-ops (built upon)"] == base
+
+
+def test_every_image_can_be_pinned_by_digest_and_a_floating_tag_is_refused(tmp_path: Path) -> None:
+    asked = [sys.executable, "-m", "slc_ops.production", "images", "--env-file", str(tmp_path / "env")]
+    digest = "sha256:" + 64 * "0"
+    names = {
+        "POSTGRES_IMAGE": "postgres",
+        "REDIS_IMAGE": "valkey/valkey",
+        "OBJECTS_IMAGE": "versity/versitygw",
+    }
+    names["PYTHON_IMAGE"] = "registry.example:5000/python"
+
+    def answer(lines: dict[str, str], *options: str) -> "subprocess.CompletedProcess[str]":
+        (tmp_path / "env").write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return subprocess.run([*asked, *options], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    plain = answer({})
+    assert plain.returncode == 0, plain.stderr
+    assert plain.stdout.count("(by version)") == 4
+    assert answer({}, "--digests").returncode == 2
+    pinned = answer({name: f"{value}@{digest}" for name, value in names.items()}, "--digests")
+    assert pinned.returncode == 0, pinned.stderr
+    assert pinned.stdout.count("(by digest)") == 4
+    for floating in ("postgres", "postgres:latest", "postgres:16", "postgres:alpine", "postgres@sha256:12"):
+        refused = answer({"POSTGRES_IMAGE": floating})
+        assert refused.returncode == 2
+        assert refused.stderr.count("\n") == 1
+        assert "may be another one next week" in refused.stderr
 
 
 def test_a_secret_is_demanded_and_never_written_down() -> None:
@@ -160,7 +192,7 @@ def test_what_the_tests_run_is_what_is_deployed(service: str, program: str) -> N
     (path,) = site.glob(program)
     said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"(\d+)\.\d+", said)
-    wanted = re.search(r":(\d+)\.\d+", SERVICES[service]["image"])
+    wanted = re.search(r":(\d+)\.\d+", interpolate(SERVICES[service]["image"], {}))
     assert found
     assert wanted
     assert found[1] == wanted[1]
