@@ -50,7 +50,7 @@ def weeks(tmp_path_factory):
     return write_weeks(tmp_path_factory.mktemp("weeks"), 4, bias_sd=0.9, seed=5)
 
 
-def judged(weeks):
+def backtested(weeks):
     return backtest(weeks, methods=["half_step"], calibration_weeks=2, folds=2)
 
 
@@ -125,20 +125,20 @@ def test_what_it_tunes_is_tuned(added):
 
 
 def test_the_decision_may_promote_it(added, weeks):
-    verdict = decide(judged(weeks), None, Decision())
+    verdict = decide(backtested(weeks), None, Decision())
     assert (verdict.verdict, verdict.method) == ("promote", "half_step")
 
 
 def test_the_decision_promotes_no_method_that_looks_at_the_score_alone(added, weeks):
     added(looks_at=("score",))
-    verdict = decide(judged(weeks), None, Decision())
+    verdict = decide(backtested(weeks), None, Decision())
     assert (verdict.verdict, verdict.method) == ("hold", "half_step")
     assert "no_item_correction" in {reason["code"] for reason in verdict.reasons}
 
 
 def test_the_decision_bars_a_tracker_where_drift_cannot_be_seen(added, weeks):
     added(tracks_drift=True)
-    verdict = decide(judged(weeks), None, Decision())
+    verdict = decide(backtested(weeks), None, Decision())
     why_not = {row["method"]: row["why_not"] for row in verdict.choice["table"]}
     assert why_not["half_step"] == "temporal tracking is not viable on these data"
     assert verdict.method != "half_step"
@@ -147,11 +147,11 @@ def test_the_decision_bars_a_tracker_where_drift_cannot_be_seen(added, weeks):
 def test_the_self_test_catches_it_where_it_is_said_to_keep_the_order(added, weeks):
     added(monotone=True)
     with pytest.raises(SelfTestFailed, match="half_step changed the AUC"):
-        judged(weeks)
+        backtested(weeks)
 
 
 def test_the_report_has_its_row(added, weeks, tmp_path):
-    result = judged(weeks)
+    result = backtested(weeks)
     page = write_report(
         tmp_path, verdict=decide(result, None, Decision()).as_dict(), backtest=result.as_dict()
     )
