@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError, InputError, OneClassError
-from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, scratch, slices
+from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, slices
 from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.summed_log import SummedLog
 from slc_ops.numerics.time_bins import quantile_edges, time_bin
@@ -137,10 +137,9 @@ class Cells:
     time_edges: Floats
 
     def of(self, rows: Rows) -> NDArray[np.intp]:
-        """The cell of each row; the array is valid until the thread's next call."""
+        """The cell of each row."""
         assert rows.time is not None  # noqa: S101 - the caller asked for times
-        cells: NDArray[np.intp] = scratch("cells", len(rows), np.intp)
-        np.multiply(rows.codes, len(self.time_edges) - 1, out=cells, dtype=np.intp)
+        cells: NDArray[np.intp] = np.multiply(rows.codes, len(self.time_edges) - 1, dtype=np.intp)
         cells += time_bin(rows.time, self.time_edges)
         return cells
 
@@ -199,8 +198,8 @@ def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
     assert rows.time is not None  # noqa: S101 - the pass asked for times
     bins = time_bin(rows.time, time_edges)
     least, most = int(bins.min()), int(bins.max())
-    keys = scratch("cells", len(rows), np.intp)
-    np.multiply(np.subtract(bins, least, out=keys), n_items, out=keys)
+    keys = np.subtract(bins, least, dtype=np.intp)
+    keys *= n_items
     keys += rows.codes
     sums = key_sums(keys, (most - least + 1) * n_items, rows)
     columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
@@ -215,10 +214,7 @@ def _moments(column: str, centre: float, rows: Rows) -> Totals:
     sums = np.zeros(2)
     for part in slices(len(rows)):
         mine = rows.chosen(part)
-        values = scratch("values", len(mine))
-        np.subtract(getattr(mine, column), centre, out=values, dtype=np.float64)
-        weighted = values
-        if mine.weight is not None:
-            weighted = np.multiply(values, mine.weight, out=scratch("weighted", len(mine)))
+        values = np.subtract(getattr(mine, column), centre, dtype=np.float64)
+        weighted = values if mine.weight is None else values * mine.weight
         sums += np.sum(weighted), dot(weighted, values)
     return Totals(sums)

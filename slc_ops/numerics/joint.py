@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 from slc_ops.numerics.kernels import (
     Floats,
     Sums,
-    decay,
     dot,
     probability,
-    scratch,
     slices,
     sum_of_logs,
     total,
@@ -239,20 +237,17 @@ class Scale:
 
     def at(self, state: State, rows: Rows, part: slice) -> "_Slice":
         """A few rows at a state."""
-        size = part.stop - part.start
-        x, eta, e = (scratch(name, size) for name in ("x", "eta", "e"))
-        np.subtract(rows.logit[part], self.mean, out=x, dtype=np.float64)
+        x = np.subtract(rows.logit[part], self.mean, dtype=np.float64)
         x *= 1.0 / self.spread if self.spread else 0.0
-        state.offset.take(rows.codes[part], out=eta, mode="clip")
-        eta += np.multiply(x, state.link[0], out=e)
+        eta = state.offset.take(rows.codes[part], mode="clip")
+        eta += x * state.link[0]
         eta += state.link[1]
-        decay(eta, e)
         weight = None if rows.weight is None else rows.weight[part]
-        return _Slice(x, eta, e, rows.label[part], weight)
+        return _Slice(x, eta, np.exp(-np.abs(eta)), rows.label[part], weight)
 
 
 def _joint_sums(n_items: int, scale: Scale, state: State, rows: Rows) -> JointSums:
-    residual, fisher, cross = (scratch(name, len(rows)) for name in ("residual", "fisher", "cross"))
+    residual, fisher, cross = np.empty((3, len(rows)))
     nll = pull = square = 0.0
     for part in slices(len(rows)):
         at = scale.at(state, rows, part)
@@ -261,8 +256,7 @@ def _joint_sums(n_items: int, scale: Scale, state: State, rows: Rows) -> JointSu
         np.multiply(fisher[part], at.x, out=cross[part])
         pull += dot(residual[part], at.x)
         square += dot(cross[part], at.x)
-    keys = scratch("indices", len(rows), np.intp)
-    keys[:] = rows.codes
+    keys = rows.codes.astype(np.intp)
     items = [total(keys, values, n_items) for values in (residual, fisher, cross)]
     return JointSums(nll, pull, square, *items)
 
@@ -284,10 +278,7 @@ def _losses_by_user(scale: Scale, one: State, other: State, n_users: int, rows: 
 
 @dataclass(frozen=True)
 class _Slice:
-    """A few rows at one state: x, η, e = e^−|η| (see the kernels), labels and weights.
-
-    Its arrays belong to the thread and are overwritten by its next slice.
-    """
+    """A few rows at one state: x, η, e = e^−|η| (see the kernels), labels and weights."""
 
     x: Floats
     eta: Floats
@@ -302,11 +293,8 @@ class _Slice:
     def loss(self) -> float:
         if self.weight is not None:
             return float(np.sum(self.losses()))
-        one_plus = np.add(self.e, 1.0, out=scratch("high", len(self.e)))
-        y = scratch("y", len(self.e))
-        y[:] = self.label
-        above = np.maximum(self.eta, 0.0, out=scratch("work", len(self.e)))
-        return sum_of_logs(one_plus) + float(np.sum(above)) - dot(y, self.eta)
+        above = float(np.sum(np.maximum(self.eta, 0.0)))
+        return sum_of_logs(self.e + 1.0) + above - dot(self.label.astype(np.float64), self.eta)
 
     def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
         probability(self.eta, self.e, residual, fisher)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError
 from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.kernels import Floats, LinkSums, link_sums, scratch, slices
+from slc_ops.numerics.kernels import Floats, LinkSums, link_sums, slices
 from slc_ops.numerics.link_newton import Minimum, minimise
 from slc_ops.numerics.offsets import NoOffsets, Offsets
 from slc_ops.rows.passes import add_up, evenly_spaced
@@ -37,8 +37,8 @@ class Design:
     columns: tuple[tuple[str, float, float], ...]
 
     def of(self, rows: Rows) -> list[NDArray[Any]]:
-        """The standardised columns; the arrays are valid until the thread's next call."""
-        return [_standard(getattr(rows, name), mean, spread, name) for name, mean, spread in self.columns]
+        """The standardised columns."""
+        return [_standard(getattr(rows, name), mean, spread) for name, mean, spread in self.columns]
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,9 @@ def _entropy(share: float) -> float:
     return float(-share * np.log(share) - (1 - share) * np.log1p(-share))
 
 
-def _standard(values: NDArray[Any] | None, mean: float, spread: float, name: str) -> Floats:
+def _standard(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:
     assert values is not None  # noqa: S101 - the pass asked for times
-    x = scratch(f"standard {name}", len(values))
-    np.subtract(values, mean, out=x, dtype=np.float64)
+    x: Floats = np.subtract(values, mean, dtype=np.float64)
     x *= 1.0 / spread
     return x
 

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from slc_ops.numerics.calibration import Cells
-from slc_ops.numerics.kernels import Floats, scratch
+from slc_ops.numerics.kernels import Floats
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 
 
 class Offsets(Protocol):
-    """δ of each row; the array is valid until the thread's next call."""
+    """δ of each row."""
 
     @property
     def columns(self) -> Columns: ...
@@ -24,9 +26,7 @@ class NoOffsets:
     columns: Columns = NO_COLUMNS
 
     def of(self, rows: Rows) -> Floats:
-        zeros = scratch("offset", len(rows))
-        zeros[:] = 0.0
-        return zeros
+        return np.zeros(len(rows))
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ItemOffsets:
     columns: Columns = NO_COLUMNS
 
     def of(self, rows: Rows) -> Floats:
-        return self.values.take(rows.codes, out=scratch("offset", len(rows)), mode="clip")
+        return self.values.take(rows.codes, mode="clip")
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,4 @@ class CellOffsets:
     columns: Columns = TIME
 
     def of(self, rows: Rows) -> Floats:
-        cells = self.cells.of(rows)
-        return self.values.ravel().take(cells, out=scratch("offset", len(rows)), mode="clip")
+        return self.values.ravel().take(self.cells.of(rows), mode="clip")

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.kernels import Floats, scratch, slices
+from slc_ops.numerics.kernels import Floats, slices
 from slc_ops.numerics.kernels import total as sum_by_key
 
 CELLS = 1 << 20
@@ -59,7 +59,7 @@ class ScoreGrid:
         grid = cls(low, _STRIPS / (high - low), np.zeros(_STRIPS), np.zeros(_STRIPS))
         rows = np.zeros(_STRIPS)
         for part in slices(len(sample)):
-            rows += np.bincount(grid._strips(sample[part]), minlength=_STRIPS)
+            rows += np.bincount(grid._strips(sample[part])[0], minlength=_STRIPS)
         width = 1.0 + np.floor(cells / 2 * (rows / len(sample) + 1 / _STRIPS))
         return cls(low, grid.per_unit, np.cumsum(width) - width, width)
 
@@ -72,24 +72,21 @@ class ScoreGrid:
         """The cell of each score."""
         cells = np.empty(len(score), np.intp) if out is None else out
         for part in slices(len(score)):
-            size = part.stop - part.start
-            strip, inside, work = self._strips(score[part]), scratch("inside", size), scratch("work", size)
-            # Both are exact: the strip is the whole part of the number that ``inside`` holds.
+            strip, inside = self._strips(score[part])
+            # Exact: the strip is the whole part of the number that ``inside`` holds.
             inside -= strip
-            inside *= self.width.take(strip, out=work, mode="clip")
-            inside += self.first.take(strip, out=work, mode="clip")
+            inside *= self.width.take(strip, mode="clip")
+            inside += self.first.take(strip, mode="clip")
             cells[part] = inside
         return cells
 
-    def _strips(self, score: Floats) -> NDArray[np.intp]:
-        """The strip of each of a few scores; the scores in strips are left in the scratch ``inside``."""
-        inside, strip = scratch("inside", len(score)), scratch("strip", len(score), np.intp)
-        np.subtract(score, self.low, out=inside)
+    def _strips(self, score: Floats) -> tuple[NDArray[np.intp], Floats]:
+        """The strip of each of a few scores, and the scores in units of strips."""
+        inside = np.subtract(score, self.low, dtype=np.float64)
         inside *= self.per_unit
         # The largest float below the last strip's end, so that even its last row stays in it.
         np.clip(inside, 0.0, np.nextafter(_STRIPS, 0.0), out=inside)
-        strip[:] = inside
-        return strip
+        return inside.astype(np.intp), inside
 
 
 def _range_of(sample: Floats) -> tuple[float, float]:

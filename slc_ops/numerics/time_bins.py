@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.kernels import Floats, scratch, slices
+from slc_ops.numerics.kernels import Floats, slices
 from slc_ops.rows.passes import Partial
 from slc_ops.rows.rows import Rows
 
@@ -50,9 +50,8 @@ def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
             mine[:] = np.searchsorted(inner, timestamp, side="left")
             continue
         # For a few edges, counting those that were passed beats a binary search per row.
-        passed = scratch("passed", len(timestamp), np.bool_)
         for edge in inner[least:most]:
-            mine += np.greater(timestamp, edge, out=passed).view(np.int8)
+            mine += (timestamp > edge).view(np.int8)
     return bins
 
 
@@ -123,7 +122,7 @@ class Digit:
             return
         bits = ordered(time)
         if self.first is not None:
-            cell = np.subtract(bits, np.uint64(self.low), out=scratch("cell", len(time), np.uint64))
+            cell = bits - np.uint64(self.low)
             cell >>= np.uint64(self.first_shift)
             hit = np.flatnonzero(self.first.take(cell.view(np.intp)))
             bits, weight = bits[hit], None if weight is None else weight[hit]
@@ -216,7 +215,7 @@ def ordered(time: Floats) -> Ordered:
     """
     bits: Ordered = np.add(time, 0.0).view(np.uint64)  # −0.0 is 0.0
     # The sign's bit is turned; of a negative number all bits are.
-    turn = np.right_shift(bits.view(np.int64), 63, out=scratch("turn", len(time), np.int64)).view(np.uint64)
+    turn = (bits.view(np.int64) >> 63).view(np.uint64)
     turn |= _SIGN
     bits ^= turn
     return bits
