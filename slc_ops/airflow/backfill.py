@@ -59,20 +59,22 @@ def refresh(window: str) -> str:
     """One week: all steps of the weekly refresh up to the registered version."""
     from slc_ops.refresh import pipeline
     from slc_ops.refresh.backfill import promote_week
+    from slc_ops.refresh.publishing import published_version
 
     _wait_for_turn()
     form = checked_conf()
     places = Places.from_environment()
     week = Window.parse(window)
-    plan, version = pipeline.register(
+    plan = pipeline.refresh(
         places,
         form["deployment"],
         week,
-        tuple(form["methods"] or ()),
-        tell=lambda step: log.info("%s: %s", week, step),
+        settings=places.deployment(form["deployment"]).with_methods(form["methods"] or ()),
+        leave_out=["promote"],
+        tell=lambda text: log.info("%s: %s", week, text),
     )
     said = promote_week(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
-    return f"version {version}; {said}"
+    return f"version {published_version(plan)}; {said}"
 
 
 def _wait_for_turn() -> None:

@@ -42,11 +42,10 @@ def prepare(control: str) -> list[str]:
 @task(max_active_tis_per_dagrun=2, map_index_template="{{ task.op_kwargs['arm'] }}")
 def walk(control: str, arm: str) -> dict[str, str]:
     """Intake, validation, ladder, backtest, detectability and decision for one arm."""
-    from slc_ops.controls.arms import control_places, declared_arm
-    from slc_ops.controls.arms import walk as go
+    from slc_ops.controls.arms import control_places, declared_arm, evaluate_arm
 
     places = control_places(Places.from_environment(), control)
-    plan = go(places, declared_arm(places, arm), log.info)
+    plan = evaluate_arm(places, declared_arm(places, arm), log.info)
     return {"arm": arm, "refresh": reference(plan.path)}
 
 

@@ -57,7 +57,7 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
     plan = planned(places, deployment, refresh)
     context = get_current_context()
     proposal = look(places, plan, gate, backfill=is_backfill())
-    if proposal.hold is not None and not proposal.reigns:
+    if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
     said = move(places, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
     extra = {"version": proposal.version, "window": str(plan.window)}

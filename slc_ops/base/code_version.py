@@ -2,22 +2,51 @@
 
 import hashlib
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from slc_ops import __version__
 
-DECIDING_PACKAGES = ("intake", "rows", "quality", "numerics", "parameters", "methods", "evidence")
+PACKAGE = Path(__file__).parent.parent
+
+DECIDING_CODE = (
+    "base/code_version.py", "base/files.py", "base/methods.py", "base/window.py",
+    "settings/decision.py", "settings/deployments.py", "settings/part.py", "settings/quality.py",
+    "settings/sources.py",
+    "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
+    "refresh/champion.py", "refresh/evidence.py", "refresh/pipeline.py", "refresh/plan.py",
+    "refresh/publishing.py", "refresh/score_cache.py", "refresh/windows.py",
+)  # fmt: skip
+"""What decides which rows are used and what is worked out from them: packages and modules of ``slc_ops``."""
+
+DECIDING_LIBRARIES = ("numpy", "pyarrow", "scipy", "great_expectations")
+"""Sums and solvers, reading of files, quantiles of intervals, validation."""
 
 
 @cache
 def code_version() -> str:
-    """The release and a digest of the code that decides results.
+    """The release and a digest of the code and libraries that decide results.
 
     Two installations with the same code version give the same bytes; a changed formula is a new version even
     between releases, and never reads what another formula stored.
     """
-    package = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    for source in sorted(path for name in DECIDING_PACKAGES for path in (package / name).rglob("*.py")):
-        digest.update(source.relative_to(package).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in deciding_files():
+        digest.update(source.relative_to(PACKAGE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    for library in DECIDING_LIBRARIES:
+        digest.update(f"{library} {library_version(library)}\0".encode())
     return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def deciding_files() -> list[Path]:
+    """The source files that the code version covers, in a fixed order."""
+    named = [PACKAGE / name for name in DECIDING_CODE]
+    return sorted(file for path in named for file in (path.rglob("*.py") if path.is_dir() else [path]))
+
+
+def library_version(name: str) -> str:
+    """The installed version of a library; a host that only serves need not have all of them."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"

@@ -21,8 +21,11 @@ window_option = click.option(
 @click.command()
 @click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
 @window_option
+@click.option(
+    "--off-grid", is_flag=True, help="Take a window that is no week from Monday to Monday, or that overlaps."
+)
 @json_option
-def refresh(deployment: str, window_text: str, json_path: str | None) -> None:
+def refresh(deployment: str, window_text: str, off_grid: bool, json_path: str | None) -> None:
     """Run the whole weekly refresh without Airflow: the same steps, the same version.
 
     What was finished before is not done again. The verdict and the deployment's gate decide whether the new
@@ -34,7 +37,13 @@ def refresh(deployment: str, window_text: str, json_path: str | None) -> None:
     places = Places.from_environment()
     window = Window.parse(window_text)
     with progress(f"refreshing {deployment} for {window}"):
-        outcome = pipeline.refresh(places, deployment, window, tell=lambda step: say(json_path, f"  {step}"))
+        outcome = pipeline.refresh(
+            places,
+            deployment,
+            window,
+            off_grid=off_grid,
+            tell=lambda text: say(json_path, f"  {text}"),
+        )
     emit_json(json_path, refresh_summary(places, outcome))
     if json_path != "-":
         print_refresh(places, outcome)

@@ -16,9 +16,10 @@ from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
     from slc_ops.registry import Move, Registry, Version
+    from slc_ops.registry.rules import Against
 
 deployment_option = click.option(
-    "--deployment", required=True, metavar="NAME", help="The deployment to look at."
+    "--deployment", required=True, metavar="NAME", help="The deployment, by its name in the deployments file."
 )
 actor_option = click.option(
     "--actor", metavar="NAME", help="Who decides; recorded. Default: SLC_OPS_ACTOR, or the user's login name."
@@ -65,7 +66,10 @@ def history(deployment: str, json_path: str | None) -> None:
 @click.option("--version", type=int, metavar="N", help="The version. Default: the challenger.")
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
 @click.option("--override", metavar="TEXT", help="Promote although the evidence says reject, and record why.")
-@click.option("--against", type=int, metavar="N", help="Refuse if the champion is not version N any more.")
+@click.option(
+    "--against", metavar="N|none", callback=lambda _, __, text: _against(text),
+    help="Refuse if the champion is not version N any more, or if there is one by now.",
+)  # fmt: skip
 @actor_option
 @json_option
 def promote(
@@ -73,7 +77,7 @@ def promote(
     version: int | None,
     reason: str | None,
     override: str | None,
-    against: int | None,
+    against: "Against | None",
     actor: str | None,
     json_path: str | None,
 ) -> None:
@@ -194,6 +198,19 @@ def _named_deployments(places: Places) -> list[str]:
     except SettingsError as error:
         click.echo(str(error), err=True)
         return []
+
+
+def _against(text: str | None) -> "Against | None":
+    """A version's number, or that there was no champion."""
+    from slc_ops.registry.rules import NO_CHAMPION
+
+    if text is None:
+        return None
+    if text == NO_CHAMPION:
+        return NO_CHAMPION
+    if not text.isdecimal():
+        raise click.BadParameter(f"expected a version's number or 'none', found {text!r}")
+    return int(text)
 
 
 def _actor(given: str | None) -> str:

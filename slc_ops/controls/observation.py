@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import read_json
-from slc_ops.evidence.backtest import Backtest
 from slc_ops.evidence.uncertainty import Interval, paired_difference
+from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.plan import Plan
 from slc_ops.rows.interactions import InteractionLog
 
@@ -39,9 +39,9 @@ def observe(plan: Plan, clusters: Clusters) -> Observation:
     """Read the backtest, and compare the subjects with Platt on the test window, cluster by cluster."""
     from slc_ops.methods import fit
 
-    newest = Backtest.from_dict(read_json(plan.directory / "backtest.json")).newest
+    newest = read_backtest(plan).newest
     metrics = {name: score.metrics for name, score in newest.items() if score.metrics is not None}
-    verdict = read_json(plan.directory / "verdict.json")
+    verdict = read_json(plan.files.verdict)
     calibration = InteractionLog.read(plan.windows[-2].log)
     test = InteractionLog.read(plan.newest.log)
     groups = clusters(test)

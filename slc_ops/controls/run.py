@@ -8,7 +8,7 @@ from types import ModuleType
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
 from slc_ops.controls import flight_delay, movielens
-from slc_ops.controls.arms import Arm, Request, control_places, declared, walk
+from slc_ops.controls.arms import Arm, Request, control_places, declared, evaluate_arm
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
 from slc_ops.controls.tracking import record
 from slc_ops.controls.verdict import ControlVerdict, judge
@@ -22,6 +22,7 @@ CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
     movielens.NAME: (movielens, by_user),
 }
 
+VERDICT = "verdict.json"  # of the control as a whole, in its home
 Tell = Callable[[str], None]
 _EVERYTHING = Request()
 
@@ -47,7 +48,7 @@ def finish(
     arms = declared(control_places(places, control))
     missing = [arm.name for arm in arms if arm.name not in plans]
     if missing:
-        raise SettingsError(f"the arms {', '.join(missing)} of {control} have not walked")
+        raise SettingsError(f"the arms {', '.join(missing)} of {control} have not been evaluated")
     tell("observe and judge")
     seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
     tell("report")
@@ -60,7 +61,7 @@ def finish(
         report=str(report),
     )
     verdict = replace(verdict, run_id=record(places, verdict, report.parent))
-    write_json(control_places(places, control).home / "verdict.json", verdict.as_dict())
+    write_json(control_places(places, control).home / VERDICT, verdict.as_dict())
     return verdict
 
 
@@ -73,7 +74,7 @@ def run(
     """All steps, as the DAG takes them."""
     arms = prepare(places, control, request, tell)
     home = control_places(places, control)
-    plans = {arm.name: walk(home, arm, tell) for arm in arms}
+    plans = {arm.name: evaluate_arm(home, arm, tell) for arm in arms}
     return finish(places, control, plans, request.data, tell)
 
 

@@ -6,35 +6,33 @@ Steps, for callers that run them as separate tasks::
     for fold in plan.folds:
         for method in ladder(methods):
             score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
-    score_champion(plan.confirming, champion, directory)
-    result = assemble(plan, methods, directory, rules)
+    status = compare_champion(plan, champion, directory, engine=engine)
+    result = assemble(plan, methods, directory, rules, status)
 
-:func:`backtest` does all of them in one call.
+:func:`slc_ops.refresh.pipeline.refresh` takes them in this order.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from slc_ops.base.errors import TooFewRows
+from slc_ops.base.files import digest_json
 from slc_ops.base.methods import REFERENCES, ladder
-from slc_ops.base.window import Window
 from slc_ops.evidence import selftest
 from slc_ops.evidence.evaluation import ALL_ROWS
-from slc_ops.evidence.folds import FoldPlan, plan_folds
+from slc_ops.evidence.folds import FoldPlan
 from slc_ops.evidence.items import item_gains
 from slc_ops.evidence.results import Backtest, Champion
 from slc_ops.evidence.scoring import (
     CHAMPION,
+    ITEMS,
     Score,
     read_score,
     read_users,
     score_champion,
-    score_fold,
+    score_directory,
 )
-from slc_ops.evidence.tuning import Grid
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
-from slc_ops.methods import FitOptions
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
@@ -44,37 +42,8 @@ __all__ = [
     "Backtest",
     "Champion",
     "assemble",
-    "backtest",
     "compare_champion",
 ]
-
-
-def backtest(
-    windows: Sequence[tuple[Window, Path]],
-    *,
-    methods: Sequence[str],
-    calibration_weeks: int,
-    folds: int,
-    options: FitOptions | None = None,
-    grid: Grid | None = None,
-    champion: ParameterSet | None = None,
-    rules: Decision | None = None,
-    directory: Path | None = None,
-    engine: Engine = LOCAL,
-) -> Backtest:
-    """Plan, score and assemble; with ``directory`` the scores stay there and a rerun continues."""
-    if directory is None:
-        with TemporaryDirectory(prefix="slc-backtest-") as temporary:
-            return backtest(
-                windows, methods=methods, calibration_weeks=calibration_weeks, folds=folds, options=options,
-                grid=grid, champion=champion, rules=rules, directory=Path(temporary), engine=engine,
-            )  # fmt: skip
-    plan = plan_folds(windows, calibration_weeks=calibration_weeks, folds=folds)
-    for fold in plan.folds:
-        for method in ladder(methods):
-            score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
-    status = None if champion is None else compare_champion(plan, champion, directory, engine=engine)
-    return assemble(plan, methods, directory, rules or Decision(), status)
 
 
 def compare_champion(
@@ -83,16 +52,20 @@ def compare_champion(
     directory: Path,
     *,
     version: str | None = None,
+    digest: str | None = None,
     engine: Engine = LOCAL,
 ) -> Champion:
-    """Score the champion on the newest rows, unless that would be no fair comparison."""
+    """Score the champion on the newest rows, unless that would be no fair comparison.
+
+    ``version`` and ``digest`` say which champion it is; they are kept with its score and in the answer.
+    """
     learned = champion.provenance.window
     if learned is not None and learned.end > plan.confirming.window.start:
         reason = (
             f"the champion learned from window {learned}, so it has seen {plan.confirming.window} or later "
-            "rows and cannot be judged on them"
+            "rows and cannot be evaluated on them"
         )
-        return Champion("saw_window", reason, version, champion.method)
+        return Champion("saw_window", reason, version, champion.method, digest)
     fitted = champion.provenance.backbone_version
     found = plan.confirming.test_log(engine).backbone_versions
     if fitted and found and fitted not in found:
@@ -100,9 +73,10 @@ def compare_champion(
             f"the champion was fitted for backbone {fitted}, the newest window holds {', '.join(found)}; "
             "its corrections do not apply to these logits"
         )
-        return Champion("other_backbone", reason, version, champion.method)
-    score_champion(plan.confirming, champion, directory, engine)
-    return Champion("scored", "scored on the same rows", version, champion.method)
+        return Champion("other_backbone", reason, version, champion.method, digest)
+    key = "" if digest is None else digest_json([version, digest])
+    score_champion(plan.confirming, champion, directory, engine, key=key)
+    return Champion("scored", "scored on the same rows", version, champion.method, digest)
 
 
 def assemble(
@@ -124,17 +98,15 @@ def assemble(
     _check_newest(scores[newest.key], rules)
     skipped = {fold.key: why for fold in plan.choosing if (why := _unusable(scores[fold.key], rules))}
     result = Backtest(plan, names, scores, skipped=skipped, champion=champion)
-    places = {
-        name: directory / newest.key / name
+    found = {
+        name: score_directory(directory, newest, name)
         for name, score in scores[newest.key].items()
         if score.metrics is not None
     }
-    _add_intervals(
-        result, {name: read_users(place / "users.parquet") for name, place in places.items()}, rules
-    )
-    for name in places.keys() - {*REFERENCES, CHAMPION}:
-        if "platt" in places:
-            result.items[name] = item_gains(places["platt"] / "items.parquet", places[name] / "items.parquet")
+    _add_intervals(result, {name: read_users(place) for name, place in found.items()}, rules)
+    for name in found.keys() - {*REFERENCES, CHAMPION}:
+        if "platt" in found:
+            result.items[name] = item_gains(found["platt"] / ITEMS, found[name] / ITEMS)
     return result
 
 

@@ -11,13 +11,16 @@ Below that, tracking an item over time means following noise.
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.numerics.options import FitOptions
 from slc_ops.rows.passes import Totals
@@ -25,6 +28,7 @@ from slc_ops.rows.rows import Log, Rows
 
 REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
 BLOCK_CELLS = 1 << 24  # (item, time bin) cells that are worked on at a time
+SUMMARY, ITEMS = "detectability.json", "items.parquet"  # the files of a report's directory
 MIN_SHARE = 0.5  # share of items whose drift must be visible for tracking to be viable
 
 
@@ -71,6 +75,19 @@ class Detectability:
     def from_dict(cls, value: dict[str, Any]) -> "Detectability":
         """Read what :meth:`as_dict` wrote; the table is not restored."""
         return cls(**{k: v for k, v in value.items() if k != "per_item"})
+
+
+def write_detectability(report: Detectability, directory: Path) -> None:
+    """Put a report into a directory of its own: the summary as JSON, the item table as Parquet."""
+    with replacing_directory(directory) as temporary:
+        write_json(temporary / SUMMARY, report.as_dict())
+        if report.per_item is not None:
+            pq.write_table(report.per_item, temporary / ITEMS)
+
+
+def read_detectability(directory: Path) -> Detectability:
+    """The summary that :func:`write_detectability` wrote."""
+    return Detectability.from_dict(read_json(directory / SUMMARY))
 
 
 def z_two_sided(alpha: float) -> float:

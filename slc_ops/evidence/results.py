@@ -12,12 +12,16 @@ from slc_ops.evidence.uncertainty import PairedDifference
 
 @dataclass(frozen=True)
 class Champion:
-    """The reigning champion in this backtest: scored, absent, or there but not comparable."""
+    """The champion in this backtest: scored, absent, or there but not comparable.
+
+    ``version`` and ``digest`` say which one it was; evidence about another champion is redone.
+    """
 
     status: Literal["absent", "scored", "unreadable", "other_backbone", "saw_window"] = "absent"
     reason: str = "there is no champion yet"
     version: str | None = None
     method: str | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True)

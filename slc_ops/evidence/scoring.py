@@ -29,7 +29,8 @@ from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
 CHAMPION = "champion"
-QUESTION = "question.json"
+SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
+"""The files of a score's directory: the score, its cache key, the users' and the items' sums."""
 PARTS = ("positive", "negative", "placement")
 
 
@@ -69,28 +70,40 @@ def score_fold(
     *,
     options: FitOptions | None = None,
     grid: Grid | None = None,
-    question: str = "",
+    key: str = "",
     engine: Engine = LOCAL,
 ) -> Score:
     """Score one method on one fold under ``directory``; a finished score is only read.
 
-    ``question`` names everything that the score depends on, where the caller knows it: under that name a
-    later refresh finds the score.
+    ``key`` is the cache key: it names everything that the score depends on, where the caller knows it, and
+    under it a later refresh finds the score.
     """
-    place = directory / fold.key / method
-    if (place / "score.json").exists():
+    target = score_directory(directory, fold, method)
+    if (target / SCORE).exists():
         return read_score(fold, method, directory)
-    with replacing_directory(place) as temporary:
+    with replacing_directory(target) as temporary:
         score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid, engine)
-        write_score(temporary, score, question)
+        write_score(temporary, score, key)
     return score
 
 
-def write_score(place: Path, score: Score, question: str = "") -> None:
-    """Put a score, and the question it answers, into its directory."""
-    if question:
-        write_json(place / QUESTION, question)
-    write_json(place / "score.json", score.as_dict())
+def score_directory(directory: Path, fold: Fold, method: str) -> Path:
+    """Where the score of a method on a fold lies."""
+    return directory / fold.key / method
+
+
+def write_score(directory: Path, score: Score, key: str = "") -> None:
+    """Put a score, and its cache key, into its directory."""
+    if key:
+        write_json(directory / KEY, key)
+    write_json(directory / SCORE, score.as_dict())
+
+
+def key_of(directory: Path) -> str | None:
+    """The cache key of a finished score; None where there is no score, or one without a key."""
+    if not (directory / SCORE).exists() or not (directory / KEY).exists():
+        return None
+    return str(read_json(directory / KEY))
 
 
 def for_choosing(score: Score, fold: Fold) -> Score:
@@ -101,14 +114,14 @@ def for_choosing(score: Score, fold: Fold) -> Score:
 
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
     """A finished score."""
-    path = directory / fold.key / method / "score.json"
+    path = score_directory(directory, fold, method) / SCORE
     if not path.exists():
         raise InputError(f"{method} has no score on fold {fold.key} under {directory}; score it first")
     return Score.from_dict(read_json(path))
 
 
 def _fit_and_score(
-    fold: Fold, method: str, place: Path, options: FitOptions, grid: Grid | None, engine: Engine
+    fold: Fold, method: str, directory: Path, options: FitOptions, grid: Grid | None, engine: Engine
 ) -> Score:
     try:
         calibration = fold.calibration_log(engine)
@@ -120,18 +133,23 @@ def _fit_and_score(
     except (FitError, InputError) as error:
         return Score(method, fold.key, None, error=str(error))
     seconds = time.perf_counter() - begun
-    return _score(fold, method, parameters, calibration, test, place, options, seconds)
+    return _score(fold, method, parameters, calibration, test, directory, options, seconds)
 
 
-def score_champion(fold: Fold, champion: ParameterSet, directory: Path, engine: Engine = LOCAL) -> Score:
-    """Score the reigning champion's parameters on the fold's test rows."""
-    place = directory / fold.key / CHAMPION
-    if (place / "score.json").exists():
+def score_champion(
+    fold: Fold, champion: ParameterSet, directory: Path, engine: Engine = LOCAL, *, key: str = ""
+) -> Score:
+    """Score the champion's parameters on the fold's test rows.
+
+    ``key`` names the champion: a score that another champion left in its place is not reused.
+    """
+    target = score_directory(directory, fold, CHAMPION)
+    if key and key_of(target) == key:
         return read_score(fold, CHAMPION, directory)
-    with replacing_directory(place) as temporary:
+    with replacing_directory(target) as temporary:
         calibration, test = fold.calibration_log(engine), fold.test_log(engine)
         score = _score(fold, CHAMPION, champion, calibration, test, temporary, FitOptions(), None)
-        write_json(temporary / "score.json", score.as_dict())
+        write_score(temporary, score, key)
     return score
 
 
@@ -141,7 +159,7 @@ def _score(
     parameters: ParameterSet,
     calibration: Log,
     test: Log,
-    place: Path,
+    directory: Path,
     options: FitOptions,
     seconds: float | None,
 ) -> Score:
@@ -150,11 +168,9 @@ def _score(
     slicings = [by_time(test, fold.window)]
     if fold.role == "confirm":
         slicings = [by_density(calibration, test), by_group(test), *slicings]
-        _write_users(
-            place / "users.parquet",
-            evaluation.users([each for each in slicings if "time" not in each.columns]),
-        )
-        _write_items(place / "items.parquet", test.items, evaluation.items())
+        users = evaluation.users([each for each in slicings if "time" not in each.columns])
+        _write_users(directory / USERS, users)
+        _write_items(directory / ITEMS, test.items, evaluation.items())
     return Score(
         method=name,
         fold=fold.key,
@@ -194,9 +210,9 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
     )
 
 
-def read_users(path: Path) -> dict[str, UserSums]:
+def read_users(directory: Path) -> dict[str, UserSums]:
     """The users' sums of a score by slice."""
-    table = pq.read_table(path)
+    table = pq.read_table(directory / USERS)
     found = {}
     for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
         part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))

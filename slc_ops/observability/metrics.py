@@ -17,6 +17,7 @@ from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
+from slc_ops.intake.manifest import FILE as MANIFEST
 from slc_ops.observability.steps import DIRECTORY
 from slc_ops.quality.result import RESULT
 from slc_ops.settings.deployments import Places, read_deployments
@@ -141,7 +142,7 @@ def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
         if not found:
             continue
         result = read_json(found[-1])
-        manifest = read_json(found[-1].parent / "manifest.json")
+        manifest = read_json(found[-1].parent / MANIFEST)
         rows.add(result["rows"], deployment=name)
         quarantined.add(result["quarantined"], deployment=name)
         stopped.add(result["status"] == "stopped", deployment=name)

@@ -11,6 +11,7 @@ from slc_ops.base.errors import ParameterSetError
 from slc_ops.base.files import digest_file, digest_json, read_json, replacing_directory, write_json
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import curve_from_dict
+from slc_ops.parameters import GOLDEN, ITEMS, PARAMS
 from slc_ops.parameters.golden import check_golden, golden_vectors
 from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 
@@ -22,15 +23,15 @@ def write(parameters: ParameterSet, directory: Path) -> None:
     with replacing_directory(directory) as temporary:
         items_digest = None
         if parameters.items is not None:
-            pq.write_table(parameters.items, temporary / "items.parquet", compression="zstd")
-            items_digest = digest_file(temporary / "items.parquet")
+            pq.write_table(parameters.items, temporary / ITEMS, compression="zstd")
+            items_digest = digest_file(temporary / ITEMS)
         golden = golden_vectors(parameters)
-        write_json(temporary / "golden.json", {"tolerance": 1e-9, "vectors": golden})
+        write_json(temporary / GOLDEN, {"tolerance": 1e-9, "vectors": golden})
         values = _as_dict(parameters) | {
             "items_digest": items_digest,
-            "golden_digest": digest_file(temporary / "golden.json"),
+            "golden_digest": digest_file(temporary / GOLDEN),
         }
-        write_json(temporary / "params.json", values | {"params_digest": digest_json(values)})
+        write_json(temporary / PARAMS, values | {"params_digest": digest_json(values)})
 
 
 def read(directory: Path, columns: list[str] | None = None) -> ParameterSet:
@@ -41,25 +42,25 @@ def read(directory: Path, columns: list[str] | None = None) -> ParameterSet:
     values = _read_params(directory)
     items = None
     if values["items_digest"] is not None:
-        path = _existing(directory / "items.parquet")
+        path = _existing(directory / ITEMS)
         _verify(path, values["items_digest"])
         # One thread and no read-ahead: half the memory, and a million items still take 0.2 s.
         with pq.ParquetFile(path, pre_buffer=False) as file:
             items = file.read(columns=columns, use_threads=False)
-    _verify(_existing(directory / "golden.json"), values["golden_digest"])
+    _verify(_existing(directory / GOLDEN), values["golden_digest"])
     try:
         parameters = _from_dict(values, items)
     except (KeyError, TypeError, ValueError) as error:
-        raise ParameterSetError(f"{directory / 'params.json'} cannot be understood: {error!r}") from None
-    check_golden(parameters, read_json(directory / "golden.json")["vectors"])
+        raise ParameterSetError(f"{directory / PARAMS} cannot be understood: {error!r}") from None
+    check_golden(parameters, read_json(directory / GOLDEN)["vectors"])
     return parameters
 
 
 def _read_params(directory: Path) -> dict[str, Any]:
     try:
-        values = read_json(_existing(directory / "params.json"))
+        values = read_json(_existing(directory / PARAMS))
     except ValueError as error:
-        raise ParameterSetError(f"{directory / 'params.json'} is not JSON: {error}") from None
+        raise ParameterSetError(f"{directory / PARAMS} is not JSON: {error}") from None
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version != SCHEMA_VERSION:
         raise ParameterSetError(
@@ -68,7 +69,7 @@ def _read_params(directory: Path) -> dict[str, Any]:
         )
     stated = values.pop("params_digest", None)
     if stated != digest_json(values):
-        raise ParameterSetError(f"{directory / 'params.json'} was changed after it was written; fit again")
+        raise ParameterSetError(f"{directory / PARAMS} was changed after it was written; fit again")
     return dict(values)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from slc_ops.intake.contract import ALLOWED_TYPES, REQUIRED
 from slc_ops.quality.result import Severity
@@ -21,6 +22,12 @@ class Rule:
     high: float | None = None
     values: tuple[str, ...] = ()
     about_rows: bool = False
+
+    def met_by(self, observed: Any) -> bool:
+        """Whether a measure meets the rule; a test holds this against Great Expectations' own answer."""
+        if self.values:
+            return observed in self.values
+        return (self.low is None or observed >= self.low) and (self.high is None or observed <= self.high)
 
     @property
     def expected(self) -> str:

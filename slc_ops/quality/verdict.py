@@ -59,6 +59,22 @@ def judge_window(
     return stop_if_critical(result, manifest)
 
 
+def would_stop(manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality) -> bool:
+    """Whether :func:`judge_window` would stop the window; nothing is written, and no suite is run.
+
+    Earlier windows are asked this when they are to be a yardstick, many at a time, where a suite each would
+    take seconds.
+    """
+    now = statistics_of(manifest, quality.logit_limit)
+    before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
+    table = measures(now, manifest, before)
+    checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
+    return any(
+        rule.severity == "critical" and rule.measure in table and not rule.met_by(table[rule.measure])
+        for rule in rules(quality, checks)
+    )
+
+
 def settle(
     manifest: WindowManifest, now: Statistics, findings: list[Finding], quality: Quality
 ) -> ValidationResult:

@@ -102,7 +102,7 @@ def look(places: Places, name: str, windows: list[Window], *, again: bool) -> li
 
 def _without_method(places: Places, name: str, window: Window) -> bool:
     plan = newest_refresh(places, name, window)
-    return plan is not None and read_json(plan.directory / "verdict.json")["method"] is None
+    return plan is not None and read_json(plan.files.verdict)["method"] is None
 
 
 def promote_week(places: Places, plan: Plan, *, actor: str) -> str:

@@ -2,31 +2,41 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, interval
+from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.publishing import published_version
 from slc_ops.settings.deployments import Places
+
+if TYPE_CHECKING:
+    from slc_ops.registry.rules import Against
+
+
+ACTOR = "refresh"
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A refresh's candidate for the crown; ``hold`` says why it is not one at present."""
+    """A refresh's candidate for champion; ``hold`` says why it is not one at present."""
 
     deployment: str
     version: int | None
     verdict: dict[str, Any]
     hold: str | None
-    reigns: bool = False
+    is_champion: bool = False
     """It is the champion already; promoting it again only repairs the alias."""
 
     @property
-    def against(self) -> int | None:
-        """The champion that the evidence was measured against."""
-        reigning = self.verdict.get("confirmation", {}).get("champion", {}).get("version")
-        return None if reigning is None else int(reigning)
+    def against(self) -> "Against":
+        """The champion that the evidence was measured against, or that there was none."""
+        from slc_ops.registry.rules import NO_CHAMPION
+
+        found = self.verdict["confirmation"]["champion"]["version"]
+        return NO_CHAMPION if found is None else int(found)
 
 
 def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
@@ -38,13 +48,13 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import check_promotion
 
-    verdict = read_json(plan.directory / "verdict.json")
-    published = plan.directory / "version.json"
-    if not published.exists():
+    verdict = read_json(plan.files.verdict)
+    number = published_version(plan)
+    if number is None:
         return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
-    number = int(read_json(published)["version"])
     registry = Registry.open(places)
     champion = registry.champion(plan.deployment)
+    is_champion = champion is not None and champion.number == number
     hold = None
     if verdict["verdict"] != "promote":
         hold = verdict["sentence"]
@@ -52,7 +62,7 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
         hold = "a backfill moves no champion"
     elif gate == "never":
         hold = f"the gate of {plan.deployment} is 'never'; promote by hand with slc_promote"
-    elif champion is not None and champion.number == number:
+    elif is_champion:
         hold = "it is the champion already"
     else:
         candidate = registry.ledger.version(plan.deployment, number)
@@ -66,15 +76,14 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
             )
         except PromotionRefused as refusal:
             hold = str(refusal)
-    reigns = champion is not None and champion.number == number
-    return Proposal(plan.deployment, number, verdict, hold, reigns)
+    return Proposal(plan.deployment, number, verdict, hold, is_champion)
 
 
 def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) -> str:
-    """Make the proposed version the champion, unless another one reigns than the evidence was about."""
+    """Make the proposed version the champion, unless the champion is another than the evidence was about."""
     from slc_ops.registry import Registry
 
-    if proposal.version is None or (proposal.hold is not None and not proposal.reigns):
+    if proposal.version is None or (proposal.hold is not None and not proposal.is_champion):
         raise PromotionRefused(f"{proposal.deployment}: not promoted: {proposal.hold}")
     Registry.open(places).promote(
         proposal.deployment,
@@ -86,6 +95,19 @@ def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) 
         against=proposal.against,
     )
     return f"version {proposal.version} is the champion of {proposal.deployment}"
+
+
+@observed
+def promote_if_allowed(places: Places, plan: Plan) -> str:
+    """The step ``promote``: where verdict, gate and ledger allow it; says what was done."""
+    gate = places.deployment(plan.deployment).gate
+    proposal = propose(places, plan, gate)
+    version = proposal.version
+    if proposal.hold is not None and not (proposal.is_champion and gate == "auto"):
+        return f"version {version} is not promoted: {proposal.hold}" if version else proposal.hold
+    if gate != "auto":
+        return f"version {version} waits: the gate of {plan.deployment} is {gate}"
+    return promote(places, proposal, actor=ACTOR, automatic=True)
 
 
 def evidence_text(plan: Plan, proposal: Proposal) -> str:

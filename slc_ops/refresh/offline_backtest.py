@@ -1,6 +1,7 @@
-"""A backtest without a refresh: windows straight from a source, a verdict, nothing registered."""
+"""A refresh that stops at the verdict: windows straight from a source, nothing registered."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -8,19 +9,15 @@ from typing import Literal
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError, SettingsError
-from slc_ops.base.files import replacing_directory, write_json
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
-from slc_ops.evidence.backtest import backtest
-from slc_ops.evidence.decision import Verdict, decide
-from slc_ops.evidence.detectability import Detectability, detectability
+from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.tuning import Grid
-from slc_ops.intake.extract import extract
 from slc_ops.intake.sources.lake import Lake
-from slc_ops.methods import FitOptions
-from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.reporting.report import write_report
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.champion import champion_in
+from slc_ops.refresh.evidence import read_backtest
+from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment, Places
 from slc_ops.settings.sources import LakeSource
 
@@ -54,43 +51,23 @@ def backtest_settings(
 def run_backtest(
     name: str, settings: Deployment, window: Window | None, directory: Path, champion: Path | None = None
 ) -> tuple[Backtest, Verdict, Path]:
-    """Extract the windows, score, decide and write the report into ``directory``."""
-    newest = window or newest_window(settings)
-    windows = []
-    for each in [*newest.before(settings.folds - 1 + settings.calibration_weeks), newest]:
-        manifest = extract(settings, each, directory / "windows")
-        if manifest.rows:
-            windows.append((each, manifest.path))
-    if not windows or windows[-1][0] != newest:
-        raise InputError(f"the source has no rows in window {newest}; give another one with --window")
-    result = backtest(
-        windows,
-        methods=settings.methods,
-        calibration_weeks=settings.calibration_weeks,
-        folds=settings.folds,
-        options=FitOptions(prior_var=settings.prior_var, time_bins=settings.time_bins),
-        grid=Grid.of(settings.decision),
-        champion=None if champion is None else ParameterSet.read(champion),
-        rules=settings.decision,
-        directory=directory / "scores",
-    )
-    seen = detectability(result.plan.confirming.calibration_log(), time_bins=settings.time_bins)
-    verdict = decide(result, seen, settings.decision)
-    return result, verdict, _write(name, directory, result, verdict, seen)
+    """The refresh without publishing, in ``directory``; returns the backtest, the verdict and the report.
 
-
-def _write(name: str, directory: Path, result: Backtest, verdict: Verdict, seen: Detectability) -> Path:
-    write_json(directory / "backtest.json", result.as_dict())
-    write_json(directory / "verdict.json", verdict.as_dict())
-    with replacing_directory(directory / "detectability") as temporary:
-        write_json(temporary / "detectability.json", seen.as_dict())
-    return write_report(
-        directory / "report",
-        verdict=verdict.as_dict(),
-        backtest=result.as_dict(),
-        detectability=directory / "detectability",
-        plan={"deployment": name},
+    The windows are validated as for any refresh. ``champion`` is a parameter set to compare with.
+    """
+    opponent = None if champion is None else champion_in(champion)
+    usual, home = Places.from_environment(), directory.absolute()
+    plan = pipeline.refresh(
+        replace(usual, home=home, ledger_url=f"sqlite:///{home}/ledger.db", sources=usual.home),
+        name,
+        window or newest_window(settings),
+        settings=settings,
+        champion=opponent,
+        leave_out=("publish", "promote"),
+        off_grid=True,  # nothing is registered, so nothing can overlap
     )
+    report = pipeline.write_report(plan, RefreshFiles(directory).report_page)
+    return read_backtest(plan), Verdict.from_dict(pipeline.decide(plan)), report
 
 
 def newest_window(settings: Deployment) -> Window:

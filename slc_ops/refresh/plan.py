@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +11,8 @@ from typing import Any
 from slc_ops.base.code_version import code_version
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.window import Window
+from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
-
-FILE = "plan.json"
 
 NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify"}
 """Settings that change when or by whom a refresh runs, not what it works out."""
@@ -23,7 +22,7 @@ NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lo
 class PlannedWindow:
     """A validated window: where its usable rows lie, and the digest of their content.
 
-    ``rows_key`` names the usable rows: the window's content, the suite that judged them, and the code.
+    ``rows_key`` names the usable rows: the window's content, the settings of its validation, and the code.
     """
 
     window: Window
@@ -53,9 +52,19 @@ class Plan:
         return self.windows[-1]
 
     @property
+    def learned(self) -> tuple[PlannedWindow, ...]:
+        """The windows that the published parameters are fitted on."""
+        return learned_of(self.windows, self.settings)
+
+    @property
+    def files(self) -> RefreshFiles:
+        """Where the refresh keeps what it works out."""
+        return RefreshFiles(self.directory)
+
+    @property
     def path(self) -> Path:
         """The plan's own file: the reference that travels between tasks."""
-        return self.directory / FILE
+        return self.files.plan
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -80,6 +89,11 @@ class Plan:
         }
 
 
+def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
+    """The newest calibration weeks, the refreshed window included."""
+    return tuple(windows[-settings["calibration_weeks"] :])
+
+
 def make_plan(
     name: str,
     deployment: Deployment,
@@ -92,10 +106,15 @@ def make_plan(
     """Name the refresh by what goes into it and write the plan; the same input gives the same plan.
 
     ``digest_now`` looks at a window again after its rows are pinned; None means that late rows replaced one
-    of them in between, and that the windows have to be looked at anew.
+    of them in between, and that the windows have to be validated again.
     """
     settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
-    input_digest = digest_json([[w.window.as_dict(), w.digest] for w in windows])
+    input_digest = digest_json(
+        {
+            "windows": [[each.window.as_dict(), each.digest] for each in windows],
+            "learned": [each.window.as_dict() for each in learned_of(windows, settings)],
+        }
+    )
     config_digest = digest_json(settings)
     key = digest_json([name, window.as_dict(), input_digest, config_digest, code_version()])
     plan = Plan(
@@ -110,7 +129,7 @@ def make_plan(
         directory=refreshes / window.key / key[:16],
     )
     if not plan.path.exists():
-        pinned = tuple(replace(each, log=_pin(each, plan.directory / "windows")) for each in windows)
+        pinned = tuple(replace(each, log=_pin(each, plan.files.windows)) for each in windows)
         if any(digest_now(each.window) != each.digest for each in windows):
             return None
         write_json(plan.path, replace(plan, windows=pinned).as_dict())

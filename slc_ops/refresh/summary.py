@@ -7,7 +7,9 @@ import click
 from slc_ops.base.console import print_table
 from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, points
+from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.publishing import published_version
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
@@ -18,9 +20,8 @@ if TYPE_CHECKING:
 
 def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
     """The JSON form: verdict, version, and the methods on the newest window."""
-    backtest = _backtest(plan)
-    verdict = read_json(plan.directory / "verdict.json")
-    version = plan.directory / "version.json"
+    backtest = read_backtest(plan)
+    verdict = read_json(plan.files.verdict)
     return {
         "deployment": plan.deployment,
         "window": plan.window.as_dict(),
@@ -28,19 +29,19 @@ def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
         "method": verdict["method"],
         "sentence": verdict["sentence"],
         "reasons": verdict["reasons"],
-        "version": read_json(version)["version"] if version.exists() else None,
+        "version": published_version(plan),
         "methods": {
             name: None if score.metrics is None else score.metrics.as_dict()
             for name, score in backtest.newest.items()
         },
-        "report": str(plan.directory / "report" / "report.html"),
+        "report": str(plan.files.report_page),
         "tracking_uri": places.tracking_uri,
     }
 
 
 def print_refresh(places: Places, plan: Plan) -> None:
     """The comparison table, the verdict with its reasons, the version, and where the report lies."""
-    backtest = _backtest(plan)
+    backtest = read_backtest(plan)
     summary = refresh_summary(places, plan)
     title = f"{plan.deployment}, week {plan.window}, fitted on the weeks before"
     # JSON keeps no order of methods; the ladder does, and the champion closes it.
@@ -54,12 +55,6 @@ def print_refresh(places: Places, plan: Plan) -> None:
     if summary["version"] is not None:
         click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {places.tracking_uri}")
     click.echo(f"Report:  {summary['report']}")
-
-
-def _backtest(plan: Plan) -> "Backtest":
-    from slc_ops.evidence.results import Backtest
-
-    return Backtest.from_dict(read_json(plan.directory / "backtest.json"))
 
 
 def _columns() -> list[str]:

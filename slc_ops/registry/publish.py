@@ -56,6 +56,15 @@ def publish(client: "MlflowClient", places: Places, publication: Publication) ->
     )
 
 
+def restate(client: "MlflowClient", version: Version, publication: Publication) -> None:
+    """Replace what the run and the version say about the verdict; everything else stays as published."""
+    with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
+        _log_evidence(client, version.run_id, publication, Path(scratch))
+    for name, value in _tags(publication).items():
+        client.set_tag(version.run_id, name, value)
+        client.set_model_version_tag(model_name(version.deployment), str(version.number), name, value)
+
+
 def _tags(publication: Publication) -> dict[str, str]:
     window = publication.window.as_dict()
     return {

@@ -21,7 +21,14 @@ from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
 from slc_ops.registry.publication import Move, Publication, Version
-from slc_ops.registry.rules import check_against, check_promotion, check_rollback, check_signed, moved_by
+from slc_ops.registry.rules import (
+    Against,
+    check_against,
+    check_promotion,
+    check_rollback,
+    check_signed,
+    moved_by,
+)
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Places
 
@@ -76,6 +83,18 @@ class Registry:
             self._clean_quietly(name, publication.keep_versions)
         return version
 
+    def restate(self, version: Version, publication: Publication) -> Version:
+        """Let a version say the verdict of evidence that was redone: in MLflow, then in the ledger.
+
+        The parameters stay: they do not depend on the champion that the evidence is measured against.
+        """
+        from slc_ops.registry.publish import restate
+
+        client = self.client
+        with typed(self.places.tracking_uri), self._publishing(publication.deployment):
+            restate(client, version, publication)
+            return self.ledger.restate(version, publication.verdict["verdict"])
+
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
         """One publisher per deployment at a time: whoever comes second finds what the first one made."""
         return self.ledger.database.lock(f"publish-{deployment}", seconds=_PUBLISHERS_WAIT)
@@ -90,14 +109,15 @@ class Registry:
         override: str | None = None,
         evidence: Mapping[str, Any] | None = None,
         automatic: bool = False,
-        against: int | None = None,
+        against: Against | None = None,
         request: str | None = None,
     ) -> Version:
         """Make a version the champion, by the rules; promoting the champion again changes nothing.
 
         ``automatic`` says that a schedule asks, not a person. ``against`` is the champion that the decision
-        was made against; if another one reigns by now, the promotion is refused. ``request`` names the
-        request (a run of Airflow, say): repeated, it moves nothing a second time.
+        was made against, or ``NO_CHAMPION``; if it is another one by now, the promotion is refused. A person
+        may leave it out, a schedule may not. ``request`` names the request (a run of Airflow, say): repeated,
+        it moves nothing a second time.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -105,7 +125,7 @@ class Registry:
         moves = head.champion != candidate.number and moved_by(line, request) is None
         if moves:
             champion = self._version_or_none(deployment, head.champion)
-            check_against(against, champion, line, deployment)
+            check_against(against, champion, line, deployment, automatic=automatic)
             check_promotion(candidate, champion, line, override=override, automatic=automatic)
             self._advance(head, candidate, "promotion", actor, reason, override, _with(evidence, request))
         self._project(deployment, expected=moves)

@@ -1,9 +1,14 @@
 """Who may become champion. Pure functions of what the ledger says; nothing here touches a database."""
 
 from collections.abc import Sequence
+from typing import Final, Literal
 
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry.publication import Move, Version
+
+Against = int | Literal["none"]
+NO_CHAMPION: Final = "none"
+"""What a decision was made against when there was no champion: a value of its own, not a missing one."""
 
 
 def check_signed(actor: str, reason: str) -> None:
@@ -20,15 +25,31 @@ def moved_by(line: Sequence[Move], request: str | None) -> Move | None:
 
 
 def check_against(
-    against: int | None, champion: Version | None, line: Sequence[Move], deployment: str
+    against: Against | None,
+    champion: Version | None,
+    line: Sequence[Move],
+    deployment: str,
+    *,
+    automatic: bool,
 ) -> None:
-    """A decision made against one champion is not carried out against another."""
-    found = None if champion is None else champion.number
-    if against is not None and against != found:
-        reigns = "nobody reigns" if not line else str(line[-1])
+    """A decision made against one champion, or against none, is not carried out against another.
+
+    A person may leave it open what they compared with (``None``); a schedule may not.
+    """
+    if against is None:
+        if automatic:
+            raise PromotionRefused(
+                f"an automatic promotion of {deployment} must say which champion it was compared with "
+                f"(a version, or {NO_CHAMPION!r}); found neither"
+            )
+        return
+    found: Against = NO_CHAMPION if champion is None else champion.number
+    if against != found:
+        compared = "no champion" if against == NO_CHAMPION else f"champion {against}"
+        present = "there is no champion" if not line else str(line[-1])
         raise PromotionConflict(
-            f"the decision was made against champion {against} of {deployment}, but {reigns}; "
-            "look at the new champion, then decide again"
+            f"the decision was made against {compared} of {deployment}, but {present}; look at the new "
+            "champion, then decide again (a refresh that is run again compares with it)"
         )
 
 

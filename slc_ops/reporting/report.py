@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base import text
-from slc_ops.base.files import read_json, replacing_directory, write_text
+from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import Verdict
-from slc_ops.evidence.detectability import Detectability
+from slc_ops.evidence.detectability import Detectability, read_detectability
 from slc_ops.evidence.metrics import headline_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
@@ -18,7 +18,7 @@ from slc_ops.reporting.style import Drawing
 
 
 def write_report(
-    directory: Path,
+    page: Path,
     *,
     verdict: dict[str, Any],
     backtest: dict[str, Any],
@@ -27,22 +27,22 @@ def write_report(
     validation: dict[str, Any] | None = None,
     plan: dict[str, Any] | None = None,
 ) -> Path:
-    """Write ``report.html`` and ``figures/*.png`` into ``directory``; return the page.
+    """Write ``page`` and, beside it, ``figures/*.png``; return the page.
 
-    ``verdict`` and ``backtest`` are the ``as_dict`` forms, ``detectability`` is a directory with
-    ``detectability.json``, ``parameters`` a parameter set, ``validation`` the data quality verdict of the
-    newest window, ``plan`` what the refresh was asked to do. What is missing is said on the page.
+    ``verdict`` and ``backtest`` are the ``as_dict`` forms, ``detectability`` is what
+    :func:`~slc_ops.evidence.detectability.write_detectability` wrote, ``parameters`` a parameter set,
+    ``validation`` the data quality verdict of the newest window, ``plan`` what the refresh was asked to do.
+    What is missing is said on the page.
     """
     evidence, ruling = Backtest.from_dict(backtest), Verdict.from_dict(verdict)
     seen = None
     if detectability is not None:
-        seen = Detectability.from_dict(read_json(detectability / "detectability.json"))
+        seen = read_detectability(detectability)
     fitted = None if parameters is None else ParameterSet.read(parameters)
-    with replacing_directory(directory / "figures") as temporary:
+    with replacing_directory(page.parent / "figures") as temporary:
         drawings = draw_all(temporary, evidence, ruling, seen, fitted)
-    page = render(evidence, ruling, seen, fitted, validation, plan or {}, drawings)
-    write_text(directory / "report.html", page)
-    return directory / "report.html"
+    write_text(page, render(evidence, ruling, seen, fitted, validation, plan or {}, drawings))
+    return page
 
 
 def render(

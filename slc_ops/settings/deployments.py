@@ -1,5 +1,6 @@
 """The deployments file: one entry per frozen model. Its blocks have modules of their own beside this one."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal, Self
 
@@ -123,6 +124,12 @@ class Deployment(Part):
         if self.end is not None and self.end <= self.start:
             raise ValueError(f"end {self.end} must lie after start {self.start}")
         return self
+
+    def with_methods(self, methods: Sequence[str]) -> "Deployment":
+        """The same deployment with other methods to compare; with none, as it is."""
+        if not methods:
+            return self
+        return Deployment.model_validate({**self.model_dump(), "methods": tuple(methods)})
 
     @property
     def start_moment(self) -> datetime:

@@ -207,6 +207,8 @@ class Places:
     tracking_uri: str
     ledger_url: str
     artifact_root: str
+    sources: Path | None = None
+    """Where relative paths of sources begin; by default the home."""
 
     @classmethod
     def from_environment(cls) -> "Places":

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from slc_ops.evidence.backtest import Champion, backtest
+from slc_ops.evidence.backtest import Champion
 from slc_ops.evidence.decision import Verdict, choose, decide
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.reasons import against_champion, against_platt
@@ -14,7 +14,7 @@ from slc_ops.evidence.uncertainty import Interval, PairedDifference
 from slc_ops.methods import FitOptions, fit
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
-from tests.evidence.worlds import shuffle_labels, week, write_weeks
+from tests.evidence.worlds import backtest, shuffle_labels, week, write_weeks
 
 SHAPE = {"calibration_weeks": 2, "folds": 3}
 RULES = Decision()

@@ -1,13 +1,23 @@
 """Small worlds with a known truth: weeks of rows from users and items, and a backbone that is frozen."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.methods import ladder
 from slc_ops.base.window import WEEK, Window
+from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
+from slc_ops.evidence.folds import plan_folds
+from slc_ops.evidence.scoring import score_fold
+from slc_ops.evidence.tuning import Grid
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.settings.deployments import Decision
 
 FIRST = Window.week_of(datetime(2026, 1, 5, tzinfo=UTC))
 
@@ -71,3 +81,26 @@ def shuffle_labels(path: Path, seed: int = 0) -> None:
     labels = np.random.default_rng(seed).permutation(table["label"].to_numpy())
     place = table.schema.get_field_index("label")
     pq.write_table(table.set_column(place, "label", pa.array(labels, pa.int8())), path)
+
+
+def backtest(
+    weeks: Sequence[tuple[Window, Path]],
+    *,
+    methods: Sequence[str],
+    calibration_weeks: int,
+    folds: int,
+    grid: Grid | None = None,
+    champion: ParameterSet | None = None,
+    rules: Decision | None = None,
+    directory: Path | None = None,
+    engine: Engine = LOCAL,
+) -> Backtest:
+    """The evidence of bare files, as the steps ``fit`` and ``backtest`` of a refresh make it."""
+    with TemporaryDirectory() as temporary:
+        scores = directory or Path(temporary)
+        plan = plan_folds(weeks, calibration_weeks=calibration_weeks, folds=folds)
+        for fold in plan.folds:
+            for method in ladder(methods):
+                score_fold(fold, method, scores, grid=grid, engine=engine)
+        compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)
+        return assemble(plan, methods, scores, rules or Decision(), compared)

@@ -3,59 +3,26 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.base.window import Window
-from slc_ops.intake.simulate import simulate
 from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, change_week
 
 pytestmark = pytest.mark.slow
 
-NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven weeks of a small platform."""
-    out = tmp_path_factory.mktemp("lake")
-    simulate(out, weeks=7, users=300, items=60, seed=11, start="2026-01-05")
-    return out
-
 
 @pytest.fixture
-def places(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
-    """An empty home with one deployment on a private copy of the lake."""
-    import shutil
-
-    shutil.copytree(lake, tmp_path / "lake" / "school")
-    entry = {
-        "source": {"kind": "lake", "path": "lake/school"},
-        "methods": ["platt", "slc"],
-        "calibration_weeks": 3,
-        "folds": 2,
-        "gate": "auto",
-        "decision": {"replicates": 200},
-    }
-    (tmp_path / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    return Places.from_environment()
-
-
-def change_week(places: Places, window: Window, change: Any) -> None:
-    """Rewrite one week of the lake."""
-    (part,) = (places.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
-    pq.write_table(change(pq.read_table(part, partitioning=None)), part)
+def places(school: Places) -> Places:
+    return school
 
 
 def test_the_same_refresh_twice_is_one_version_and_one_champion(places: Places) -> None:
@@ -155,9 +122,14 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
     )
     methods = ("base", "platt", "rescal", "slc", "slc_t", "slc_eb")
 
-    pipeline.register(places, "school", NEWEST.before(1)[0], methods)
+    settings = places.deployment("school").with_methods(methods)
+
+    def register(home: Places, window: Window) -> Plan:
+        return pipeline.refresh(home, "school", window, settings=settings, leave_out=["promote"])
+
+    register(places, NEWEST.before(1)[0])
     summed.clear(), scored.clear()
-    later, _ = pipeline.register(places, "school", NEWEST, methods)
+    later = register(places, NEWEST)
     assert [log.parent.name for log in summed] == [NEWEST.key]  # the only window that is new
     assert set(scored) == {f"confirm-{NEWEST.key}"}
 
@@ -166,7 +138,7 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
     monkeypatch.setenv("SLC_OPS_HOME", str(fresh))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh}/mlflow.db")
     summed.clear(), scored.clear()
-    scratch, _ = pipeline.register(Places.from_environment(), "school", NEWEST, methods)
+    scratch = register(Places.from_environment(), NEWEST)
     assert len(summed) == len(scratch.windows) == 5
     assert set(scored) == {f"choose-{NEWEST.before(1)[0].key}", f"confirm-{NEWEST.key}"}
 

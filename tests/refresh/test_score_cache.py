@@ -1,4 +1,4 @@
-"""What an earlier refresh has scored is taken over exactly where the question is the same."""
+"""What an earlier refresh has scored is reused exactly where the cache key is the same."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
         )
         assert {**taken, "seconds_fit": 0} == {**fresh, "seconds_fit": 0}
         assert sorted(path.name for path in (later / fold / "slc").iterdir()) == [
-            "question.json",
+            "key.json",
             "score.json",
         ]
 
@@ -83,14 +83,14 @@ def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"prior_var": 2.0}, {"time_bins": 7}, {"decision": {"prior_vars": [0.1]}}]
 )
-def test_other_settings_are_another_question(weeks, scored, tmp_path, change):
+def test_other_settings_are_another_cache_key(weeks, scored, tmp_path, change):
     pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
     scored.clear()
     pipeline.fit(plan_of(weeks, tmp_path, **change), "slc")
     assert len(scored) == 3
 
 
-def test_late_rows_in_a_week_are_another_question_for_the_folds_that_hold_it(weeks, scored, tmp_path):
+def test_late_rows_in_a_week_are_another_cache_key_for_the_folds_that_hold_it(weeks, scored, tmp_path):
     pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
     scored.clear()
     plan = plan_of(weeks, tmp_path)
@@ -102,7 +102,7 @@ def test_late_rows_in_a_week_are_another_question_for_the_folds_that_hold_it(wee
     assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5], role="confirm")]
 
 
-def test_an_error_is_looked_at_again(weeks, scored, tmp_path):
+def test_an_error_is_not_reused(weeks, scored, tmp_path):
     plan = plan_of(weeks[:5], tmp_path)
     place = pipeline.fit(plan, "slc") / folds_of(weeks[3])[0] / "slc" / "score.json"
     write_json(place, {**read_json(place), "metrics": None, "error": "the disk was away"})

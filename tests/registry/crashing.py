@@ -73,7 +73,9 @@ def main(home: str, parameters: str, calls: str) -> None:
     report = Path(home) / "report.html"
     report.write_text("<html></html>")
     version = registry.publish(publication(Path(parameters), artifacts={"report": report}))
-    registry.promote("demo", version.number, actor="schedule", reason="evidence", automatic=True)
+    registry.promote(
+        "demo", version.number, actor="schedule", reason="evidence", automatic=True, against="none"
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from slc_ops.base.errors import ParameterSetError, PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.aliases import read_aliases
+from slc_ops.registry.rules import NO_CHAMPION
 from tests.registry.factory import WEEKS, publication
 
 
@@ -78,25 +79,25 @@ def test_a_rejected_version_needs_an_override_and_it_is_recorded(registry: Regis
 def test_a_person_may_promote_what_is_held_but_a_schedule_may_not(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     version = publish(0, "hold")
     with pytest.raises(PromotionRefused, match="only 'promote' is promoted"):
-        promote(registry, version, automatic=True)
+        promote(registry, version, automatic=True, against=NO_CHAMPION)
     promote(registry, version)
     assert registry.champion("demo") == version
 
 
 def test_a_schedule_does_not_undo_a_rollback(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     first, second = publish(0), publish(1)
-    promote(registry, first, automatic=True)
-    promote(registry, second, automatic=True)
+    promote(registry, first, automatic=True, against=NO_CHAMPION)
+    promote(registry, second, automatic=True, against=first.number)
     registry.rollback("demo", actor="bob", reason="complaints")
     with pytest.raises(PromotionRefused, match="bob rolled back to version 1"):
-        promote(registry, second, automatic=True)
+        promote(registry, second, automatic=True, against=first.number)
     promote(registry, second)  # a person may
     assert registry.champion("demo") == second
 
 
 def test_a_schedule_cannot_override(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(PromotionRefused, match="a schedule cannot override"):
-        promote(registry, publish(0, "reject"), automatic=True, override="please")
+        promote(registry, publish(0, "reject"), automatic=True, against=NO_CHAMPION, override="please")
 
 
 def test_a_decision_against_another_champion_is_refused(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
@@ -106,6 +107,20 @@ def test_a_decision_against_another_champion_is_refused(registry: Registry, publ
     with pytest.raises(PromotionConflict, match="ann promoted version 2"):
         promote(registry, third, against=first.number)
     promote(registry, third, against=second.number)
+
+
+def test_a_decision_against_no_champion_is_refused_when_there_is_one(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+    first, second = publish(0), publish(1)
+    promote(registry, first, against=NO_CHAMPION)
+    with pytest.raises(PromotionConflict, match="against no champion of demo, but ann promoted version 1"):
+        promote(registry, second, against=NO_CHAMPION)
+    assert registry.champion("demo") == first
+
+
+def test_an_automatic_promotion_always_says_what_it_was_compared_with(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(PromotionRefused, match="must say which champion it was compared with"):
+        promote(registry, publish(0), automatic=True)
+    assert registry.champion("demo") is None
 
 
 @pytest.mark.parametrize(("actor", "reason"), [("", "why"), ("ann", ""), ("  ", "why")])

@@ -4,15 +4,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.files import write_json
-from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.decision import decide
-from slc_ops.evidence.detectability import detectability
+from slc_ops.evidence.detectability import detectability, write_detectability
 from slc_ops.methods import FitOptions, fit
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
-from tests.evidence.worlds import rows, week
+from tests.evidence.worlds import backtest, rows, week
 
 HOSTILE = "<script>alert('item')</script>"
 
@@ -37,8 +35,7 @@ def evidence(tmp_path_factory):
     result = backtest(weeks, methods=["slc", "temperature"], calibration_weeks=2, folds=3, champion=champion)
     learned = InteractionLog.read([path for _, path in weeks[3:]])
     seen = detectability(learned)
-    (root / "detectability").mkdir()
-    write_json(root / "detectability" / "detectability.json", seen.as_dict())
+    write_detectability(seen, root / "detectability")
     fit("slc", learned).write(root / "parameters")
     verdict = decide(result, seen, Decision())
     return {
@@ -68,4 +65,4 @@ def evidence(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def page(evidence, tmp_path_factory):
-    return write_report(tmp_path_factory.mktemp("page"), **evidence)
+    return write_report(tmp_path_factory.mktemp("page") / "report.html", **evidence)

@@ -85,14 +85,16 @@ def test_colours_follow_the_readers_scheme(page):
 
 
 def test_the_same_evidence_gives_the_same_bytes(evidence, page, tmp_path):
-    again = write_report(tmp_path, **evidence)
+    again = write_report(tmp_path / "report.html", **evidence)
     assert again.read_bytes() == page.read_bytes()
     for figure in (page.parent / "figures").iterdir():
         assert (tmp_path / "figures" / figure.name).read_bytes() == figure.read_bytes()
 
 
 def test_what_is_missing_is_said(evidence, tmp_path):
-    text = visible(write_report(tmp_path, verdict=evidence["verdict"], backtest=evidence["backtest"]))
+    text = visible(
+        write_report(tmp_path / "report.html", verdict=evidence["verdict"], backtest=evidence["backtest"])
+    )
     assert "There is no detectability report for this run" in text
     assert "There is no validation result for this run" in text
     assert "not recorded" in text
@@ -102,7 +104,9 @@ def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
     result = Backtest.from_dict(evidence["backtest"])
     nothing = replace(result, skipped={fold.key: "one class" for fold in result.plan.choosing})
     verdict = decide(nothing, None, Decision())
-    text = visible(write_report(tmp_path, verdict=verdict.as_dict(), backtest=nothing.as_dict()))
+    text = visible(
+        write_report(tmp_path / "report.html", verdict=verdict.as_dict(), backtest=nothing.as_dict())
+    )
     assert "Hold" in text
     assert "no method has a number on every older fold" in text
 
@@ -117,7 +121,8 @@ def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_
         value[place].pop("temperature", None)
     value["champion"] = vars(Champion("unreadable", "version 3 is damaged", "3", "slc"))
     verdict = decide(Backtest.from_dict(value), None, Decision())
-    text = visible(write_report(tmp_path, verdict=verdict.as_dict(), backtest=value))
+    page = tmp_path / "report.html"
+    text = visible(write_report(page, verdict=verdict.as_dict(), backtest=value))
     assert "it did not converge" in text
     assert "version 3 is damaged" in text
     assert verdict.verdict == "hold"

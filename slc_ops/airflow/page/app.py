@@ -23,6 +23,7 @@ from slc_ops.airflow.page.overview import (
 from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
+from slc_ops.refresh.files import RefreshFiles
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
 
@@ -120,7 +121,7 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
     _schedule(readable, name)
     places = Places.from_environment()
     refresh = refresh_of(places, _version(places, name, number))
-    return _written(places, None if refresh is None else refresh / "report" / "report.html")
+    return _written(places, None if refresh is None else RefreshFiles(refresh).report_page)
 
 
 def validation(readable: Readable, name: str, key: str) -> FileResponse:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json
+from slc_ops.parameters import ITEMS, PARAMS
+from slc_ops.refresh.files import RefreshFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,10 +66,10 @@ def find_items(
 
 
 def _files(refresh: Path) -> dict[str, Path]:
-    return {
-        "parameters": refresh / "parameters" / "items.parquet",
-        "detectability": refresh / "detectability" / "items.parquet",
-    }
+    from slc_ops.evidence.detectability import ITEMS as VISIBLE
+
+    files = RefreshFiles(refresh)
+    return {"parameters": files.parameters / ITEMS, "detectability": files.detectability / VISIBLE}
 
 
 def _is_ours(path: Path) -> bool:
@@ -87,7 +89,7 @@ def _read(path: Path, changed: int) -> "pa.Table":
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    ours = path.parent.name == "parameters"
+    ours = path.parent == RefreshFiles(path.parent.parent).parameters
     wanted = SHOWN if ours else SHOWN - {"n_obs"}
     table = pq.read_table(path, columns=[name for name in pq.read_schema(path).names if name in wanted])
     if ours:
@@ -103,7 +105,7 @@ def _last_bin(table: "pa.Table", directory: Path) -> "pa.Table":
     """Of a set with time bins, the bin that serving uses: each item's last row."""
     import pyarrow as pa
 
-    items = read_json(directory / "params.json")["counts"]["items"]
+    items = read_json(directory / PARAMS)["counts"]["items"]
     bins = table.num_rows // max(items, 1)
     if bins <= 1:
         return table

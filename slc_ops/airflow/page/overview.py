@@ -14,6 +14,8 @@ from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold
+from slc_ops.quality.result import PAGE, RESULT
+from slc_ops.refresh.files import VERSION, RefreshFiles
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.overview import Glance, overview
 from slc_ops.settings.deployments import Places, read_deployments
@@ -115,7 +117,7 @@ def _scored(
     places: Places, refresh: Path, method: str, metric: str
 ) -> list[tuple[Window, float | None, float | None]]:
     """Per fold of a refresh's backtest: its window, the method's figure and Platt's."""
-    backtest = _json(places, refresh / "backtest.json")
+    backtest = _json(places, RefreshFiles(refresh).backtest)
     try:
         folds = [Fold.from_dict(fold) for fold in backtest["plan"]["folds"]]
         scores = {fold.window: backtest["scores"].get(fold.key, {}) for fold in folds}
@@ -137,7 +139,7 @@ def why(places: Places, version: Version) -> str | None:
     if version.verdict == "promote":
         return None
     directory = refresh_of(places, version)
-    sentence = None if directory is None else _json(places, directory / "verdict.json").get("sentence")
+    sentence = None if directory is None else _json(places, RefreshFiles(directory).verdict).get("sentence")
     return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
 
 
@@ -161,13 +163,13 @@ def _outcome(places: Places, name: str, version: Version | None) -> Outcome | No
     """The newest window's end; a window that validation stopped has no version."""
     stopped = _newest_window(places, name)
     if stopped is not None and (version is None or stopped.name > version.window.key):
-        result = _json(places, stopped / "validation.json")
+        result = _json(places, stopped / RESULT)
         if result.get("status") == "stopped":
             return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
     if version is None:
         return None
     directory = refresh_of(places, version)
-    verdict = {} if directory is None else _json(places, directory / "verdict.json")
+    verdict = {} if directory is None else _json(places, RefreshFiles(directory).verdict)
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(version.verdict, sentence, str(version.window), version.window.key, version.number)
 
@@ -180,7 +182,7 @@ def _stop_sentence(result: dict[str, Any]) -> str:
 
 def refresh_of(places: Places, version: Version) -> Path | None:
     """The directory of the refresh that published a version; None when it is not on this host."""
-    for file in (places.refreshes(version.deployment) / version.window.key).glob("*/version.json"):
+    for file in (places.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSION}"):
         if _json(places, file).get("version") == version.number:
             return file.parent
     return None
@@ -189,8 +191,8 @@ def refresh_of(places: Places, version: Version) -> Path | None:
 def validation_page(places: Places, name: str, key: str) -> Path | None:
     """The page that validation wrote for a window; ``key`` is compared with names, never joined to a path."""
     for directory in places.windows(name).glob("*"):
-        if directory.name == key and (directory / "validation.html").is_file():
-            return directory / "validation.html"
+        if directory.name == key and (directory / PAGE).is_file():
+            return directory / PAGE
     return None
 
 
@@ -207,7 +209,7 @@ def _newest_window(places: Places, name: str) -> Path | None:
         names = sorted((name for name in os.listdir(directory) if name[0].isdigit()), reverse=True)
     except OSError:
         return None
-    return next((directory / name for name in names if (directory / name / "validation.json").exists()), None)
+    return next((directory / name for name in names if (directory / name / RESULT).exists()), None)
 
 
 def _json(places: Places, path: Path) -> dict[str, Any]:

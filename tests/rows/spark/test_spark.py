@@ -18,7 +18,6 @@ import yaml
 
 from slc_ops.base.errors import ClusterUnavailable, InputError, SettingsError
 from slc_ops.base.window import Window
-from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
 from slc_ops.intake.manifest import WindowManifest
@@ -37,7 +36,7 @@ from slc_ops.rows.spark import splits
 from slc_ops.rows.spark.engine import SparkEngine
 from slc_ops.rows.spark.log import SparkLog
 from slc_ops.settings.deployments import Places
-from tests.evidence.worlds import rows, week, write_weeks
+from tests.evidence.worlds import backtest, rows, week, write_weeks
 from tests.rows.spark.cluster import SMALL, Cluster, free_port, why_not
 
 pytestmark = [

@@ -1,0 +1,49 @@
+"""Which earlier windows a window is measured against.
+
+The yardstick of a window are the :data:`TRAILING` windows before it that hold rows, without those that
+validation would stop. Whether an earlier window would be stopped is asked in the same way one step further
+back, and there the asking ends: those windows only have to be fit for use by their own content. So the
+yardstick is a function of the :data:`REACH` windows before the window and of the settings, and of nothing
+else: not of the refresh that asks, not of what was validated when.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+from slc_ops.base.window import Window
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.settings.deployments import Quality
+
+TRAILING = 4
+REACH = 2 * TRAILING
+
+ManifestOf = Callable[[Window], WindowManifest]
+
+
+class History:
+    """The yardsticks of a deployment's windows; every earlier window is looked at once."""
+
+    def __init__(self, manifest_of: ManifestOf, quality: Quality) -> None:
+        from slc_ops.quality.verdict import would_stop
+
+        def before(window: Window) -> list[WindowManifest]:
+            found = [manifest_of(each) for each in window.before(TRAILING)]
+            return [manifest for manifest in found if manifest.rows]
+
+        @cache
+        def stopped_alone(window: Window) -> bool:
+            return would_stop(manifest_of(window), [], quality)
+
+        @cache
+        def stopped(window: Window) -> bool:
+            known = [each for each in before(window) if not stopped_alone(each.window)]
+            return would_stop(manifest_of(window), known, quality)
+
+        self._before, self._stopped = before, stopped
+
+    def yardstick(self, window: Window) -> list[WindowManifest]:
+        """The earlier windows that ``window`` is measured against, oldest first.
+
+        The :data:`REACH` windows before it must have been extracted.
+        """
+        return [each for each in self._before(window) if not self._stopped(each.window)]

@@ -1,0 +1,88 @@
+"""The champion that a refresh is compared with: read once, and kept with everything that is said about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.base.errors import SlcError
+from slc_ops.base.files import digest_file, digest_json, read_json
+from slc_ops.base.window import Window
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.results import Champion
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.engine import Engine
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """A champion to compare with: ``version`` and ``digest`` say which, ``read`` gets its parameters."""
+
+    version: str | None
+    digest: str
+    method: str
+    window: Window | None
+    read: "Callable[[], ParameterSet]"
+
+    def score(self, folds: "FoldPlan", scores: Path, engine: "Engine") -> "Champion":
+        """Score it on the newest rows; a champion that cannot be read is said, not skipped."""
+        from slc_ops.evidence.backtest import Champion, compare_champion
+
+        try:
+            parameters = self.read()
+        except SlcError as error:
+            reason = f"version {self.version}: {error}"
+            return Champion("unreadable", reason, self.version, self.method, self.digest)
+        return compare_champion(
+            folds, parameters, scores, version=self.version, digest=self.digest, engine=engine
+        )
+
+
+def current_champion(places: Places, deployment: str) -> Opponent | None:
+    """The champion by the ledger; None where there is none."""
+    from slc_ops.registry import Registry
+
+    registry = Registry.open(places)
+    version = registry.champion(deployment)
+    if version is None:
+        return None
+
+    def read() -> "ParameterSet":
+        from tempfile import TemporaryDirectory
+
+        from slc_ops.parameters.parameter_set import ParameterSet
+
+        with TemporaryDirectory(prefix="slc-champion-") as scratch:
+            return ParameterSet.read(registry.parameters(version, Path(scratch)))
+
+    return Opponent(str(version.number), version.key, version.method, version.window, read)
+
+
+def champion_in(directory: Path) -> Opponent:
+    """A parameter set on disk in the champion's place; one that cannot be read is refused here."""
+    from slc_ops.parameters.parameter_set import ParameterSet
+
+    parameters = ParameterSet.read(directory)
+    digest = digest_json([digest_file(path) for path in sorted(directory.iterdir())])
+    return Opponent(None, digest, parameters.method, parameters.provenance.window, lambda: parameters)
+
+
+def still_holds(plan: Plan, evidence: dict[str, Any], opponent: Opponent | None) -> bool:
+    """Whether a finished backtest speaks about today's champion.
+
+    It also holds where today's champion came out of this very refresh, or is of a later window: then it
+    cannot be compared on these rows, and the comparison that was made in its time stays on record.
+    """
+    compared = evidence["champion"]
+    if opponent is None:
+        return bool(compared["status"] == "absent")
+    if (compared["version"], compared.get("digest")) == (opponent.version, opponent.digest):
+        return True
+    if opponent.window is not None and opponent.window.end > plan.window.end:
+        return True
+    own = plan.files.version
+    return own.exists() and str(read_json(own)["version"]) == opponent.version

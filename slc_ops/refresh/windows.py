@@ -1,0 +1,111 @@
+"""The steps ``extract`` and ``validate``: which windows a refresh needs, and which of them it may use."""
+
+from pathlib import Path
+
+from slc_ops.base.code_version import code_version
+from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import Window
+from slc_ops.observability.steps import observed
+from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan
+from slc_ops.settings.deployments import Deployment, Places
+
+ATTEMPTS = 3
+"""How often the windows are validated again when late rows replace one meanwhile."""
+
+
+def needed_windows(deployment: Deployment, window: Window) -> list[Window]:
+    """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
+    return [*window.before(deployment.folds - 1 + deployment.calibration_weeks), window]
+
+
+@observed
+def extract(places: Places, name: str, window: Window, settings: Deployment | None = None) -> list[Window]:
+    """Pull the window and the history it needs; return the windows to learn from that hold rows.
+
+    The newest window and the ``lookback_weeks`` before it are read again from the source, because late rows
+    may have reached them; older ones are final once extracted. An empty past window is no window, an empty
+    newest window is an error. Further back lie the windows that validation measures the oldest ones against.
+    """
+    from slc_ops.intake.extract import extract as extract_window
+    from slc_ops.quality.history import REACH
+    from slc_ops.rows.engine import engine_of
+
+    deployment = settings or places.deployment(name)
+    engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
+    wanted = needed_windows(deployment, window)
+    late = wanted[-(1 + deployment.lookback_weeks) :]
+    found = []
+    for each in [*wanted[0].before(REACH), *wanted]:
+        manifest = extract_window(
+            deployment,
+            each,
+            places.windows(name),
+            refresh=each in late,
+            home=places.sources or places.home,
+        )
+        if manifest.rows and each in wanted:
+            engine.check(manifest)
+            found.append(each)
+    if window not in found:
+        raise InputError(
+            f"deployment {name!r} has no rows in window {window}; "
+            "check that its source is filled for that week, then refresh again"
+        )
+    return found
+
+
+@observed
+def validate(places: Places, name: str, window: Window, settings: Deployment | None = None) -> Path:
+    """Validate every window that is needed, and name the refresh; returns the plan's file.
+
+    ``settings`` replaces the deployment's own, for this refresh only. A past window that the suite stops is
+    left out of the refresh and named in the report; the newest one stops the refresh.
+    """
+    deployment = settings or places.deployment(name)
+    for _ in range(ATTEMPTS):
+        if (plan := _planned(places, name, deployment, window)) is not None:
+            return plan.path
+    raise InputError(
+        f"the windows of {name!r} were extracted again {ATTEMPTS} times while {window} was being validated; "
+        "let the other refreshes finish, then run this one again"
+    )
+
+
+def _planned(places: Places, name: str, deployment: Deployment, window: Window) -> Plan | None:
+    from slc_ops.intake.manifest import WindowManifest
+    from slc_ops.numerics.window_sums import keep_sums
+    from slc_ops.quality import validate as validate_window
+    from slc_ops.quality.history import History
+
+    def manifest_of(each: Window) -> WindowManifest:
+        return WindowManifest.read(places.windows(name) / each.key)
+
+    history = History(manifest_of, deployment.quality)
+    usable: list[PlannedWindow] = []
+    excluded: list[dict[str, str]] = []
+    for each in needed_windows(deployment, window):
+        manifest = manifest_of(each)
+        if not manifest.rows:
+            continue
+        try:
+            result = validate_window(manifest, history.yardstick(each), deployment)
+        except ValidationStopped as stopped:
+            if each == window:
+                raise
+            excluded.append({"window": str(each), "reason": str(stopped)})
+            continue
+        # The usable rows are a function of the window's content, the suite's settings and the code.
+        key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
+        if deployment.engine == "local":
+            keep_sums(result.clean_path, key)
+        usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
+    return make_plan(
+        name,
+        deployment,
+        window,
+        usable,
+        excluded,
+        places.refreshes(name),
+        lambda each: manifest_of(each).digest,
+    )

@@ -1,0 +1,30 @@
+"""An empty home with one deployment on seven weeks of a small platform."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slc_ops.intake.simulate import simulate
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import configure
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven weeks of a small platform."""
+    out = tmp_path_factory.mktemp("lake")
+    simulate(out, weeks=7, users=300, items=60, seed=11, start="2026-01-05")
+    return out
+
+
+@pytest.fixture
+def school(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """An empty home with one deployment on a private copy of the lake."""
+    shutil.copytree(lake, tmp_path / "lake" / "school")
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    places = Places.from_environment()
+    configure(places)
+    return places

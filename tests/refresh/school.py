@@ -1,0 +1,32 @@
+"""A small deployment whose weeks a test may change."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Places
+
+NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
+
+
+def configure(places: Places, **changes: object) -> None:
+    """Write the deployments file."""
+    entry = {
+        "source": {"kind": "lake", "path": "lake/school"},
+        "methods": ["platt", "slc"],
+        "calibration_weeks": 3,
+        "folds": 2,
+        "gate": "auto",
+        "decision": {"replicates": 200},
+        **changes,
+    }
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"school": entry}}))
+
+
+def change_week(places: Places, window: Window, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Rewrite one week of the lake."""
+    (part,) = (places.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
+    pq.write_table(change(pq.read_table(part, partitioning=None)), part)
