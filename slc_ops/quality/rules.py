@@ -1,6 +1,6 @@
 """What the suite expects, as a list. Severity decides: critical stops, warning annotates."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class Rule:
 def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     """The whole suite, most fundamental first."""
     yield Rule("window_empty", "rows", "critical", "a window must have rows", low=1)
-    yield from schema_rules()
+    yield from schema_rules(REQUIRED if quality.require_event_ids else {*REQUIRED} - {"event_id"})
     yield from row_rules(quality.row_budget, checks)
     if quality.refuse_probabilities_as_logits:
         yield Rule(
@@ -63,10 +63,10 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     yield from drift_rules(quality)
 
 
-def schema_rules() -> Iterator[Rule]:
+def schema_rules(required: Collection[str]) -> Iterator[Rule]:
     """Columns and types; a log has logits or probabilities."""
     for column, types in ALLOWED_TYPES.items():
-        values = types if column in REQUIRED else (*types, "missing")
+        values = types if column in required else (*types, "missing")
         yield Rule(
             f"{column}_type",
             f"type_{column}",

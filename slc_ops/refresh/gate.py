@@ -73,6 +73,7 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
                 registry.history(plan.deployment),
                 override=None,
                 automatic=gate != "manual",
+                verdict=verdict["verdict"],
             )
         except PromotionRefused as refusal:
             hold = str(refusal)

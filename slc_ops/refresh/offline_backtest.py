@@ -53,15 +53,17 @@ def run_backtest(
 ) -> tuple[Backtest, Verdict, Path]:
     """The refresh without publishing, in ``directory``; returns the backtest, the verdict and the report.
 
-    The windows are validated as for any refresh. ``champion`` is a parameter set to compare with.
+    The windows are validated as for any refresh, except that offline rows need no event ids. ``champion`` is
+    a parameter set to compare with.
     """
+    quality = settings.quality.model_copy(update={"require_event_ids": False})
     opponent = None if champion is None else champion_in(champion)
     usual, home = Places.from_environment(), directory.absolute()
     plan = pipeline.refresh(
         replace(usual, home=home, ledger_url=f"sqlite:///{home}/ledger.db", sources=usual.home),
         name,
         window or newest_window(settings),
-        settings=settings,
+        settings=settings.model_copy(update={"quality": quality}),
         champion=opponent,
         leave_out=("publish", "promote"),
         off_grid=True,  # nothing is registered, so nothing can overlap

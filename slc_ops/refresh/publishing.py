@@ -48,7 +48,7 @@ def publish(places: Places, plan: Plan) -> int | None:
     registry = Registry.open(places)
     version = registry.publish(publication)
     if version.verdict != verdict["verdict"] or published.get("verdict", said) != said:
-        version = registry.restate(version, publication)
+        registry.restate(version, publication)
     write_json(files.version, {"version": version.number, "run_id": version.run_id, "verdict": said})
     return version.number
 

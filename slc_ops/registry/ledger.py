@@ -93,18 +93,6 @@ class Ledger:
             if all(_find(connection, name, n).window.end <= version.window.end for n in rivals):
                 _set_challenger(connection, name, version.number)
 
-    def restate(self, version: Version, verdict: str) -> Version:
-        """Enter the verdict of evidence that was redone against another champion."""
-        with self.database.writing() as connection:
-            connection.execute(
-                update(publications)
-                .where(
-                    publications.c.deployment == version.deployment, publications.c.version == version.number
-                )
-                .values(verdict=verdict)
-            )
-            return _find(connection, version.deployment, version.number)
-
     def advance(
         self,
         head: Head,

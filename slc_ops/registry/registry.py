@@ -83,17 +83,17 @@ class Registry:
             self._clean_quietly(name, publication.keep_versions)
         return version
 
-    def restate(self, version: Version, publication: Publication) -> Version:
-        """Let a version say the verdict of evidence that was redone: in MLflow, then in the ledger.
+    def restate(self, version: Version, publication: Publication) -> None:
+        """Let MLflow show the verdict of evidence that was redone against another champion.
 
-        The parameters stay: they do not depend on the champion that the evidence is measured against.
+        The parameters stay, for they do not depend on it. So does the ledger's row, which says what was said
+        at publication; what decides a promotion is the evidence that it carries.
         """
         from slc_ops.registry.publish import restate
 
         client = self.client
         with typed(self.places.tracking_uri), self._publishing(publication.deployment):
             restate(client, version, publication)
-            return self.ledger.restate(version, publication.verdict["verdict"])
 
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
         """One publisher per deployment at a time: whoever comes second finds what the first one made."""
@@ -126,7 +126,10 @@ class Registry:
         if moves:
             champion = self._version_or_none(deployment, head.champion)
             check_against(against, champion, line, deployment, automatic=automatic)
-            check_promotion(candidate, champion, line, override=override, automatic=automatic)
+            verdict = (evidence or {}).get("verdict", candidate.verdict)
+            check_promotion(
+                candidate, champion, line, override=override, automatic=automatic, verdict=verdict
+            )
             self._advance(head, candidate, "promotion", actor, reason, override, _with(evidence, request))
         self._project(deployment, expected=moves)
         return candidate

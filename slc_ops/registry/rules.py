@@ -60,8 +60,9 @@ def check_promotion(
     *,
     override: str | None,
     automatic: bool,
+    verdict: str,
 ) -> None:
-    """Raise unless ``candidate`` may follow ``champion``.
+    """Raise unless ``candidate`` may follow ``champion``; ``verdict`` is that of its newest evidence.
 
     * An older window never replaces a newer one. (To go back, roll back; what reigned before may return.)
     * ``reject`` needs an override, and the override is recorded.
@@ -75,20 +76,22 @@ def check_promotion(
             f"{champion.number}; an older window never replaces a newer one (to go back, use rollback)"
         )
     if automatic:
-        _check_automatic(name, candidate, line, override)
-    elif candidate.verdict == "reject" and not override:
+        _check_automatic(name, candidate, line, override, verdict)
+    elif verdict == "reject" and not override:
         raise PromotionRefused(
             f"{name} was rejected by its evidence; to promote it nevertheless, give an override with "
             'its reason (--override "why"), which is recorded'
         )
 
 
-def _check_automatic(name: str, candidate: Version, line: Sequence[Move], override: str | None) -> None:
+def _check_automatic(
+    name: str, candidate: Version, line: Sequence[Move], override: str | None, verdict: str
+) -> None:
     if override:
         raise PromotionRefused(f"{name}: a schedule cannot override the evidence; a person can")
-    if candidate.verdict != "promote":
+    if verdict != "promote":
         raise PromotionRefused(
-            f"{name} has the verdict {candidate.verdict!r}; without a person only 'promote' is promoted"
+            f"{name} has the verdict {verdict!r}; without a person only 'promote' is promoted"
         )
     for earlier in reversed(line):
         if earlier.kind == "rollback" and earlier.from_version == candidate.number:

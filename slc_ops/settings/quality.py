@@ -49,6 +49,9 @@ class Quality(Part):
         description="share of rows that may fail a row check: they are put aside; a larger share stops",
     )
     logit_limit: float = Field(default=50.0, gt=0, description="largest plausible size of a logit")
+    require_event_ids: bool = Field(
+        default=True, description="stop when rows carry no `event_id`; an offline backtest does without them"
+    )
     allow_mixed_backbones: bool = Field(
         default=False, description="accept a window that mixes backbone versions; otherwise it stops"
     )

@@ -1,6 +1,7 @@
 """``backtest``, ``detectability`` and ``paper`` from a terminal."""
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -84,6 +85,15 @@ def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
     assert value["backtest"]["methods"] == ["base", "platt", "rescal", "slc"]
     assert value["backtest"]["champion"]["status"] == "scored"
     assert value["verdict"]["window"] == week(3).as_dict()
+
+
+def test_a_backtest_validates_its_windows_as_a_refresh_does(lake, tmp_path):
+    bad = shutil.copytree(lake, tmp_path / "lake")
+    part = bad / f"week={week(4).key}" / "part-0.parquet"
+    pq.write_table(pq.read_table(part, partitioning=None).slice(0, 100), part)
+    result = run("backtest", "--lake", bad, "--calibration-weeks", 1, "--folds", 2)
+    assert result.exit_code != 0
+    assert "rows_unusual" in str(result.exception) + result.output
 
 
 @pytest.mark.parametrize(

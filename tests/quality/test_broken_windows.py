@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.verdict import would_stop
 from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
@@ -225,6 +227,20 @@ def test_odd_but_right_windows_pass(bench: Bench, case: Case) -> None:
     assert clean.schema.field("event_time").type == pa.timestamp("us", "UTC")
     assert sorted(clean["label"].to_pylist()) == sorted(before["label"].to_pylist())
     assert sorted(clean["event_time"].to_pylist()) == sorted(before["event_time"].to_pylist())
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.verdict != "refused"], ids=case_id)
+def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not_stop_it(
+    bench: Bench, case: Case
+) -> None:
+    case.damage(bench)
+    try:
+        stopped = bench.judge().status == "stopped"
+    except ValidationStopped:
+        stopped = True
+    directory = bench.places.windows("demo")
+    *trailing, newest = [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
+    assert would_stop(newest, trailing, bench.deployment.quality) == stopped
 
 
 def test_the_undamaged_week_passes(bench: Bench) -> None:

@@ -1,0 +1,55 @@
+"""The code version names what decides results: all of it, and nothing else."""
+
+import pytest
+
+from slc_ops.base import code_version as module
+from slc_ops.base.code_version import PACKAGE, code_version, deciding_files
+
+
+@pytest.fixture(autouse=True)
+def _not_remembered():
+    code_version.cache_clear()
+    yield
+    code_version.cache_clear()
+
+
+def test_it_covers_the_plan_the_steps_and_the_settings():
+    covered = {file.relative_to(PACKAGE).as_posix() for file in deciding_files()}
+    assert covered >= {
+        "refresh/pipeline.py", "refresh/plan.py", "refresh/windows.py", "refresh/evidence.py",
+        "refresh/publishing.py", "settings/deployments.py", "base/window.py", "methods/slc.py",
+    }  # fmt: skip
+
+
+def test_the_papers_sweeps_and_data_set_readers_are_no_part_of_it():
+    packages = {file.relative_to(PACKAGE).parts[0] for file in deciding_files()}
+    assert not packages & {"paper", "controls", "demo", "cli", "airflow", "reporting", "registry", "serving"}
+    assert not [file for file in deciding_files() if "sweep" in file.name]
+
+
+def test_every_named_file_exists():
+    assert all(file.is_file() for file in deciding_files())
+
+
+@pytest.mark.parametrize("library", ["numpy", "pyarrow", "scipy", "great_expectations"])
+def test_another_version_of_a_deciding_library_is_another_code_version(monkeypatch, library):
+    before = code_version()
+    code_version.cache_clear()
+    found = module.library_version
+    monkeypatch.setattr(module, "library_version", lambda name: "0" if name == library else found(name))
+    assert code_version() != before
+
+
+def test_a_changed_line_of_the_plan_is_another_code_version(monkeypatch, tmp_path):
+    import shutil
+
+    before = code_version()
+    code_version.cache_clear()
+    copy = tmp_path / "slc_ops"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(module, "PACKAGE", copy)
+    assert code_version() == before
+    code_version.cache_clear()
+    plan = copy / "refresh" / "plan.py"
+    plan.write_text(plan.read_text() + "# another line\n")
+    assert code_version() != before

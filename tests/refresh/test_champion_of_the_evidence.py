@@ -1,0 +1,138 @@
+"""The champion is an input of the evidence: whoever is compared with is read once, kept, and checked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slc_ops.base.errors import PromotionConflict
+from slc_ops.base.files import read_json
+from slc_ops.refresh import evidence, pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.registry import Registry, Version
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST
+
+pytestmark = pytest.mark.slow
+OLDER = NEWEST.before(1)[0]
+
+
+def promoted_in_between(places: Places, plan: Plan) -> Version:
+    """Somebody publishes the week before and promotes it by hand, after this refresh's verdict."""
+    registered = pipeline.refresh(places, "school", OLDER, leave_out=["promote"])
+    assert registered.deployment == plan.deployment
+    registry = Registry.open(places)
+    (version,) = [each for each in registry.ledger.versions("school") if each.window == OLDER]
+    return registry.promote("school", version.number, actor="ann", reason="it could not wait")
+
+
+def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_with(school: Places) -> None:
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    assert read_json(plan.files.verdict)["confirmation"]["champion"]["status"] == "absent"
+    champion = promoted_in_between(school, plan)
+
+    with pytest.raises(PromotionConflict, match="against no champion of school, but ann promoted"):
+        pipeline.promote(school, plan)
+    assert Registry.open(school).champion("school") == champion
+
+
+def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
+    school: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    page, fitted = plan.files.report_page.read_text(), times(plan.files.parameters)
+    champion = promoted_in_between(school, plan)
+
+    def explode(*_: Any, **__: Any) -> None:
+        raise AssertionError("a method was fitted again")
+
+    monkeypatch.setattr("slc_ops.evidence.scoring.fit", explode)
+    monkeypatch.setattr("slc_ops.methods.fit", explode)
+    again = pipeline.refresh(school, "school", NEWEST)
+
+    assert again == plan
+    backtest, verdict = read_json(plan.files.backtest), read_json(plan.files.verdict)
+    for said in (backtest["champion"], verdict["confirmation"]["champion"]):
+        assert (said["status"], said["version"], said["digest"]) == (
+            "scored",
+            str(champion.number),
+            champion.key,
+        )
+    registry = Registry.open(school)
+    present = registry.champion("school")
+    assert present is not None
+    assert present.window == NEWEST
+    assert registry.history("school")[-1].evidence["confirmation"] == verdict["confirmation"]
+    assert len(registry.ledger.versions("school")) == 2
+    # Redone are the champion's score, the backtest, the verdict and the report, and only these.
+    assert times(plan.files.parameters) == fitted
+    assert plan.files.report_page.read_text() != page
+    tags = registry.client.get_model_version("slc-school", str(present.number)).tags
+    assert tags["verdict_sentence"] == verdict["sentence"]
+
+
+def test_a_backtest_redone_later_reports_the_new_champions_score_under_its_number(school: Places) -> None:
+    first = pipeline.refresh(school, "school", OLDER.before(1)[0], leave_out=["promote"])
+    other = pipeline.refresh(
+        school,
+        "school",
+        OLDER,
+        settings=school.deployment("school").with_methods(["temperature"]),
+        leave_out=["promote"],
+    )
+    registry = Registry.open(school)
+    versions = {each.window: each for each in registry.ledger.versions("school")}
+    registry.promote("school", versions[first.window].number, actor="ann", reason="first")
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
+    old = read_json(plan.files.backtest)
+
+    registry.promote("school", versions[other.window].number, actor="ann", reason="second")
+    pipeline.backtest(school, plan)
+    new = read_json(plan.files.backtest)
+
+    confirm = f"confirm-{NEWEST.key}"
+    assert new["champion"]["version"] == str(versions[other.window].number)
+    assert new["scores"][confirm]["champion"]["metrics"] != old["scores"][confirm]["champion"]["metrics"]
+    assert new["champion"]["method"] == versions[other.window].method
+    assert of_methods(new) == of_methods(old)
+
+
+def of_methods(backtest: dict[str, Any]) -> dict[str, Any]:
+    """The scores of the methods, without the champion's."""
+    return {
+        fold: {method: score for method, score in found.items() if method != "champion"}
+        for fold, found in backtest["scores"].items()
+    }
+
+
+def test_the_champion_is_read_once_per_backtest(school: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline.refresh(school, "school", OLDER)
+    asked: list[str] = []
+    read = Registry.champion
+
+    def counted(self: Registry, deployment: str) -> Version | None:
+        asked.append(deployment)
+        return read(self, deployment)
+
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish", "promote"])
+    plan.files.backtest.unlink()
+    monkeypatch.setattr(Registry, "champion", counted)
+    evidence.backtest(school, plan)
+    assert asked == ["school"]
+
+
+def test_a_refresh_run_again_after_a_newer_champion_keeps_its_evidence(school: Places) -> None:
+    older = pipeline.refresh(school, "school", OLDER)
+    said = read_json(older.files.verdict)
+    pipeline.refresh(school, "school", NEWEST)
+
+    pipeline.refresh(school, "school", OLDER)
+
+    assert read_json(older.files.verdict) == said
+    champion = Registry.open(school).champion("school")
+    assert champion is not None
+    assert champion.window == NEWEST
+
+
+def times(directory: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}

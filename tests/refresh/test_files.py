@@ -1,0 +1,36 @@
+"""The names of a refresh's files stand in one module."""
+
+import re
+
+import pytest
+
+from slc_ops.base.code_version import PACKAGE
+
+OWNERS = {
+    "plan.json": {"refresh/files.py"},
+    "backtest.json": {"refresh/files.py"},
+    "version.json": {"refresh/files.py"},
+    "report.html": {"refresh/files.py"},
+    "score.json": {"evidence/scoring.py"},
+    "key.json": {"evidence/scoring.py"},
+    "users.parquet": {"evidence/scoring.py"},
+    "detectability.json": {"evidence/detectability.py"},
+    # A control as a whole, and a run in MLflow, have a verdict too.
+    "verdict.json": {"refresh/files.py", "controls/run.py", "registry/publish.py"},
+    # Of a score, of a detectability report, of a window and of a parameter set.
+    "items.parquet": {
+        "evidence/scoring.py", "evidence/detectability.py", "quality/statistics.py", "parameters/__init__.py",
+        "serving/sources.py",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_a_file_of_a_refresh_is_spelled_in_one_module(name: str) -> None:
+    spelled = re.compile(rf"""["']{re.escape(name)}["']""")
+    found = {
+        source.relative_to(PACKAGE).as_posix()
+        for source in PACKAGE.rglob("*.py")
+        if spelled.search(source.read_text())
+    }
+    assert found == OWNERS[name]

@@ -1,0 +1,75 @@
+"""A window's verdict is a function of its content, its settings and a fixed history before it."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.files import read_json
+from slc_ops.quality.result import RESULT
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, change_week, configure
+
+pytestmark = pytest.mark.slow
+BAD = NEWEST.before(2)[0]
+
+
+def a_tenth(week: pa.Table) -> pa.Table:
+    return week.slice(0, week.num_rows // 10)
+
+
+def planned(places: Places, window) -> Plan:  # type: ignore[no-untyped-def]
+    pipeline.extract(places, "school", window)
+    return pipeline.read_plan(pipeline.validate(places, "school", window))
+
+
+def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Places) -> None:
+    configure(school, calibration_weeks=1, folds=2)
+    change_week(school, BAD, a_tenth)
+
+    plan = planned(school, NEWEST)  # needs three windows, of which the bad one is the oldest
+
+    assert [each["window"] for each in plan.excluded] == [str(BAD)]
+    assert "rows_unusual" in plan.excluded[0]["reason"]
+    assert [str(each.window) for each in plan.windows] == [str(NEWEST.before(1)[0]), str(NEWEST)]
+
+
+def test_a_windows_verdict_is_the_same_in_every_refresh_and_on_a_fresh_machine(
+    school: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(school, calibration_weeks=1, folds=2)
+    change_week(school, BAD, a_tenth)
+    found: list[dict[str, object]] = []
+    for window in [*NEWEST.before(1), NEWEST]:
+        planned(school, window)
+        found.append(verdict_on(school, NEWEST.before(1)[0]))
+    assert found[0] == found[1]
+    assert str(BAD) not in str(found[0]["trailing"])
+
+    fresh = tmp_path_factory.mktemp("fresh")
+    (fresh / "lake").symlink_to(school.home / "lake")
+    shutil.copy(school.deployments_file, fresh / "deployments.yaml")
+    monkeypatch.setenv("SLC_OPS_HOME", str(fresh))
+    there = Places.from_environment()
+    planned(there, NEWEST)
+    for window in (NEWEST.before(1)[0], NEWEST, BAD):
+        assert verdict_on(there, window) == verdict_on(school, window)
+
+
+def verdict_on(places: Places, window) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    directory: Path = places.windows("school") / window.key
+    value: dict[str, object] = read_json(directory / RESULT)
+    return value
+
+
+def test_more_rows_learned_is_another_key(school: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slc_ops.refresh import plan as plans
+
+    first = planned(school, NEWEST)
+    monkeypatch.setattr(plans, "learned_of", lambda windows, settings: tuple(windows[-1:]))
+    second = planned(school, NEWEST)
+    assert second.input_digest != first.input_digest
+    assert second.directory != first.directory
