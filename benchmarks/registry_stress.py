@@ -149,7 +149,7 @@ def check(registry: Registry) -> dict[str, Any]:
         "moves_in_ledger": len(line),
         "versions": len(living),
         "versions_retired": len(versions) - len(living),
-        "line_problems": [str(finding) for finding in line_findings(head, line)],
+        "line_problems": [str(finding) for finding in line_findings("demo", ledger.row("demo"), line)],
         "alias_is_head": read_aliases(client, "demo").get("champion") == head.champion,
         "keys_with_two_versions": len(living) - len({version.key for version in living}),
         "keys_with_two_runs": sum(count > 1 for count in keys.values()),
