@@ -25,7 +25,7 @@ ledger. The versions are on the page **SLC** and in MLflow.
 ROLLBACK_DOC = """\
 ### Roll back to an earlier champion
 
-Gives the crown back to the champion before the present one, or to an earlier one by number. The weekly
+Makes the champion before the present one champion again, or an earlier one by number. The weekly
 refresh will not promote what was taken back; a person may, with `slc_promote`.
 """
 
@@ -50,7 +50,7 @@ def promote_by_hand() -> str:
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
 def roll_back() -> str:
-    """Give the crown back."""
+    """Make an earlier champion the champion again."""
     from slc_ops.registry import Registry
 
     places, form = _asked()
@@ -87,13 +87,13 @@ def promote_dag() -> DAG:
         PROMOTE_DOC,
         promote_by_hand,
         version=Param(type="integer", minimum=1, title="Version", description="Of slc-<deployment>"),
-        reason=reason_field("this version should reign"),
+        reason=reason_field("this version should be champion"),
         override=Param(
             None,
             type=["null", "string"],
             title="Override",
             maxLength=1000,
-            description="Only for a version that its evidence rejected: why it should reign nevertheless",
+            description="Only for a version that its evidence rejected: why it should be champion",
         ),
     )
 
@@ -103,7 +103,7 @@ def rollback_dag() -> DAG:
     return _form(
         "slc_rollback",
         "Roll back a champion",
-        "Give the crown back to an earlier champion",
+        "Make an earlier champion the champion again",
         ROLLBACK_DOC,
         roll_back,
         to=Param(

@@ -1,4 +1,4 @@
-"""A control as a DAG: prepare the data, let every arm walk the street, judge; red where they disagree."""
+"""A control as a DAG: prepare the data, refresh every arm, check; red where an arm shows something else."""
 
 import logging
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def prepare(control: str) -> list[str]:
 
 
 @task(max_active_tis_per_dagrun=2, map_index_template="{{ task.op_kwargs['arm'] }}")
-def walk(control: str, arm: str) -> dict[str, str]:
+def refresh_arm(control: str, arm: str) -> dict[str, str]:
     """Intake, validation, ladder, backtest, detectability and decision for one arm."""
     from slc_ops.controls.arms import control_places, declared_arm, evaluate_arm
 
@@ -50,7 +50,7 @@ def walk(control: str, arm: str) -> dict[str, str]:
 
 
 @task
-def judge(control: str, walked: Iterable[dict[str, str]]) -> str:
+def check(control: str, refreshed: Iterable[dict[str, str]]) -> str:
     """Hold what was seen against what was expected; report, MLflow run, and red when they differ."""
     from slc_ops.controls.arms import control_places, declared_arm
     from slc_ops.controls.run import finish
@@ -58,7 +58,7 @@ def judge(control: str, walked: Iterable[dict[str, str]]) -> str:
     places = Places.from_environment()
     home = control_places(places, control)
     plans = {}
-    for each in walked:
+    for each in refreshed:
         name = declared_arm(home, each["arm"]).name
         plans[name] = planned(home, name, each["refresh"])
     data = data_folder(places, get_current_context()["params"]["data"])
@@ -97,7 +97,7 @@ def control_dag(control: str, *, title: str, backbones: tuple[str, ...], doc: st
         doc_md=doc,
         params=fields(backbones),
     ) as dag:
-        judge(control, walk.partial(control=control).expand(arm=prepare(control)))
+        check(control, refresh_arm.partial(control=control).expand(arm=prepare(control)))
     return dag
 
 

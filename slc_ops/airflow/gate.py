@@ -1,4 +1,4 @@
-"""The gate between a published version and the crown: ``auto``, ``manual`` or ``never``."""
+"""The gate between a published version and the champion: ``auto``, ``manual`` or ``never``."""
 
 from datetime import timedelta
 from typing import Any

@@ -38,7 +38,7 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
         dag_display_name=f"Weekly refresh: {name}",
         description=f"Refreshes the logit correction of {name} every week",
         schedule=CronDataIntervalTimetable(deployment.schedule, timezone="UTC"),
-        start_date=deployment.start_moment,
+        start_date=deployment.starts_at,
         catchup=False,
         max_active_runs=1,
         default_args={**default_args(deployment.owner), "on_failure_callback": on_failure(name)},

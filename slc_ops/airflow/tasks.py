@@ -30,7 +30,7 @@ def extract(deployment: str) -> str:
     window = run_window(settings)
     # Not the DAG's end_date: it would also forbid a run by hand for the last window, whose
     # logical date lies behind it.
-    if settings.end_moment is not None and window.end > settings.end_moment:
+    if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
     pipeline.extract(places, deployment, window)
     return str(window)
@@ -64,7 +64,7 @@ def fit(deployment: str, refresh: str, method: str) -> str:
 
 @task
 def backtest(deployment: str, refresh: str) -> str:
-    """Compare the methods on the folds, beside the reigning champion on the same rows."""
+    """Compare the methods on the folds, beside the champion on the same rows."""
     from slc_ops.refresh import pipeline
 
     places = Places.from_environment()

@@ -42,7 +42,7 @@ class Window:
         parts = text.split("/")
         if len(parts) != 2:
             raise SettingsError(f"window {text!r} is not START/END, for example 2026-01-05/2026-01-12")
-        return cls(parse_moment(parts[0]), parse_moment(parts[1]))
+        return cls(parse_timestamp(parts[0]), parse_timestamp(parts[1]))
 
     @classmethod
     def week_of(cls, moment: datetime) -> "Window":
@@ -68,16 +68,16 @@ class Window:
     @classmethod
     def from_dict(cls, value: dict[str, str]) -> "Window":
         """Read what :meth:`as_dict` wrote."""
-        return cls(parse_moment(value["start"]), parse_moment(value["end"]))
+        return cls(parse_timestamp(value["start"]), parse_timestamp(value["end"]))
 
     def __str__(self) -> str:
         return f"{_short(self.start)}/{_short(self.end)}"
 
 
-def parse_moment(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     """An ISO 8601 moment in UTC; a bare date is its midnight.
 
-    >>> parse_moment("2026-01-05")
+    >>> parse_timestamp("2026-01-05")
     datetime.datetime(2026, 1, 5, 0, 0, tzinfo=datetime.timezone.utc)
     """
     try:

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("registry", "Show the champion and challenger of every deployment."),
     "history": ("registry", "Show a deployment's line of champions."),
     "promote": ("registry", "Make a version the champion."),
-    "rollback": ("registry", "Give the crown back to an earlier champion."),
+    "rollback": ("registry", "Make an earlier champion the champion again."),
     "verify": ("registry", "Compare the ledger with MLflow's aliases; --repair closes gaps."),
     "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }

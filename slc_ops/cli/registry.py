@@ -15,7 +15,7 @@ from slc_ops.settings.deployments import Places, read_deployments
 from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
-    from slc_ops.registry import Move, Registry, Version
+    from slc_ops.registry import ChampionChange, Registry, Version
     from slc_ops.registry.rules import Against
 
 deployment_option = click.option(
@@ -111,7 +111,7 @@ def promote(
 def rollback(
     deployment: str, to: int | None, reason: str | None, actor: str | None, json_path: str | None
 ) -> None:
-    """Give the crown back to an earlier champion, at once."""
+    """Make an earlier champion the champion again, at once."""
     why, who = reason or "rolled back from the command line", _actor(actor)
     champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
@@ -225,7 +225,7 @@ def _show_champion(json_path: str | None, deployment: str, champion: "Version") 
     )
 
 
-def _record(move: "Move") -> tuple[str, list[str]]:
+def _record(move: "ChampionChange") -> tuple[str, list[str]]:
     """A move for people: what and when in one line, then the window, who and why, each on its own."""
     versions = f"{move.from_version or 'none'} → {move.to_version}"
     line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"

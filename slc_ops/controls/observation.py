@@ -1,4 +1,4 @@
-"""What an arm's walk showed: AUCs from its backtest, gains over Platt with clustered intervals."""
+"""What an arm's refresh showed: AUCs from its backtest, gains over Platt with clustered intervals."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -11,7 +11,7 @@ from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_places, declared, evaluate_arm
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
 from slc_ops.controls.tracking import record
-from slc_ops.controls.verdict import ControlVerdict, judge
+from slc_ops.controls.verdict import ControlVerdict, check_arms
 from slc_ops.methods import METHODS
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
@@ -43,20 +43,20 @@ def prepare(
 def finish(
     places: Places, control: str, plans: dict[str, Plan], data: Path | None, tell: Tell = lambda text: None
 ) -> ControlVerdict:
-    """Observe, judge, write the first arm's report, record the run in MLflow."""
+    """Observe, check, write the first arm's report, record the run in MLflow."""
     _, clusters = _known(control)
     arms = declared(control_places(places, control))
     missing = [arm.name for arm in arms if arm.name not in plans]
     if missing:
         raise SettingsError(f"the arms {', '.join(missing)} of {control} have not been evaluated")
-    tell("observe and judge")
+    tell("observe and check")
     seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
     tell("report")
     report = pipeline.write_report(plans[arms[0].name])
     verdict = ControlVerdict(
         control=control,
         data="embedded" if data is None else str(data),
-        checks=judge(arms, seen),
+        checks=check_arms(arms, seen),
         arms=[arm.as_dict() | seen[arm.name].as_dict() for arm in arms],
         report=str(report),
     )

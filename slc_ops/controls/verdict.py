@@ -56,7 +56,7 @@ class ControlVerdict:
         return {**asdict(self), "passed": self.passed, "sentence": self.sentence}
 
 
-def judge(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
+def check_arms(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
     """What every role promises, held against what was seen."""
     contrast = next((seen[arm.name] for arm in arms if arm.role == "contrast"), None)
     checks = []

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json
-from slc_ops.base.window import WEEK, Window, parse_moment
+from slc_ops.base.window import WEEK, Window, parse_timestamp
 from slc_ops.intake.population import Platform, catalogue, week_of_rows
 
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ def simulate(out: Path, *, weeks: int = 12, start: str = "2026-01-05", **platfor
 
 def monday(start: str) -> datetime:
     """The first window's start, which must be a Monday at midnight UTC."""
-    moment = parse_moment(start)
+    moment = parse_timestamp(start)
     if Window.week_of(moment).start != moment:
         raise SettingsError(
             f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {moment:%A} at {moment:%H:%M}"

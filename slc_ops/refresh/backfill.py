@@ -5,7 +5,7 @@ from datetime import datetime
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json
-from slc_ops.base.window import WEEK, Window, parse_moment
+from slc_ops.base.window import WEEK, Window, parse_timestamp
 from slc_ops.refresh.finished import newest_refresh
 from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
@@ -57,7 +57,7 @@ def weeks_between(deployment: Deployment, start: str, end: str, due: datetime) -
         raise SettingsError(
             f"'to' {whole.end:%Y-%m-%d} lies in the future: the newest complete week ends {newest:%Y-%m-%d}"
         )
-    first, last = deployment.start_moment, deployment.end_moment
+    first, last = deployment.starts_at, deployment.ends_at
     if whole.start < first or (last is not None and whole.end > last):
         raise SettingsError(
             f"{whole} is not inside the deployment's time, {deployment.start} to {deployment.end or 'now'}; "
@@ -71,7 +71,7 @@ def weeks_between(deployment: Deployment, start: str, end: str, due: datetime) -
 
 def monday(text: str, name: str) -> datetime:
     """A week's border; another day is an error that names the nearest Mondays."""
-    moment = parse_moment(text)
+    moment = parse_timestamp(text)
     week = Window.week_of(moment)
     if moment != week.start:
         raise SettingsError(

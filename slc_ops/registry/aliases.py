@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.publication import CHALLENGER, CHAMPION, Move
+from slc_ops.registry.publication import CHALLENGER, CHAMPION, ChampionChange
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -77,7 +77,7 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
     return found
 
 
-def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[Move]) -> bool:
+def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> bool:
     """Whether a ledger set this champion's alias that is not this one, which knows of no champion at all.
 
     A ledger that was lost, or an address that points to a new one, must not take the champion from the
@@ -89,7 +89,7 @@ def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[Move]) ->
     return REVISION_TAG in version.tags
 
 
-def _mark(client: "MlflowClient", move: Move) -> None:
+def _mark(client: "MlflowClient", move: ChampionChange) -> None:
     """Tell serving hosts, before the alias moves, which move of the ledger made this version champion."""
     for tag, value in ((REVISION_TAG, str(move.revision)), ("ledger_move", move.kind)):
         client.set_model_version_tag(model_name(move.deployment), str(move.to_version), tag, value)

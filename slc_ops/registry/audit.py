@@ -10,7 +10,7 @@ from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import gaps, of_another_ledger
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.model import PARAMETERS
-from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.publication import ChampionChange, Version
 from slc_ops.registry.publish import KEY_TAG
 from slc_ops.registry.rules import line_breaks
 
@@ -36,7 +36,7 @@ class Finding:
         return f"{self.deployment}: {self.sentence}"
 
 
-def alias_findings(client: "MlflowClient", head: Head, line: list[Move]) -> list[Finding]:
+def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange]) -> list[Finding]:
     """Aliases that were moved by hand, or not moved because somebody died in between."""
     findings = []
     for gap in gaps(client, head):
@@ -62,7 +62,7 @@ def audit(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Findi
     return findings
 
 
-def line_findings(deployment: str, row: Head | None, line: list[Move]) -> list[Finding]:
+def line_findings(deployment: str, row: Head | None, line: list[ChampionChange]) -> list[Finding]:
     """The line of champions is 1, 2, 3 …, each move starts where the last one ended, the row is its end.
 
     What the line still tells can be repaired; moves that are lost cannot.

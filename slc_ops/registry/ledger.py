@@ -13,8 +13,8 @@ from sqlalchemy import Connection, insert, select, union, update
 
 from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.database import Database
-from slc_ops.registry.publication import Move, Version
-from slc_ops.registry.rows import move_of, move_row, version_of, version_row
+from slc_ops.registry.publication import ChampionChange, Version
+from slc_ops.registry.rows import change_of, change_row, version_of, version_row
 from slc_ops.registry.rules import line_breaks
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
@@ -56,7 +56,7 @@ class Ledger:
         with self.database.reading() as connection:
             return _head(connection, deployment)
 
-    def line(self, deployment: str) -> list[Move]:
+    def line(self, deployment: str) -> list[ChampionChange]:
         """Every move of the champion, oldest first."""
         with self.database.reading() as connection:
             return _line(connection, deployment)
@@ -80,7 +80,7 @@ class Ledger:
             return [version_of(row) for row in connection.execute(query.order_by(publications.c.version))]
 
     def record(self, version: Version) -> None:
-        """Enter a version, and make it the challenger unless something newer reigns or waits.
+        """Enter a version, and make it the challenger unless something newer is champion or waits.
 
         A backfill therefore never takes the place of a newer challenger.
         """
@@ -103,9 +103,9 @@ class Ledger:
         reason: str,
         override: str | None = None,
         evidence: Mapping[str, Any] | None = None,
-    ) -> Move:
+    ) -> ChampionChange:
         """Compare and set: make ``version`` the champion if ``head`` is still the deployment's row."""
-        move = Move(
+        move = ChampionChange(
             deployment=version.deployment,
             revision=head.revision + 1,
             kind=kind,
@@ -133,7 +133,7 @@ class Ledger:
                 .where(deployments.c.name == head.deployment, deployments.c.challenger == version.number)
                 .values(challenger=None)
             )
-            connection.execute(insert(moves).values(move_row(move)))
+            connection.execute(insert(moves).values(change_row(move)))
         return move
 
     def repair(self, deployment: str) -> str | None:
@@ -175,7 +175,7 @@ class Ledger:
         """
         with self.database.writing() as connection:
             head = _head(connection, deployment, lock=True) or _rebuilt(connection, deployment)
-            reigned = set(
+            champions = set(
                 connection.scalars(select(moves.c.to_version).where(moves.c.deployment == deployment))
             )
             mine = select(publications).where(publications.c.deployment == deployment)
@@ -183,7 +183,7 @@ class Ledger:
                 version_of(row) for row in connection.execute(mine.order_by(publications.c.version.desc()))
             ]
             archive = [
-                v for v in found if v.number not in reigned | {head.challenger} and v.retired_at is None
+                v for v in found if v.number not in champions | {head.challenger} and v.retired_at is None
             ]
             for version in archive[keep:]:
                 connection.execute(
@@ -244,9 +244,9 @@ def _rebuilt(connection: Connection, deployment: str) -> Head:
     return Head(deployment, len(line), champion, None if newest is None else newest.number)
 
 
-def _line(connection: Connection, deployment: str) -> list[Move]:
+def _line(connection: Connection, deployment: str) -> list[ChampionChange]:
     query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
-    return [move_of(row) for row in connection.execute(query)]
+    return [change_of(row) for row in connection.execute(query)]
 
 
 def _set_challenger(connection: Connection, deployment: str, number: int) -> None:
@@ -283,7 +283,7 @@ def _check_number_is_free(connection: Connection, version: Version) -> None:
 def _lost(connection: Connection, version: Version) -> PromotionConflict:
     query = select(moves).where(moves.c.deployment == version.deployment).order_by(moves.c.revision.desc())
     row = connection.execute(query).first()
-    winner = "somebody else moved first" if row is None else str(move_of(row))
+    winner = "somebody else moved first" if row is None else str(change_of(row))
     return PromotionConflict(
         f"version {version.number} of {version.deployment} was not made champion: {winner} in the meantime; "
         "look at the new champion, then decide again"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.publication import Move, Version
-from slc_ops.registry.rows import move_of, version_of
+from slc_ops.registry.publication import ChampionChange, Version
+from slc_ops.registry.rows import change_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
 from slc_ops.registry.tables import publication as publications
@@ -20,7 +20,7 @@ class Glance:
     head: Head
     versions: list[Version] = field(default_factory=list)
     """In the order of their windows, then of their numbers."""
-    last: Move | None = None
+    last: ChampionChange | None = None
 
     def version(self, number: int | None) -> Version | None:
         """A version by its number."""
@@ -56,5 +56,5 @@ def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Gla
         for row in connection.execute(
             select(moves).join(deployments, is_last).where(moves.c.deployment.in_(names))
         ):
-            found[row.deployment].last = move_of(row)
+            found[row.deployment].last = change_of(row)
     return found

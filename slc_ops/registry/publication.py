@@ -39,7 +39,7 @@ class Publication:
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
     keep_versions: int = 50
-    """How many versions that never reigned are kept; older ones are retired after publishing."""
+    """How many versions that were never champion are kept; older ones are retired after publishing."""
 
     def __post_init__(self) -> None:
         model_name(self.deployment)
@@ -111,7 +111,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Move:
+class ChampionChange:
     """One row of the ledger: the champion of a deployment changed."""
 
     deployment: str

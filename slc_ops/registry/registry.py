@@ -1,4 +1,4 @@
-"""The registry: MLflow keeps the versions, the ledger keeps the truth about who reigns.
+"""The registry: MLflow keeps the versions, the ledger keeps the truth about who is champion.
 
 >>> from slc_ops.settings.deployments import Places                              # doctest: +SKIP
 >>> registry = Registry.open(Places.from_environment())              # doctest: +SKIP
@@ -20,14 +20,14 @@ from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
-from slc_ops.registry.publication import Move, Publication, Version
+from slc_ops.registry.publication import ChampionChange, Publication, Version
 from slc_ops.registry.rules import (
     Against,
+    changed_by,
     check_against,
     check_promotion,
     check_rollback,
     check_signed,
-    moved_by,
 )
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Places
@@ -122,7 +122,7 @@ class Registry:
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
         candidate = self.ledger.version(deployment, version)
-        moves = head.champion != candidate.number and moved_by(line, request) is None
+        moves = head.champion != candidate.number and changed_by(line, request) is None
         if moves:
             champion = self._version_or_none(deployment, head.champion)
             check_against(against, champion, line, deployment, automatic=automatic)
@@ -137,13 +137,13 @@ class Registry:
     def rollback(
         self, deployment: str, to: int | None = None, *, actor: str, reason: str, request: str | None = None
     ) -> Version:
-        """Give the crown back to the champion before this one, or to an earlier one by number.
+        """Make the champion before this one champion again, or an earlier one by number.
 
         Asked twice it goes back twice, unless both times carry the same ``request``.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
-        done = moved_by(line, request)
+        done = changed_by(line, request)
         target = check_rollback(deployment, line, to) if done is None else done.to_version
         version = self.ledger.version(deployment, target)
         moves = done is None and head.champion != target
@@ -186,7 +186,7 @@ class Registry:
     # --- answers --------------------------------------------------------------------------------------
 
     def champion(self, deployment: str) -> Version | None:
-        """The reigning version, by the ledger."""
+        """The champion, by the ledger."""
         return self._version_or_none(deployment, self.ledger.head(deployment).champion)
 
     def challenger(self, deployment: str) -> Version | None:
@@ -196,7 +196,7 @@ class Registry:
     def _version_or_none(self, deployment: str, number: int | None) -> Version | None:
         return None if number is None else self.ledger.version(deployment, number)
 
-    def history(self, deployment: str) -> list[Move]:
+    def history(self, deployment: str) -> list[ChampionChange]:
         """The line of champions, oldest first."""
         model_name(deployment)
         return self.ledger.line(deployment)

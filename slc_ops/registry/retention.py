@@ -1,4 +1,4 @@
-"""Retention: versions that never reigned do not stay for ever. The ledger's rows and the runs do."""
+"""Retention: versions that were never champion do not stay for ever. The ledger's rows and the runs do."""
 
 import logging
 from typing import TYPE_CHECKING

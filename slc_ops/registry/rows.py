@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from slc_ops.base.window import Window
-from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.publication import ChampionChange, Version
 
 
 def version_row(version: Version) -> dict[str, Any]:
@@ -22,14 +22,14 @@ def version_of(row: Row[Any]) -> Version:
     return Version(number=values.pop("version"), **values)
 
 
-def move_row(move: Move) -> dict[str, Any]:
-    """A move as values of ``slc_move``."""
-    return _split_window({field.name: getattr(move, field.name) for field in fields(move)})
+def change_row(change: ChampionChange) -> dict[str, Any]:
+    """A change as values of ``slc_move``."""
+    return _split_window({field.name: getattr(change, field.name) for field in fields(change)})
 
 
-def move_of(row: Row[Any]) -> Move:
-    """A row of ``slc_move`` as a move."""
-    return Move(**_join_window(dict(row._mapping)))
+def change_of(row: Row[Any]) -> ChampionChange:
+    """A row of ``slc_move`` as a change."""
+    return ChampionChange(**_join_window(dict(row._mapping)))
 
 
 def _split_window(values: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
-from slc_ops.registry.publication import Move, Version
+from slc_ops.registry.publication import ChampionChange, Version
 
 Against = int | Literal["none"]
 NO_CHAMPION: Final = "none"
@@ -12,22 +12,22 @@ NO_CHAMPION: Final = "none"
 
 
 def check_signed(actor: str, reason: str) -> None:
-    """Every move says who and why."""
+    """Every change says who and why."""
     if not actor.strip() or not reason.strip():
-        raise RegistryError("a move of the champion is recorded with who and why; give an actor and a reason")
+        raise RegistryError("a change of the champion is recorded with who and why; give both")
 
 
-def moved_by(line: Sequence[Move], request: str | None) -> Move | None:
-    """The move that a request has made already: a task that is tried again must not go back twice."""
+def changed_by(line: Sequence[ChampionChange], request: str | None) -> ChampionChange | None:
+    """The change that a request has made already: a task that is tried again must not go back twice."""
     if request is None:
         return None
-    return next((move for move in line if move.evidence.get("request") == request), None)
+    return next((change for change in line if change.evidence.get("request") == request), None)
 
 
 def check_against(
     against: Against | None,
     champion: Version | None,
-    line: Sequence[Move],
+    line: Sequence[ChampionChange],
     deployment: str,
     *,
     automatic: bool,
@@ -56,7 +56,7 @@ def check_against(
 def check_promotion(
     candidate: Version,
     champion: Version | None,
-    line: Sequence[Move],
+    line: Sequence[ChampionChange],
     *,
     override: str | None,
     automatic: bool,
@@ -64,7 +64,7 @@ def check_promotion(
 ) -> None:
     """Raise unless ``candidate`` may follow ``champion``; ``verdict`` is that of its newest evidence.
 
-    * An older window never replaces a newer one. (To go back, roll back; what reigned before may return.)
+    * An older window never replaces a newer one. (To go back, roll back.)
     * ``reject`` needs an override, and the override is recorded.
     * A schedule (``automatic``) promotes only the verdict ``promote``, never past a person's rollback, and
       cannot override: a retried task must not undo what somebody did at night.
@@ -85,7 +85,7 @@ def check_promotion(
 
 
 def _check_automatic(
-    name: str, candidate: Version, line: Sequence[Move], override: str | None, verdict: str
+    name: str, candidate: Version, line: Sequence[ChampionChange], override: str | None, verdict: str
 ) -> None:
     if override:
         raise PromotionRefused(f"{name}: a schedule cannot override the evidence; a person can")
@@ -100,14 +100,14 @@ def _check_automatic(
             )
 
 
-def check_rollback(deployment: str, line: Sequence[Move], to: int | None) -> int:
-    """The version to go back to: the one asked for, if it reigned, or the champion before this one."""
+def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | None) -> int:
+    """The version to go back to: the one asked for, if it was champion, or the champion before this one."""
     target = rollback_target(line) if to is None else to
     if target is None:
         raise PromotionRefused(f"{deployment} has no earlier champion to go back to")
-    reigned = {move.to_version for move in line}
-    if target not in reigned:
-        known = ", ".join(str(number) for number in sorted(reigned)) or "none"
+    champions = {change.to_version for change in line}
+    if target not in champions:
+        known = ", ".join(str(number) for number in sorted(champions)) or "none"
         raise PromotionRefused(
             f"version {target} of {deployment} never was champion (these were: {known}); "
             "a rollback goes back, use promote for a new champion"
@@ -115,31 +115,31 @@ def check_rollback(deployment: str, line: Sequence[Move], to: int | None) -> int
     return target
 
 
-def rollback_target(line: Sequence[Move]) -> int | None:
+def rollback_target(line: Sequence[ChampionChange]) -> int | None:
     """The champion before the current one, however often we have gone back already.
 
     Promotions stack up, a rollback takes off everything above its target; the answer is what lies below
     the top. So two rollbacks in a row go two champions back instead of swapping the last two.
     """
-    reigns: list[int] = []
-    for move in line:
-        if move.kind == "rollback" and move.to_version in reigns:
-            while reigns[-1] != move.to_version:
-                reigns.pop()
+    champions: list[int] = []
+    for change in line:
+        if change.kind == "rollback" and change.to_version in champions:
+            while champions[-1] != change.to_version:
+                champions.pop()
         else:
-            reigns.append(move.to_version)
-    return reigns[-2] if len(reigns) > 1 else None
+            champions.append(change.to_version)
+    return champions[-2] if len(champions) > 1 else None
 
 
-def line_breaks(line: Sequence[Move]) -> list[str]:
-    """Where the line is not 1, 2, 3 …, each move starting from the champion that the last one made."""
+def line_breaks(line: Sequence[ChampionChange]) -> list[str]:
+    """Where the line is not 1, 2, 3 …, each change starting from the champion that the last one made."""
     problems = []
     champion: int | None = None
-    for expected, move in enumerate(line, start=1):
-        if move.revision != expected or move.from_version != champion:
+    for expected, change in enumerate(line, start=1):
+        if change.revision != expected or change.from_version != champion:
             problems.append(
-                f"the line breaks at move {move.revision}: it starts from version {move.from_version}, "
-                f"but version {champion} was champion after move {expected - 1}"
+                f"the line breaks at change {change.revision}: it starts from version {change.from_version}, "
+                f"but version {champion} was champion after change {expected - 1}"
             )
-        champion = move.to_version
+        champion = change.to_version
     return problems

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.window import Window, parse_moment
+from slc_ops.base.window import Window, parse_timestamp
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Pointer:
                 f"version {self.version!r:.40} with run {self.run_id!r:.40} does not describe a version; "
                 "expected whole numbers, and a run id of letters and digits"
             )
-        Window(parse_moment(self.window_start), parse_moment(self.window_end))
+        Window(parse_timestamp(self.window_start), parse_timestamp(self.window_end))
 
     @classmethod
     def from_tags(cls, version: Any, run_id: str, source: str, tags: Mapping[str, str]) -> "Pointer":
         """Read the tags that publishing and promoting write; a version made by hand has none."""
         try:
-            window = Window(parse_moment(tags["window_start"]), parse_moment(tags["window_end"]))
+            window = Window(parse_timestamp(tags["window_start"]), parse_timestamp(tags["window_end"]))
             revision = int(tags["ledger_revision"]) if "ledger_revision" in tags else None
             number = int(version)
         except (KeyError, ValueError) as error:

@@ -132,18 +132,18 @@ class Deployment(Part):
         return Deployment.model_validate({**self.model_dump(), "methods": tuple(methods)})
 
     @property
-    def start_moment(self) -> datetime:
+    def starts_at(self) -> datetime:
         """The start in UTC."""
         return datetime.combine(self.start, time(), UTC)
 
     @property
-    def end_moment(self) -> datetime | None:
+    def ends_at(self) -> datetime | None:
         """The end in UTC."""
         return None if self.end is None else datetime.combine(self.end, time(), UTC)
 
     def newest_window(self, due: datetime) -> Window:
         """The last complete week at ``due`` that the deployment covers."""
-        last = due if self.end_moment is None else min(due, self.end_moment)
+        last = due if self.ends_at is None else min(due, self.ends_at)
         return Window.week_of(last - timedelta(days=7))
 
 

@@ -28,5 +28,5 @@ def test_airflow_finds_both_without_errors() -> None:
         (dag,) = bag.dags.values()
         assert dag.dag_id == name
         assert set(dag.params) == {"data", "backbone", "seed"}
-        assert {task.task_id for task in dag.tasks} == {"prepare", "walk", "judge"}
+        assert {task.task_id for task in dag.tasks} == {"prepare", "refresh_arm", "check"}
         assert dag.max_active_runs == 1

@@ -74,8 +74,8 @@ def test_a_broken_gate_turns_the_dag_red(
     shutil.copytree(ratings, tmp_path / "data" / "small")
     state, tasks = run(dag("control_movielens"), data="small", backbone="mf", seed=0)
     assert state == "failed"
-    assert tasks["judge"] == "failed"
-    assert tasks["walk[0]"] == "success"
+    assert tasks["check"] == "failed"
+    assert tasks["refresh_arm[0]"] == "success"
 
 
 def test_without_data_the_dag_says_so_and_skips(
@@ -88,8 +88,8 @@ def test_without_data_the_dag_says_so_and_skips(
     _, tasks = run(dag("control_movielens"))
     assert {task.split("[")[0]: state for task, state in tasks.items()} == {
         "prepare": "skipped",
-        "walk": "skipped",
-        "judge": "skipped",
+        "refresh_arm": "skipped",
+        "check": "skipped",
     }
 
 

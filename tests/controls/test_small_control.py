@@ -23,7 +23,7 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
     return {check.check: check.passed for check in verdict.checks if check.arm == arm}
 
 
-def test_every_arm_walks_the_street_and_nothing_is_registered(places: Places, ratings: Path) -> None:
+def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(places: Places, ratings: Path) -> None:
     verdict = run(places, "movielens", Request(ratings, "mf", 0))
 
     assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]

@@ -7,7 +7,7 @@ import pytest
 from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm
 from slc_ops.controls.observation import Observation
-from slc_ops.controls.verdict import ControlVerdict, judge
+from slc_ops.controls.verdict import ControlVerdict, check_arms
 from slc_ops.evidence.uncertainty import Interval
 
 WINDOW = Window.parse("2026-01-05/2026-01-12")
@@ -25,7 +25,7 @@ def seen(gain: Interval, verdict: str, auc: float = 0.8) -> Observation:
 
 
 def failed(*pairs: tuple[Arm, Observation]) -> list[str]:
-    checks = judge([arm for arm, _ in pairs], {arm.name: found for arm, found in pairs})
+    checks = check_arms([arm for arm, _ in pairs], {arm.name: found for arm, found in pairs})
     assert checks
     return [check.check for check in checks if not check.passed]
 
@@ -73,7 +73,7 @@ def test_an_interval_that_could_not_be_computed_fails() -> None:
 
 
 def test_the_sentence_names_the_first_broken_promise() -> None:
-    checks = judge([arm("negative")], {"arm": seen(NOTHING, "promote")})
+    checks = check_arms([arm("negative")], {"arm": seen(NOTHING, "promote")})
     verdict = ControlVerdict("movielens", "embedded", checks, [{}])
     assert not verdict.passed
     assert "fails 1 of 4 checks: arm: the gate does not promote, observed promote slc_eb" in verdict.sentence

@@ -4,17 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slc_ops.registry.publication import Move
+from slc_ops.registry.publication import ChampionChange
 from slc_ops.registry.rules import rollback_target
 from tests.registry.factory import WEEKS
 
 
-def line(*steps: str) -> list[Move]:
+def line(*steps: str) -> list[ChampionChange]:
     """``"+3"`` promotes version 3, ``"-1"`` rolls back to version 1."""
-    moves: list[Move] = []
+    moves: list[ChampionChange] = []
     for number, step in enumerate(steps, start=1):
         moves.append(
-            Move(
+            ChampionChange(
                 deployment="demo",
                 revision=number,
                 kind="promotion" if step[0] == "+" else "rollback",
