@@ -22,7 +22,7 @@ def golden_vectors(parameters: ParameterSet) -> list[dict[str, Any]]:
     unknown = _unknown_id(parameters)
     inputs: list[tuple[Any, float]] = [(unknown, logit) for logit in _EXTREME]
     inputs += [(item, logit) for item in _telling_items(parameters) or [unknown] * 3 for logit in _USUAL]
-    times = _moments(parameters)
+    times = _times(parameters)
     vectors = []
     for position, (item, logit) in enumerate(inputs):
         time = times[position % len(times)]
@@ -64,7 +64,14 @@ def _unknown_id(parameters: ParameterSet) -> Any:
     ids = parameters.items.column("item_id")
     if pa.types.is_integer(ids.type):
         low, high = pc.min_max(ids).as_py().values() if len(ids) else (0, 0)
-        return high + 1 if high < 2**63 - 1 else low - 1
+        if high < 2**63 - 1:
+            return high + 1
+        if low > -(2**63):
+            return low - 1
+        # Both ends of the 64 bits are taken: into the first gap between two ids.
+        numbers = np.unique(as_numpy(ids))
+        gaps = np.flatnonzero(np.diff(numbers.view(np.uint64)) != 1)
+        return int(numbers[gaps[0]]) + 1
     return "an item that was never seen" + "'" * (pc.max(pc.utf8_length(ids)).as_py() or 0 if len(ids) else 0)
 
 
@@ -78,7 +85,7 @@ def _telling_items(parameters: ParameterSet) -> list[Any]:
     return list(dict.fromkeys(names + names[:1] * 3))[:6] if len(set(names)) >= 3 else (names * 3)[:6]
 
 
-def _moments(parameters: ParameterSet) -> list[float | None]:
+def _times(parameters: ParameterSet) -> list[float | None]:
     from slc_ops.numerics.curves import AffineInTime
 
     if isinstance(parameters.link, AffineInTime):
