@@ -6,6 +6,8 @@ order, or a lake whose small files were merged, is therefore the same window.
 """
 
 import hashlib
+from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +36,13 @@ class ContentDigest:
         self._sums = [0, 0]
         self._schema: list[list[str]] = []
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count the rows of one batch in."""
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray] | None = None) -> None:
+        """Count the rows of one batch in; ``hashes`` are its :func:`column_hashes`, where they are known."""
         self._schema = [[field.name, str(field.type)] for field in batch.schema]
         self.rows += batch.num_rows
-        for k, hashes in enumerate(row_hashes(batch)):
-            total = int(np.add.reduce(hashes, dtype=np.uint64)) if len(hashes) else 0
+        hashes = column_hashes(batch) if hashes is None else hashes
+        for k, mixed in enumerate(row_hashes(hashes, batch.num_rows)):
+            total = int(np.add.reduce(mixed, dtype=np.uint64)) if len(mixed) else 0
             self._sums[k] = (self._sums[k] + total) % 2**64
 
     def take_up(self, other: "ContentDigest") -> None:
@@ -53,23 +56,32 @@ class ContentDigest:
         return digest_json([self._schema if self.rows else [], self.rows, *map(str, self._sums)])
 
 
-def row_hashes(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+def column_hashes(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+    """Column name → one 64-bit hash per row."""
+    return {name: value_hashes(batch.column(name)) for name in batch.schema.names}
+
+
+def row_hashes(columns: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Two 64-bit hashes per row, over all columns with their names."""
-    first, second = (np.full(batch.num_rows, seed, dtype=np.uint64) for seed in _SEEDS)
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        name = np.uint64(
-            int.from_bytes(hashlib.blake2b(field.name.encode(), digest_size=8).digest(), "little")
-        )
-        values = value_hashes(column) ^ name
+    first, second = (np.full(rows, seed, dtype=np.uint64) for seed in _SEEDS)
+    for name, hashes in columns.items():
+        values = hashes ^ _name_hash(name)
         first = mix(first ^ values)
         second = mix(second + values)
     return first, second
+
+
+@cache
+def _name_hash(name: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
 
 
 def value_hashes(values: pa.Array) -> np.ndarray:
     """One 64-bit hash per value of a column; a null has its own."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         hashes = text_hashes(values)
+    elif pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        hashes = text_hashes(values)  # bytes hash like the text they spell, and need not spell any
     elif pa.types.is_primitive(values.type) and values.type.bit_width in (8, 16, 32, 64):
         plain = values.view(f"int{values.type.bit_width}") if values.type.bit_width > 1 else values
         filled = plain.fill_null(0).to_numpy(zero_copy_only=False)
@@ -83,12 +95,14 @@ def value_hashes(values: pa.Array) -> np.ndarray:
 
 def text_hashes(values: pa.Array) -> np.ndarray:
     """Hashes of strings, eight bytes of all of them at a time."""
-    values = values.cast(pa.large_string())
+    values = values.cast(pa.large_binary())
     _, offsets_buffer, data = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[values.offset : values.offset + len(values) + 1]
     start, length = offsets[:-1], np.diff(offsets)
     used = np.frombuffer(data, np.uint8)[: offsets[-1]] if data is not None else np.empty(0, np.uint8)
     padded = np.concatenate([used[offsets[0] :], np.zeros(8, np.uint8)])
+    if len(length) and (length == length[0]).all():
+        return _equally_long(padded, len(length), int(length[0]))
     words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))  # the word at every byte
     position, left = start - offsets[0], length.copy()
     hashes = mix(length.view(np.uint64))
@@ -103,6 +117,15 @@ def text_hashes(values: pa.Array) -> np.ndarray:
         word = words[position] & _LEADING[np.minimum(left, 8)]
         hashes[alive] = mix(hashes[alive] ^ word)
         position, left = position + 8, left - 8
+
+
+def _equally_long(text: np.ndarray, count: int, length: int) -> np.ndarray:
+    """The same hashes where all strings have one length, as UUIDs have: strides instead of positions."""
+    hashes = mix(np.full(count, length, np.uint64))
+    for k in range(0, length, 8):
+        word = np.ndarray((count,), "<u8", text, offset=k, strides=(length,))
+        hashes = mix(hashes ^ (word & _LEADING[min(length - k, 8)]))
+    return hashes
 
 
 def mix(x: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
-from slc_ops.intake.writing import LogWriter
+from slc_ops.intake.writing import LogWriter, Observer
 from slc_ops.settings.deployments import Deployment, Places
 from slc_ops.settings.sources import Mapped
 
@@ -34,6 +34,7 @@ def extract(
     *,
     refresh: bool = False,
     home: Path | None = None,
+    observer: Observer | None = None,
 ) -> WindowManifest:
     """Write ``directory/<window.key>/log.parquet`` and its manifest, and answer the manifest.
 
@@ -41,6 +42,9 @@ def extract(
     may have arrived: a source that still looks the same is not read; one that was read and said the same
     leaves the window as it is; changed content replaces the window and its digest. A deployment whose source
     was configured anew is always read anew.
+
+    ``observer`` sees the rows as they are written, and finishes beside a window that is put in place; it
+    hears nothing of a window that is only looked up.
     """
     target = directory / window.key
     known = WindowManifest.read(target) if (target / FILE).exists() else None
@@ -48,22 +52,19 @@ def extract(
     same_question = known is not None and known.settings_digest == settings
     if known and same_question and not refresh:
         return known
-    source = open_source(deployment.source, home or Places.from_environment().home)
-    fingerprint = source.fingerprint(window)
+    source = open_source(deployment.source, home or Places.from_environment().home, window)
+    fingerprint = source.fingerprint()
     if known and same_question and fingerprint is not None and fingerprint == known.fingerprint:
         return known
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
     with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary:
-        log = Path(temporary) / LOG
-        found = replace(
-            pull(source, deployment.source, window, log), settings_digest=settings, fingerprint=fingerprint
-        )
-        finish(found, target)
+        pulled = pull(source, deployment.source, window, Path(temporary) / LOG, observer)
+        finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer)
     return WindowManifest.read(target)
 
 
-def finish(found: WindowManifest, target: Path) -> None:
+def finish(found: WindowManifest, target: Path, observer: Observer | None = None) -> None:
     """Put a pulled window in its place. A window that says the same stays; its manifest takes the new look.
 
     One process at a time: several may have pulled the same window, and the first one's stays.
@@ -76,7 +77,10 @@ def finish(found: WindowManifest, target: Path) -> None:
             return
         with replacing_directory(target) as finished:
             os.replace(found.path, finished / LOG)
-            replace(found, path=finished / LOG).write()
+            placed = replace(found, path=finished / LOG)
+            if observer is not None:
+                observer.finish(placed)
+            placed.write()
 
 
 def sweep(directory: Path) -> None:
@@ -86,10 +90,12 @@ def sweep(directory: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def pull(source: Source, settings: Mapped, window: Window, path: Path) -> WindowManifest:
-    """Stream the window's rows into ``path``."""
+def pull(
+    source: Source, settings: Mapped, window: Window, path: Path, observer: Observer | None = None
+) -> WindowManifest:
+    """Stream the window's rows into ``path``, past the observer."""
     notes: dict[str, Any] = {}
-    writer = LogWriter(path, known_types(source, settings, window, notes))
+    writer = LogWriter(path, known_types(source, settings, notes), observer)
     try:
         for batch in in_contract(source, settings, window, notes):
             writer.add(batch)
@@ -108,12 +114,10 @@ def pull(source: Source, settings: Mapped, window: Window, path: Path) -> Window
     )
 
 
-def known_types(
-    source: Source, settings: Mapped, window: Window, notes: dict[str, Any]
-) -> dict[str, pa.DataType]:
+def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict[str, pa.DataType]:
     """The log's columns and types over all parts of the source that tell theirs beforehand."""
     types: dict[str, pa.DataType] = {}
-    for part, schema in source.schemas(window):
+    for part, schema in source.schemas():
         chosen = selection(schema.names, settings.columns)
         require_time(chosen, part, schema.names, settings)
         notes["source_columns"] = sorted({*notes.get("source_columns", ()), *schema.names})
@@ -134,7 +138,7 @@ def in_contract(
     Rows without a time belong to no window: they are counted in ``notes`` and the suite hears of them.
     """
     start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
-    for batch in source.batches(window):
+    for batch in source.batches():
         chosen = selection(batch.schema.names, settings.columns)
         require_time(chosen, "the source", batch.schema.names, settings)
         rows = pa.record_batch(

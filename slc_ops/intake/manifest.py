@@ -1,12 +1,17 @@
 """What an extracted window is: the small record that lies beside its rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.window import Window
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 FILE = "manifest.json"
 LOG = "log.parquet"
@@ -93,3 +98,27 @@ class WindowManifest:
             fingerprint=value["fingerprint"],
             notes=value["notes"],
         )
+
+
+@contextmanager
+def stored(path: Path) -> "Iterator[pq.ParquetFile]":
+    """A Parquet file in a window's directory, its pages verified as they are read.
+
+    A file that is missing or damaged is an :class:`~slc_ops.base.errors.InputError` that says what to do.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; {again(path.parent)}") from None
+    except (pa.ArrowException, OSError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"{path} is damaged: {text}; {again(path.parent)}") from None
+
+
+def again(directory: Path) -> str:
+    """What to do about a window that cannot be used any more."""
+    return f"remove {directory} and extract the window again (slc-ops refresh does)"

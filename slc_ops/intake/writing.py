@@ -1,32 +1,58 @@
 """Stream converted batches into one Parquet file, a row group at a time."""
 
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from slc_ops.intake.content import ContentDigest
+from slc_ops.base.errors import InputError
+from slc_ops.intake.content import ContentDigest, column_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES, cast, common_type
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 
-ROW_GROUP = 1 << 18
+if TYPE_CHECKING:
+    from slc_ops.intake.manifest import WindowManifest
+
+SPAN = 1 << 16
+"""Rows that are hashed and observed together; they fit a processor's cache."""
+
+ROW_GROUP = 4 * SPAN
+
+
+class Observer(Protocol):
+    """Sees every row of a window while it is being extracted, so that nobody has to read it again."""
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """The next rows of the log, :data:`SPAN` of them (the last ones: fewer), and their column hashes."""
+
+    def finish(self, manifest: "WindowManifest") -> object:
+        """All rows were shown and lie where ``manifest`` says; what is kept about them goes beside them."""
 
 
 class LogWriter:
     """Holds back one row group, so that its columns' types are known before the file is begun.
 
     ``types`` are those known beforehand, from the footers of all files of the window; a column that is
-    absent from a batch is null there.
+    absent from a batch is null there. Row groups and spans begin at fixed row numbers, however the source
+    cuts its batches. A row group is compressed by a thread while its rows are hashed and observed.
     """
 
-    def __init__(self, path: Path, types: dict[str, pa.DataType]) -> None:
+    def __init__(self, path: Path, types: dict[str, pa.DataType], observer: Observer | None = None) -> None:
         self.path = path
         self.types = dict(types)
         self.digest = ContentDigest()
+        self.observer = observer
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = 0
         self._writer: pq.ParquetWriter | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="slc-ops-write")
+        self._writing: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take one batch of contract columns."""
@@ -37,29 +63,44 @@ class LogWriter:
         self._waiting.append(batch)
         self._rows_waiting += batch.num_rows
         if self._rows_waiting >= ROW_GROUP:
-            self._flush()
+            self._flush(self._rows_waiting // ROW_GROUP * ROW_GROUP)
 
     def close(self) -> pa.Schema:
         """Write what is left; a window without rows becomes a file without rows."""
-        writer = self._flush()
+        writer = self._flush(self._rows_waiting)
+        self._wait()
         writer.close()
+        self._thread.shutdown()
         return writer.schema
 
     def abandon(self) -> None:
-        """Release the file after an error."""
+        """Release the file after an error, which is the one to be told."""
+        self._thread.shutdown()
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
 
-    def _flush(self) -> pq.ParquetWriter:
+    def _flush(self, count: int) -> pq.ParquetWriter:
+        """Write the first ``count`` waiting rows."""
         writer = self._writer = self._writer or self._open()
         schema = writer.schema
-        batches = [self._fit(batch, schema) for batch in self._waiting]
-        for batch in batches:
-            self.digest.add(batch)
-        if batches:
-            writer.write_table(pa.Table.from_batches(batches, schema), row_group_size=2 * ROW_GROUP)
-        self._waiting, self._rows_waiting = [], 0
+        rows = pa.Table.from_batches([self._fit(batch, schema) for batch in self._waiting], schema)
+        group = rows.slice(0, count).combine_chunks()
+        self._wait()
+        if count:
+            self._writing = self._thread.submit(writer.write_table, group, row_group_size=ROW_GROUP)
+        for batch in group.to_batches(max_chunksize=SPAN):
+            hashes = column_hashes(batch)
+            self.digest.add(batch, hashes)
+            if self.observer is not None:
+                self.observer.add(batch, hashes)
+        self._waiting = rows.slice(count).to_batches()
+        self._rows_waiting -= count
         return writer
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
 
     def _open(self) -> pq.ParquetWriter:
         fields = []
@@ -71,9 +112,17 @@ class LogWriter:
         repetitive = [
             name for name in schema.names if name not in ("event_id", "event_time", "logit", "probability")
         ]
-        return pq.ParquetWriter(
-            self.path, schema, compression="zstd", compression_level=1, use_dictionary=repetitive
-        )
+        try:
+            return pq.ParquetWriter(
+                self.path,
+                schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=repetitive,
+                write_page_checksum=True,
+            )
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(f"the log cannot be kept as Parquet: {error}; map other columns") from None
 
     def _fit(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if batch.schema == schema:

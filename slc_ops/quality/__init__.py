@@ -1,12 +1,24 @@
 """Trust a window, trust it without its bad rows, or stop: the Great Expectations suite decides."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.result import Finding, ValidationResult
 from slc_ops.settings.deployments import Deployment
 
-__all__ = ["Finding", "ValidationResult", "validate"]
+if TYPE_CHECKING:
+    from slc_ops.quality.statistics import RowStatistics
+
+__all__ = ["Finding", "ValidationResult", "observer", "validate"]
+
+
+def observer(window: Window, deployment: Deployment) -> "RowStatistics":
+    """Hand this to :func:`slc_ops.intake.extract.extract`, and :func:`validate` need not read the rows."""
+    from slc_ops.quality.statistics import RowStatistics
+
+    return RowStatistics(window, deployment.quality.logit_limit)
 
 
 def validate(

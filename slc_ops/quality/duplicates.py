@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from slc_ops.intake.content import mix, value_hashes
+from slc_ops.intake.manifest import stored
 
 
 def repeated(hashes: np.ndarray) -> np.ndarray:
@@ -31,12 +31,13 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
         return np.empty(0, np.int64)
     numbers, values = [], []
     offset = 0
-    for batch in pq.ParquetFile(path).iter_batches(columns=[column]):
-        ids = batch.column(0)
-        candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
-        numbers.append(np.flatnonzero(candidate) + offset)
-        values.append(ids.filter(pa.array(candidate)))
-        offset += len(ids)
+    with stored(path) as file:
+        for batch in file.iter_batches(columns=[column]):
+            ids = batch.column(0)
+            candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
+            numbers.append(np.flatnonzero(candidate) + offset)
+            values.append(ids.filter(pa.array(candidate)))
+            offset += len(ids)
     codes = pc.dictionary_encode(pa.chunked_array(values).combine_chunks()).indices.to_numpy()
     _, first = np.unique(codes, return_index=True)
     later = np.ones(len(codes), bool)
@@ -45,9 +46,9 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
     return rows
 
 
-def combined_hashes(*columns: pa.Array) -> np.ndarray:
-    """One hash per row over several columns."""
+def combined_hashes(*columns: np.ndarray) -> np.ndarray:
+    """One hash per row over the hashes of several columns."""
     combined = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        combined = mix(combined ^ value_hashes(column))
+    for hashes in columns:
+        combined = mix(combined ^ hashes)
     return combined

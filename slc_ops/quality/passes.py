@@ -1,24 +1,25 @@
 """The pass itself: sums over batches, in memory that grows by two hashes a row and nothing else."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
-from slc_ops.intake.content import value_hashes
+from slc_ops.intake.manifest import stored
+from slc_ops.intake.writing import SPAN
 from slc_ops.quality.duplicates import combined_hashes
-from slc_ops.quality.rows import RowCheck, failures, row_checks
+from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
 
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDENTITY = ("user_id", "item_id", "event_time")
+HASHED = ("event_id", *IDENTITY)
 MERGE_ITEMS = 1_000_000
 MAX_VERSIONS = 100  # more are no versions but a mistake; they are counted together
 
@@ -40,26 +41,23 @@ class Pass:
         self.low, self.high = np.inf, -np.inf
         self.versions: Counter[str] = Counter()
         self._items: list[pa.Table] = []
-        self._bad: list[np.ndarray] = []
+        self._bad: list[np.ndarray] = []  # row numbers
         self._id_hashes: list[np.ndarray] = []
         self._row_hashes: list[np.ndarray] = []
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count one batch in."""
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """Count one batch in; ``hashes`` has at least those of the columns :data:`HASHED`."""
         failing = failures(batch, self.checks)
-        bad = np.zeros(batch.num_rows, bool)
         for check in self.checks:
             if check.code in failing:
                 self._note(check, batch, failing[check.code])
-                bad |= failing[check.code]
-        self._bad.append(bad)
         self._count_numbers(batch, failing)
-        self._count_names(batch)
+        self._count_names(batch, hashes)
         self.rows += batch.num_rows
 
     def bad_rows(self) -> np.ndarray:
-        """Per row, whether a row check failed."""
-        return np.concatenate(self._bad) if self._bad else np.zeros(0, bool)
+        """The numbers of the rows that fail a row check; one that fails several is there as often."""
+        return np.concatenate(self._bad) if self._bad else np.empty(0, np.int64)
 
     def take_id_hashes(self) -> np.ndarray:
         """Hashes of all event ids; handed over, not kept."""
@@ -76,24 +74,25 @@ class Pass:
         return merged(self._items).sort_by("item_id")
 
     def _note(self, check: RowCheck, batch: pa.RecordBatch, failing: np.ndarray) -> None:
-        count = int(np.count_nonzero(failing))
-        self.failed[check.code] += count
+        rows = np.flatnonzero(failing)
+        self.failed[check.code] += len(rows)
         examples = self.examples.setdefault(check.code, [])
-        if count and len(examples) < self.max_examples:
-            for row in np.flatnonzero(failing)[: self.max_examples - len(examples)]:
-                examples.append(example(batch, int(row), self.rows, check.column))
+        for row in rows[: self.max_examples - len(examples)]:
+            examples.append(example(batch, int(row), self.rows, check.column))
+        if len(rows):
+            self._bad.append(rows + self.rows)
 
     def _count_numbers(self, batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> None:
         if "label_not_binary" in failing:
-            good = ~(failing["label_null"] | failing["label_not_binary"])
-            label = batch.column("label").fill_null(0).to_numpy(zero_copy_only=False)[good]
+            label = batch.column("label").fill_null(0).to_numpy(zero_copy_only=False)
+            label = without(label, [failing["label_null"], failing["label_not_binary"]])
             self.labels += (len(label), float(label.sum()))
         logit = logits(batch, failing, self.logit_limit)
         if logit is not None and len(logit):
             self.logits += (len(logit), float(logit.sum()), float(logit @ logit))
             self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
 
-    def _count_names(self, batch: pa.RecordBatch) -> None:
+    def _count_names(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         names = batch.schema.names
         if "event_time" in names:
             micros = batch.column("event_time").cast(pa.int64()).drop_null().to_numpy() - self.start_us
@@ -110,9 +109,11 @@ class Pass:
                 known = name in self.versions or len(self.versions) < MAX_VERSIONS
                 self.versions[name if known else "(others)"] += entry["counts"]
         if "event_id" in names:
-            self._id_hashes.append(value_hashes(batch.column("event_id").drop_null()))
+            ids = batch.column("event_id")
+            found = hashes["event_id"]
+            self._id_hashes.append(found[flags(ids.is_valid())] if ids.null_count else found)
         if set(IDENTITY) <= set(names):
-            self._row_hashes.append(combined_hashes(*(batch.column(name) for name in IDENTITY)))
+            self._row_hashes.append(combined_hashes(*(hashes[name] for name in IDENTITY)))
 
 
 def item_counts(items: pa.Array) -> pa.Table:
@@ -121,11 +122,11 @@ def item_counts(items: pa.Array) -> pa.Table:
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
-def batches(path: Path, *, without: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
-    """The log in batches that fit a processor's cache."""
-    file = pq.ParquetFile(path)
-    columns = [name for name in file.schema_arrow.names if name not in without]
-    yield from file.iter_batches(batch_size=1 << 16, columns=columns)
+def batches(path: Path, *, skip: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
+    """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
+    with stored(path) as file:
+        columns = [name for name in file.schema_arrow.names if name not in skip]
+        yield from file.iter_batches(batch_size=SPAN, columns=columns)
 
 
 def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:
@@ -134,14 +135,21 @@ def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) 
         masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
         if len(masks) < 2:  # absent, or of a wrong type: then only its nulls were looked for
             continue
-        values = batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False)
-        values = values[~np.logical_or.reduce(masks)]
+        values = without(batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False), masks)
         if column == "probability":
             values = np.clip(values, 1e-6, 1 - 1e-6)
             values = np.clip(np.log(values / (1 - values)), -limit, limit)
         good: np.ndarray = values
         return good
     return None
+
+
+def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
+    """The values that no mask marks; no copy where none is marked."""
+    if not any(mask.any() for mask in masks):
+        return values
+    kept: np.ndarray = values[~np.logical_or.reduce(masks)]
+    return kept
 
 
 def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[str, Any]:

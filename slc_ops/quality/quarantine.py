@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.files import replacing
 from slc_ops.intake.content import value_hashes
-from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.manifest import WindowManifest, stored
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import batches
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
@@ -58,7 +58,10 @@ def split(manifest: WindowManifest, logit_limit: float, *, keep_clean: bool = Tr
 @contextmanager
 def parquet(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A Parquet file that is whole or absent."""
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
         yield writer
 
 
@@ -66,10 +69,9 @@ def duplicate_rows(manifest: WindowManifest) -> np.ndarray:
     """Rows whose event_id occurred before."""
     if "event_id" not in manifest.schema:
         return np.empty(0, np.int64)
-    hashes = [
-        value_hashes(batch.column(0).drop_null())
-        for batch in pq.ParquetFile(manifest.path).iter_batches(columns=["event_id"])
-    ]
+    with stored(manifest.path) as file:
+        ids = file.iter_batches(columns=["event_id"])
+        hashes = [value_hashes(batch.column(0).drop_null()) for batch in ids]
     return later_occurrences(manifest.path, "event_id", repeated(np.concatenate(hashes)))
 
 

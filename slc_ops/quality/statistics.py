@@ -1,5 +1,6 @@
 """What one pass over a window found: everything that the suite judges, small enough to keep for years."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.base.window import Window
+from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES
-from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.manifest import WindowManifest, stored
 from slc_ops.quality.duplicates import later_occurrences, repeated
-from slc_ops.quality.passes import Pass, batches, example
+from slc_ops.quality.passes import HASHED, Pass, batches, example
 from slc_ops.quality.rows import DUPLICATE
 
 FILE = "statistics.json"
@@ -51,44 +54,67 @@ class Statistics:
 
 
 def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
-    """The statistics beside a window: worked out once per content, then kept, so no history is read again."""
-    key = digest_json([VERSION, manifest.digest, manifest.window.as_dict(), logit_limit])
+    """The statistics beside a window: worked out once per content, then kept, so no history is read again.
+
+    Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.
+    """
     path = manifest.directory / FILE
-    if path.exists() and (known := read_json(path)).get("key") == key:
+    if path.exists() and (known := read_json(path)).get("key") == key_of(manifest, logit_limit):
         return Statistics(**known)
-    found, items = compute(manifest, logit_limit, key)
-    with replacing(manifest.directory / ITEMS) as temporary:
-        pq.write_table(items, temporary)
-    write_json(path, asdict(found))
-    return found
+    rows = RowStatistics(manifest.window, logit_limit)
+    for batch in batches(manifest.path, skip=("group_id",)):
+        rows.add(
+            batch, {name: value_hashes(batch.column(name)) for name in HASHED if name in batch.schema.names}
+        )
+    return rows.finish(manifest)
+
+
+def key_of(manifest: WindowManifest, logit_limit: float) -> str:
+    """Names everything that the statistics depend on: the code, the content, and the one setting."""
+    return digest_json([VERSION, manifest.digest, manifest.window.as_dict(), logit_limit])
+
+
+class RowStatistics:
+    """Statistics of a window whose rows are shown in order, by extraction (as its observer) or from disk."""
+
+    def __init__(self, window: Window, logit_limit: float) -> None:
+        self._pass = Pass(window, logit_limit, MAX_EXAMPLES)
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """Count rows in; ``hashes`` are those of their columns."""
+        self._pass.add(batch, hashes)
+
+    def finish(self, manifest: WindowManifest) -> Statistics:
+        """Keep the statistics beside the window. Rows are read only where event ids seem to repeat."""
+        found, items = summed_up(self._pass, manifest)
+        with replacing(manifest.directory / ITEMS) as temporary:
+            pq.write_table(items, temporary, write_page_checksum=True)
+        write_json(manifest.directory / FILE, asdict(found))
+        return found
 
 
 def item_ids(directory: Path) -> pa.ChunkedArray:
     """The distinct items of a window, as text."""
-    return pc.cast(pq.read_table(directory / ITEMS, columns=["item_id"]).column(0), pa.string())
+    with stored(directory / ITEMS) as file:
+        return pc.cast(file.read(columns=["item_id"]).column(0), pa.string())
 
 
-def compute(manifest: WindowManifest, logit_limit: float, key: str) -> tuple[Statistics, pa.Table]:
-    """One pass over the log, and a look at the suspects for duplicate ids."""
-    run = Pass(manifest.window, logit_limit, MAX_EXAMPLES)
-    for batch in batches(manifest.path, without=("group_id",)):
-        run.add(batch)
+def summed_up(run: Pass, manifest: WindowManifest) -> tuple[Statistics, pa.Table]:
+    """What the pass found, after a look at the suspects for duplicate ids; and the items with their rows."""
     duplicates = later_occurrences(manifest.path, "event_id", repeated(run.take_id_hashes()))
     again = run.take_row_hashes()
     again.sort()
-    bad = run.bad_rows()
-    bad[duplicates] = True
     n, total, squares = map(float, run.logits)
     mean = total / n if n else None
     items = run.distinct_items()
     shown = {**run.examples, DUPLICATE: examples_at(manifest.path, duplicates[:MAX_EXAMPLES])}
     found = Statistics(
-        key=key,
+        key=key_of(manifest, run.logit_limit),
         window=manifest.window.as_dict(),
         rows=run.rows,
         types={name: manifest.schema.get(name, "missing") for name in ALLOWED_TYPES},
         failed={**run.failed, DUPLICATE: len(duplicates)},
-        failed_rows=int(bad.sum()),
+        failed_rows=len(np.union1d(run.bad_rows(), duplicates)),
         examples={code: rows for code, rows in shown.items() if rows},
         label_rate=float(run.labels[1] / run.labels[0]) if run.labels[0] else None,
         logit_mean=mean,

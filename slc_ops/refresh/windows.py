@@ -28,6 +28,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     newest window is an error. Further back lie the windows that validation measures the oldest ones against.
     """
     from slc_ops.intake.extract import extract as extract_window
+    from slc_ops.quality import observer
     from slc_ops.quality.history import REACH
     from slc_ops.rows.engine import engine_of
 
@@ -43,6 +44,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
             places.windows(name),
             refresh=each in late,
             home=places.sources or places.home,
+            observer=observer(each, deployment),
         )
         if manifest.rows and each in wanted:
             engine.check(manifest)

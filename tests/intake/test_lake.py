@@ -118,7 +118,7 @@ def test_a_directory_without_permission_is_refused(tmp_path: Path, rows: pa.Tabl
         os.seteuid(NOBODY)
     try:
         with pytest.raises(InputError, match="cannot be read"):
-            list(open_source(LakeSource(path="lake"), tmp_path).batches(WEEK))
+            list(open_source(LakeSource(path="lake"), tmp_path, WEEK).batches())
     finally:
         if root:
             os.seteuid(0)

@@ -75,7 +75,7 @@ def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, ans
 
 @pytest.mark.slow
 def test_rows_stream_in_batches_through_a_cursor_of_the_server(answers: str) -> None:
-    batches = open_source(deployment().source, Path()).batches(WEEK)
+    batches = open_source(deployment().source, Path(), WEEK).batches()
     first = next(batches)
     with psycopg.connect(answers) as watcher:
         cursors = watcher.execute(

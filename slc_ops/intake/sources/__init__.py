@@ -1,4 +1,4 @@
-"""Where logs come from. A source hands over the batches of a window with its own columns and types."""
+"""Where logs come from. A source hands over the batches of one window with its own columns and types."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from slc_ops.settings.sources import FilesSource, LakeSource, SimulatorSource, S
 
 
 class Source(Protocol):
-    """What extraction asks of a source."""
+    """What extraction asks of a source about one window. It looks around once and remembers what it saw."""
 
     claims: bool
     """Whether the source itself says which rows are the window's. Then a row with a time outside of the
@@ -20,30 +20,32 @@ class Source(Protocol):
     def describe(self) -> dict[str, Any]:
         """Where the rows come from, for the manifest; no secrets."""
 
-    def fingerprint(self, window: Window) -> str | None:
+    def fingerprint(self) -> str | None:
         """What the source looks like without being read; None where that cannot be told."""
 
-    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Part by part, its name and its columns, where they are known before reading."""
 
-    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """At least the window's rows, in batches of bounded size."""
 
 
-def open_source(settings: LakeSource | SqlSource | FilesSource | SimulatorSource, home: Path) -> Source:
-    """The source that a deployment names; relative paths begin at ``home``."""
+def open_source(
+    settings: LakeSource | SqlSource | FilesSource | SimulatorSource, home: Path, window: Window
+) -> Source:
+    """A window of the source that a deployment names; relative paths begin at ``home``."""
     if isinstance(settings, LakeSource):
         from slc_ops.intake.sources.lake import Lake
 
-        return Lake(settings, home)
+        return Lake(settings, home, window)
     if isinstance(settings, SqlSource):
         from slc_ops.intake.sources.sql import Query
 
-        return Query(settings, home)
+        return Query(settings, home, window)
     if isinstance(settings, FilesSource):
         from slc_ops.intake.sources.files import Files
 
         return Files(settings, home)
     from slc_ops.intake.sources.simulator import Simulation
 
-    return Simulation(settings)
+    return Simulation(settings, window)

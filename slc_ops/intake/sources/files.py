@@ -2,6 +2,7 @@
 
 import glob
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from pyarrow import fs as pafs
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
-from slc_ops.base.window import Window
 from slc_ops.intake.contract import NUMBERS
 from slc_ops.intake.sources.locations import reading
 from slc_ops.settings.sources import FilesSource
@@ -28,16 +28,18 @@ class Files:
     def __init__(self, source: FilesSource, home: Path) -> None:
         self.source = source
         self.home = home
+        self._footers: dict[Path, pq.FileMetaData] = {}
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""
         return {"kind": "files", "paths": list(self.source.paths)}
 
-    def fingerprint(self, window: Window) -> str | None:
-        """Paths, sizes and times of change."""
-        seen = [(path, path.stat()) for path in self.files()]
+    def fingerprint(self) -> str | None:
+        """Paths, sizes and times of change; times are compared for being equal, never with a clock."""
+        seen = [(path, path.stat()) for path in self.files]
         return digest_json([[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen])
 
+    @cached_property
     def files(self) -> list[Path]:
         """The files that the patterns name, each once."""
         found: set[Path] = set()
@@ -50,12 +52,13 @@ class Files:
             found |= {Path(match) for match in matches}
         return sorted(found)
 
-    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Each file's columns."""
-        for path in self.files():
+        for path in self.files:
             with reading(str(path), LOCAL):
                 if path.suffix == ".parquet":
-                    yield str(path), pq.read_schema(path)
+                    self._footers[path] = pq.read_metadata(path)
+                    yield str(path), self._footers[path].schema.to_arrow_schema()
                 elif path.suffix in (".feather", ".arrow"):
                     with pa.ipc.open_file(path) as reader:
                         yield str(path), reader.schema
@@ -63,12 +66,13 @@ class Files:
                     with self._csv(path) as reader:
                         yield str(path), reader.schema
 
-    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, file by file."""
-        for path in self.files():
+        for path in self.files:
             with reading(str(path), LOCAL):
                 if path.suffix == ".parquet":
-                    yield from pq.ParquetFile(path).iter_batches(BATCH_ROWS)
+                    with pq.ParquetFile(path, metadata=self._footers.get(path)) as file:
+                        yield from file.iter_batches(BATCH_ROWS)
                 elif path.suffix in (".feather", ".arrow"):
                     with pa.ipc.open_file(path) as reader:
                         yield from (reader.get_batch(k) for k in range(reader.num_record_batches))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,10 +23,14 @@ BATCH_ROWS = 1 << 16
 
 
 class Lake:
-    """Rows of a window: by their time, in whatever file they lie, or in the partitions that claim them."""
+    """Rows of a window: by their time, in whatever file they lie, or in the partitions that claim them.
 
-    def __init__(self, source: LakeSource, home: Path) -> None:
-        self.source = source
+    The lake is listed once and each file's footer is read once: a listing may take seconds, a footer of a
+    remote file two requests.
+    """
+
+    def __init__(self, source: LakeSource, home: Path, window: Window) -> None:
+        self.source, self.window = source, window
         self.claims = source.partition is not None
         self.filesystem, self.root = locate(source, home)
         self.remote = not isinstance(self.filesystem, pafs.LocalFileSystem)
@@ -34,11 +39,15 @@ class Lake:
         """Where the rows come from."""
         return {"kind": "lake", "path": self.source.path}
 
-    def fingerprint(self, window: Window) -> str | None:
-        """Paths, sizes and times of change of the files that may hold rows of the window."""
-        return digest_json([[info.path, info.size, str(info.mtime_ns)] for info in self.files(window)])
+    def fingerprint(self) -> str | None:
+        """Paths, sizes and times of change of the files that may hold rows of the window.
 
-    def files(self, window: Window) -> list[pafs.FileInfo]:
+        Times are compared for being equal and never with a clock, so a clock may jump.
+        """
+        return digest_json([[info.path, info.size, str(info.mtime_ns)] for info in self.files])
+
+    @cached_property
+    def files(self) -> list[pafs.FileInfo]:
         """The Parquet files to look at, by path. In a Hive lake only partitions hold rows."""
         with reading(f"the lake {self.source.path}", self.filesystem):
             root = self.filesystem.get_file_info(self.root)
@@ -49,26 +58,26 @@ class Lake:
             infos = self.filesystem.get_file_info(pafs.FileSelector(self.root, recursive=True))
         found = [info for info in infos if info.type == pafs.FileType.File and self._is_data(info.path)]
         partitioned = [info for info in found if self.keys(info.path)]
-        chosen = [info for info in partitioned or found if self._claimed(info.path, window)]
+        chosen = [info for info in partitioned or found if self._claimed(info.path)]
         return sorted(chosen, key=lambda info: info.path)
 
-    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """The columns of each file that may hold rows of the window, and its partition's keys."""
-        for path, fragment in self._fragments(window):
+        for path, fragment in self._fragments:
             schema = fragment.physical_schema
             for key in self.keys(path):
                 if key not in schema.names:
                     schema = schema.append(pa.field(key, pa.string()))
             yield path, schema
 
-    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows with the source's own columns, file by file."""
-        for path, fragment in self._fragments(window):
+        for path, fragment in self._fragments:
             names = fragment.physical_schema.names
             wanted = [name for name in selection(names, self.source.columns).values() if name in names]
             groups = [group.id for group in fragment.row_groups]
             with reading(path, self.filesystem), self.filesystem.open_input_file(path) as stream:
-                file = pq.ParquetFile(stream, pre_buffer=self.remote)
+                file = pq.ParquetFile(stream, metadata=fragment.metadata, pre_buffer=self.remote)
                 for group in groups:  # one at a time, so that memory holds one and not the file
                     for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted):
                         yield self._with_keys(batch, path)
@@ -87,7 +96,7 @@ class Lake:
         hidden = any(part.startswith(("_", ".")) for part in inside.split("/"))
         return inside.endswith((".parquet", ".pq")) and not hidden
 
-    def _claimed(self, path: str, window: Window) -> bool:
+    def _claimed(self, path: str) -> bool:
         partition = self.source.partition
         if partition is None:
             return True
@@ -98,21 +107,30 @@ class Lake:
                 f"{path} has no date as partition {partition.key!r}; "
                 f"expected {partition.key}=2026-01-05/ in its path"
             ) from None
-        return first < window.end and first + timedelta(days=partition.days) > window.start
+        try:
+            beyond = first + timedelta(days=partition.days)
+        except OverflowError:  # the last days of the calendar
+            return first < self.window.end
+        return first < self.window.end and beyond > self.window.start
 
-    def _fragments(self, window: Window) -> Iterator[tuple[str, ds.ParquetFileFragment]]:
-        """The files, without row groups that by their statistics hold nothing of the window."""
-        for info in self.files(window):
+    @cached_property
+    def _fragments(self) -> list[tuple[str, ds.ParquetFileFragment]]:
+        """The files with their footers, without row groups that by their statistics hold nothing wanted."""
+        found = []
+        for info in self.files:
             with reading(info.path, self.filesystem):
-                fragment = ds.ParquetFileFormat().make_fragment(info.path, self.filesystem)
+                fragment = ds.ParquetFileFormat().make_fragment(
+                    info.path, self.filesystem, file_size=info.size
+                )
                 fragment.ensure_complete_metadata()
-                inside = self._inside(fragment.physical_schema, window)
+                inside = self._inside(fragment.physical_schema)
                 if inside is not None:
                     fragment = fragment.subset(inside)
             if fragment.num_row_groups:
-                yield info.path, fragment
+                found.append((info.path, fragment))
+        return found
 
-    def _inside(self, schema: pa.Schema, window: Window) -> ds.Expression | None:
+    def _inside(self, schema: pa.Schema) -> ds.Expression | None:
         """A filter where the time decides; rows without a time come too, to be counted."""
         name = self.source.columns.get("event_time", "event_time")
         if self.claims or name not in schema.names:
@@ -121,7 +139,8 @@ class Lake:
         if not pa.types.is_timestamp(found) or found.tz is None:
             return None
         time = ds.field(name)
-        return ((time >= pa.scalar(window.start)) & (time < pa.scalar(window.end))) | time.is_null()
+        start, end = pa.scalar(self.window.start), pa.scalar(self.window.end)
+        return ((time >= start) & (time < end)) | time.is_null()
 
     def _with_keys(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         wanted = selection(self.keys(path), self.source.columns).values()

@@ -21,8 +21,8 @@ class Simulation:
 
     claims = False
 
-    def __init__(self, source: SimulatorSource) -> None:
-        self.source = source
+    def __init__(self, source: SimulatorSource, window: Window) -> None:
+        self.source, self.window = source, window
         self.start = monday(source.start)
         try:
             self.platform = Platform(**source.platform)
@@ -33,18 +33,18 @@ class Simulation:
         """Where the rows come from."""
         return {"kind": "simulator", "start": self.source.start, "platform": self.platform.as_dict()}
 
-    def fingerprint(self, window: Window) -> str | None:
+    def fingerprint(self) -> str | None:
         """The settings are the content."""
         return digest_json([self.source.start, self.platform.as_dict()])
 
-    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Known from the first batch."""
         return iter(())
 
-    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """The weeks that touch the window, none before the platform's start."""
-        first = max(0, (window.start - self.start) // WEEK)
-        last = (window.end - self.start - timedelta(microseconds=1)) // WEEK
+        first = max(0, (self.window.start - self.start) // WEEK)
+        last = (self.window.end - self.start - timedelta(microseconds=1)) // WEEK
         for week in range(first, last + 1):
             start_us = (self.start + week * WEEK - EPOCH) // timedelta(microseconds=1)
             yield from week_of_rows(self.platform, week, start_us).to_batches(max_chunksize=1 << 16)

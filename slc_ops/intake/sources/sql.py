@@ -29,8 +29,8 @@ class Query:
 
     claims = True
 
-    def __init__(self, source: SqlSource, home: Path) -> None:
-        self.source = source
+    def __init__(self, source: SqlSource, home: Path, window: Window) -> None:
+        self.source, self.window = source, window
         self.url = database_url(source, home)
 
     def describe(self) -> dict[str, Any]:
@@ -39,15 +39,15 @@ class Query:
         shown = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
         return {"kind": "sql", "database": shown.render_as_string(), "query": digest_json(self.source.query)}
 
-    def fingerprint(self, window: Window) -> str | None:
+    def fingerprint(self) -> str | None:
         """A database cannot tell what has changed; it is asked again."""
         return None
 
-    def schemas(self, window: Window) -> Iterator[tuple[str, pa.Schema]]:
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """Known from the first batch."""
         return iter(())
 
-    def batches(self, window: Window) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """The query's rows, ``batch_rows`` at a time."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
         options = {"stream_results": True, "max_row_buffer": self.source.batch_rows}
@@ -57,9 +57,7 @@ class Query:
             with engine.connect().execution_options(**options) as connection:
                 if engine.dialect.name == "sqlite":
                     connection.exec_driver_sql("PRAGMA query_only = ON")
-                result = connection.execute(
-                    sa.text(self.source.query), self._bounds(window, engine.dialect.name)
-                )
+                result = connection.execute(sa.text(self.source.query), self._bounds(engine.dialect.name))
                 names = list(result.keys())
                 if len(set(names)) < len(names):
                     raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
@@ -87,11 +85,11 @@ class Query:
             return {"options": "-c timezone=UTC", "connect_timeout": 10}
         return {}
 
-    def _bounds(self, window: Window, dialect: str) -> dict[str, Any]:
+    def _bounds(self, dialect: str) -> dict[str, Any]:
         """The bounds as the column counts: moments, or wall-clock times of ``naive_time_zone``."""
         return {
-            "window_start": self._bound(window.start, dialect),
-            "window_end": self._bound(window.end, dialect),
+            "window_start": self._bound(self.window.start, dialect),
+            "window_end": self._bound(self.window.end, dialect),
         }
 
     def _bound(self, moment: datetime, dialect: str) -> Any:
