@@ -31,6 +31,8 @@ ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
 REQUIRED = ("event_id", "event_time", "user_id", "item_id", "label")
 NUMBERS = ("label", "logit", "probability", "weight")
 IDS = ("user_id", "item_id", "group_id")
+REPETITIVE = (*IDS, "backbone_version")
+"""Columns whose texts occur again and again: decoding their dictionary is half the work of reading them."""
 
 
 def target_type(column: str, found: pa.DataType) -> pa.DataType:
@@ -67,6 +69,17 @@ def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]
     present = set(names)
     chosen = {column: rename.get(column, column) for column in CONTRACT_COLUMNS}
     return {column: name for column, name in chosen.items() if name in present}
+
+
+def repetitive_text(schema: pa.Schema, rename: Mapping[str, str]) -> list[str]:
+    """The source columns that are best read as dictionaries.
+
+    >>> repetitive_text(pa.schema({"pid": pa.string(), "user_id": pa.int64()}), {"item_id": "pid"})
+    ['pid']
+    """
+    chosen = selection(schema.names, rename)
+    names = [chosen[column] for column in REPETITIVE if column in chosen]
+    return [name for name in names if pt.is_string(schema.field(name).type)]
 
 
 def common_type(column: str, first: pa.DataType, second: pa.DataType) -> pa.DataType:

@@ -119,6 +119,7 @@ class LogWriter:
                 compression="zstd",
                 compression_level=1,
                 use_dictionary=repetitive,
+                write_statistics=["event_time"],  # nobody looks for rows by another column
                 write_page_checksum=True,
             )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import selection
+from slc_ops.intake.contract import repetitive_text, selection
 from slc_ops.intake.sources.locations import locate, reading
 from slc_ops.settings.sources import LakeSource
 
@@ -77,7 +77,12 @@ class Lake:
             wanted = [name for name in selection(names, self.source.columns).values() if name in names]
             groups = [group.id for group in fragment.row_groups]
             with reading(path, self.filesystem), self.filesystem.open_input_file(path) as stream:
-                file = pq.ParquetFile(stream, metadata=fragment.metadata, pre_buffer=self.remote)
+                file = pq.ParquetFile(
+                    stream,
+                    metadata=fragment.metadata,
+                    pre_buffer=self.remote,
+                    read_dictionary=repetitive_text(fragment.physical_schema, self.source.columns),
+                )
                 for group in groups:  # one at a time, so that memory holds one and not the file
                     for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted):
                         yield self._with_keys(batch, path)
