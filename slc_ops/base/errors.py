@@ -4,6 +4,8 @@ Anything below :class:`SlcError` is meant for people: the command line prints it
 with 2, a task fails with it and is not retried.
 """
 
+from pathlib import Path
+
 
 class SlcError(Exception):
     """Base of all errors that slc_ops raises on purpose."""
@@ -11,6 +13,25 @@ class SlcError(Exception):
 
 class InputError(SlcError):
     """Rows, columns or files that break the log's contract."""
+
+
+class DamagedFile(InputError, ValueError):
+    """A file that a step of ours wrote, and that no longer says what was written."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        found = " ".join(what.split())
+        super().__init__(f"{path} is damaged ({found}); {_remedy(path)}")
+
+
+class MissingFile(InputError, FileNotFoundError):
+    """A file that a step of ours wrote, and that is gone."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is missing; {_remedy(path)}")
+
+
+def _remedy(path: Path) -> str:
+    return f"restore it, or remove {path.parent} and run again what wrote it (slc-ops refresh for a window)"
 
 
 class SourceUnavailable(SlcError):

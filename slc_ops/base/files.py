@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from slc_ops.base.errors import StorageError
+from slc_ops.base.errors import DamagedFile, MissingFile, SlcError, StorageError
 
 _REFUSALS = frozenset(
     {
@@ -58,8 +58,24 @@ def digest_file(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Parse a JSON file; :class:`MissingFile` or :class:`DamagedFile` where there is none or it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MissingFile(path) from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(path, str(error)) from None
+
+
+@contextmanager
+def understanding(path: Path) -> Iterator[None]:
+    """A file whose JSON lacks what it should hold is damaged, too."""
+    try:
+        yield
+    except SlcError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(path, f"{type(error).__name__}: {error}") from None
 
 
 def write_json(path: Path, value: Any, *, shared: bool = False) -> None:

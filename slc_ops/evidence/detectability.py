@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import read_json, replacing_directory, write_json
+from slc_ops.base.parquet import write_parquet
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.numerics.options import FitOptions
 from slc_ops.rows.passes import Totals
@@ -82,7 +82,7 @@ def write_detectability(report: Detectability, directory: Path) -> None:
     with replacing_directory(directory) as temporary:
         write_json(temporary / SUMMARY, report.as_dict())
         if report.per_item is not None:
-            pq.write_table(report.per_item, temporary / ITEMS)
+            write_parquet(report.per_item, temporary / ITEMS)
 
 
 def read_detectability(directory: Path) -> Detectability:

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+
+from slc_ops.base.parquet import read_parquet
 
 SHOWN = 8
 
@@ -15,7 +16,7 @@ def item_gains(reference: Path, candidate: Path, shown: int = SHOWN) -> dict[str
     Both files come from scores on the same rows, so their items stand in the same order. The total, not the
     mean, ranks them: a large mean on three rows is noise, a large total is where users feel a difference.
     """
-    before, after = pq.read_table(reference), pq.read_table(candidate)
+    before, after = read_parquet(reference), read_parquet(candidate)
     gain = before["loss"].to_numpy() - after["loss"].to_numpy()
     order = np.argsort(-gain, kind="stable")
 

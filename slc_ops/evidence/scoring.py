@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from slc_ops.base.errors import FitError, InputError
-from slc_ops.base.files import read_json, replacing, replacing_directory, write_json
+from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
+from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
@@ -117,7 +117,8 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
     path = score_directory(directory, fold, method) / SCORE
     if not path.exists():
         raise InputError(f"{method} has no score on fold {fold.key} under {directory}; score it first")
-    return Score.from_dict(read_json(path))
+    with understanding(path):
+        return Score.from_dict(read_json(path))
 
 
 def _fit_and_score(
@@ -199,7 +200,7 @@ def _write_users(path: Path, sums: dict[str, UserSums]) -> None:
     """The users' sums of all rows and of the slices that get intervals."""
     tables = [_users_table(name, each) for name, each in sums.items()]
     with replacing(path) as temporary:
-        pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+        write_parquet(pa.concat_tables(tables), temporary)
 
 
 def _users_table(name: str, sums: UserSums) -> pa.Table:
@@ -212,7 +213,7 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
 
 def read_users(directory: Path) -> dict[str, UserSums]:
     """The users' sums of a score by slice."""
-    table = pq.read_table(directory / USERS)
+    table = read_parquet(directory / USERS)
     found = {}
     for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
         part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))
@@ -227,4 +228,4 @@ def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:
     n, label, prediction, loss = sums
     columns = {"n": n.astype(np.int64), "label": label, "prediction": prediction, "loss": loss}
     with replacing(path) as temporary:
-        pq.write_table(pa.table({"item_id": items, **columns}), temporary, compression="zstd")
+        write_parquet(pa.table({"item_id": items, **columns}), temporary)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import digest_json, replacing_directory
+from slc_ops.base.files import digest_file, digest_json, replacing_directory
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
@@ -111,6 +111,7 @@ def pull(
         schema={field.name: str(field.type) for field in schema},
         source=source.describe(),
         notes=notes,
+        file_digest=digest_file(path),
     )
 
 

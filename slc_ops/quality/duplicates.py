@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.content import mix, value_hashes
-from slc_ops.intake.manifest import stored
 
 
 def repeated(hashes: np.ndarray) -> np.ndarray:
@@ -31,7 +31,7 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
         return np.empty(0, np.int64)
     numbers, values = [], []
     offset = 0
-    with stored(path) as file:
+    with open_parquet(path) as file:
         for batch in file.iter_batches(columns=[column]):
             ids = batch.column(0)
             candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.parquet import open_parquet
 from slc_ops.base.window import Window
-from slc_ops.intake.manifest import stored
 from slc_ops.intake.writing import SPAN
 from slc_ops.quality.duplicates import combined_hashes
 from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
@@ -124,7 +124,7 @@ def item_counts(items: pa.Array) -> pa.Table:
 
 def batches(path: Path, *, skip: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
     """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
-    with stored(path) as file:
+    with open_parquet(path) as file:
         columns = [name for name in file.schema_arrow.names if name not in skip]
         yield from file.iter_batches(batch_size=SPAN, columns=columns)
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slc_ops.base.files import replacing
+from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.content import value_hashes
-from slc_ops.intake.manifest import WindowManifest, stored
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import batches
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
@@ -69,7 +70,7 @@ def duplicate_rows(manifest: WindowManifest) -> np.ndarray:
     """Rows whose event_id occurred before."""
     if "event_id" not in manifest.schema:
         return np.empty(0, np.int64)
-    with stored(manifest.path) as file:
+    with open_parquet(manifest.path) as file:
         ids = file.iter_batches(columns=["event_id"])
         hashes = [value_hashes(batch.column(0).drop_null()) for batch in ids]
     return later_occurrences(manifest.path, "event_id", repeated(np.concatenate(hashes)))

@@ -4,6 +4,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from slc_ops.base.errors import DamagedFile, MissingFile
+from slc_ops.base.files import digest_file
+from slc_ops.intake.manifest import WindowManifest
+
 Severity = Literal["critical", "warning"]
 RESULT = "validation.json"
 PAGE = "validation.html"
@@ -46,7 +50,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What the suite said about a window. ``clean_path`` holds the rows that may be used."""
+    """What the suite said about a window. ``clean_path`` holds the rows that may be used.
+
+    ``clean_digest`` is that of its bytes; empty where it is the extracted log, whose manifest knows them.
+    """
 
     status: Status
     rows: int
@@ -55,6 +62,17 @@ class ValidationResult:
     clean_path: Path
     docs_path: Path
     result_path: Path
+    clean_digest: str = ""
+
+    def verify(self, manifest: WindowManifest) -> None:
+        """Raise :class:`~slc_ops.base.errors.DamagedFile` where the clean rows are not those written."""
+        if not self.clean_digest:
+            return
+        if not self.clean_path.exists():
+            raise MissingFile(self.clean_path)
+        replaced = WindowManifest.read(manifest.directory).digest != manifest.digest  # by late rows
+        if digest_file(self.clean_path) != self.clean_digest and not replaced:
+            raise DamagedFile(self.clean_path, "its rows are not those that validation kept")
 
     def as_dict(self) -> dict[str, Any]:
         """Small and JSON: it travels between tasks and into the registry."""
@@ -66,6 +84,7 @@ class ValidationResult:
             "clean_path": str(self.clean_path),
             "docs_path": str(self.docs_path),
             "result_path": str(self.result_path),
+            "clean_digest": self.clean_digest,
         }
 
     def file_form(self) -> dict[str, Any]:
@@ -84,4 +103,5 @@ class ValidationResult:
             clean_path=directory / value["clean_path"],
             docs_path=directory / value["docs_path"],
             result_path=directory / value["result_path"],
+            clean_digest=value["clean_digest"],
         )

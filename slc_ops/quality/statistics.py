@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
+from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.window import Window
 from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES
-from slc_ops.intake.manifest import WindowManifest, stored
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import HASHED, Pass, batches, example
 from slc_ops.quality.rows import DUPLICATE
@@ -59,8 +59,11 @@ def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
     Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.
     """
     path = manifest.directory / FILE
-    if path.exists() and (known := read_json(path)).get("key") == key_of(manifest, logit_limit):
-        return Statistics(**known)
+    if path.exists():
+        with understanding(path):
+            known = read_json(path)
+            if known["key"] == key_of(manifest, logit_limit):
+                return Statistics(**known)
     rows = RowStatistics(manifest.window, logit_limit)
     for batch in batches(manifest.path, skip=("group_id",)):
         rows.add(
@@ -88,15 +91,14 @@ class RowStatistics:
         """Keep the statistics beside the window. Rows are read only where event ids seem to repeat."""
         found, items = summed_up(self._pass, manifest)
         with replacing(manifest.directory / ITEMS) as temporary:
-            pq.write_table(items, temporary, write_page_checksum=True)
+            write_parquet(items, temporary)
         write_json(manifest.directory / FILE, asdict(found))
         return found
 
 
 def item_ids(directory: Path) -> pa.ChunkedArray:
     """The distinct items of a window, as text."""
-    with stored(directory / ITEMS) as file:
-        return pc.cast(file.read(columns=["item_id"]).column(0), pa.string())
+    return pc.cast(read_parquet(directory / ITEMS, ["item_id"]).column(0), pa.string())
 
 
 def summed_up(run: Pass, manifest: WindowManifest) -> tuple[Statistics, pa.Table]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
-from slc_ops.base.files import digest_json, read_json, write_json
+from slc_ops.base.files import digest_file, digest_json, read_json, understanding, write_json
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
 from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
@@ -19,7 +19,7 @@ from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Judgement, judge
 from slc_ops.settings.deployments import Quality
 
-VERSION = 3
+VERSION = 4
 
 
 def judge_window(
@@ -34,8 +34,15 @@ def judge_window(
     key = digest_json(
         [VERSION, manifest.digest, quality.model_dump(mode="json"), [before.digest for before in trailing]]
     )
-    if path.exists() and (known := read_json(path)).get("key") == key:
-        return stop_if_critical(ValidationResult.from_file(manifest.directory, known), manifest)
+    manifest.verify()
+    if path.exists():
+        with understanding(path):
+            known = read_json(path)
+            same = known["key"] == key
+            result = ValidationResult.from_file(manifest.directory, known) if same else None
+        if result is not None:
+            result.verify(manifest)
+            return stop_if_critical(result, manifest)
     now = statistics_of(manifest, quality.logit_limit)
     before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
     table = measures(now, manifest, before)
@@ -85,6 +92,7 @@ def settle(
     if now.failed_rows or (fractional and not stopped):
         quarantined = split(manifest, quality.logit_limit, keep_clean=not stopped)
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
+    own_rows = clean_path != manifest.path
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",
         rows=now.rows,
@@ -93,6 +101,7 @@ def settle(
         clean_path=clean_path,
         docs_path=manifest.directory / PAGE,
         result_path=manifest.directory / RESULT,
+        clean_digest=digest_file(clean_path) if own_rows else "",
     )
 
 

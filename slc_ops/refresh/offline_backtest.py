@@ -76,10 +76,11 @@ def newest_window(settings: Deployment) -> Window:
     """The week of the newest row of a lake, from the files' statistics."""
     if not isinstance(settings.source, LakeSource):
         raise SettingsError("give the newest window with --window START/END; only a lake can be asked for it")
-    lake = Lake(settings.source, Places.from_environment().home)
+    always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
+    lake = Lake(settings.source, Places.from_environment().home, always)
     name = settings.source.columns.get("event_time", "event_time")
     newest = None
-    for info in lake.files(Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))):
+    for info in lake.files:
         with lake.filesystem.open_input_file(info.path) as stream:
             found = _newest_moment(pq.ParquetFile(stream), name)
         newest = found if newest is None else max(newest, found)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.code_version import code_version
-from slc_ops.base.files import digest_json, read_json, replacing, write_json
+from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
@@ -166,7 +166,11 @@ def _same_file(source: Path, target: Path) -> None:
 def read_plan(path: str | Path) -> Plan:
     """Read a plan from its file."""
     path = Path(path)
-    value = read_json(path)
+    with understanding(path):
+        return _plan_of(read_json(path), path.parent)
+
+
+def _plan_of(value: dict[str, Any], directory: Path) -> Plan:
     return Plan(
         deployment=value["deployment"],
         window=Window.from_dict(value["window"]),
@@ -185,5 +189,5 @@ def read_plan(path: str | Path) -> Plan:
         input_digest=value["input_digest"],
         config_digest=value["config_digest"],
         code_version=value["code_version"],
-        directory=path.parent,
+        directory=directory,
     )

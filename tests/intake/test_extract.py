@@ -168,14 +168,15 @@ def test_a_damaged_manifest_says_what_to_do(tmp_path: Path, lake: Path) -> None:
     path = pull(tmp_path).directory / "manifest.json"
     whole = json.loads(path.read_text())
     for text, words in (
-        ("{", "cannot be read"),
+        ("{", "is damaged"),
         (json.dumps({**whole, "schema_version": 99}), "schema version 99"),
-        (json.dumps({"schema_version": whole["schema_version"]}), "lacks"),
+        (json.dumps({"schema_version": whole["schema_version"]}), "is damaged .KeyError"),
+        ("[]", "is damaged"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=words) as refusal:
             pull(tmp_path)
-        assert "extract again" in str(refusal.value)
+        assert f"remove {path.parent}" in str(refusal.value)
 
 
 def test_several_at_once_give_one_window(tmp_path: Path, lake: Path) -> None:

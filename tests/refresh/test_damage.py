@@ -1,0 +1,168 @@
+"""Files below the home that were deleted, cut off or altered are named in one line, with the remedy."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import DamagedFile, InputError, MissingFile
+from slc_ops.evidence.scoring import ITEMS, SCORE, USERS
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, change_week
+
+pytestmark = pytest.mark.slow
+
+Damage = Callable[[Path], object]
+
+
+def flip(column: str) -> Damage:
+    """One bit of a column's stored values."""
+
+    def damage(path: Path) -> None:
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        chunks = [group.column(k) for k in range(group.num_columns)]
+        (chunk,) = (chunk for chunk in chunks if chunk.path_in_schema == column)
+        data = bytearray(path.read_bytes())
+        data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0x10
+        path.write_bytes(data)
+
+    return damage
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def without_half_its_fields(path: Path) -> None:
+    value = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value[name] for name in sorted(value)[::2]}))
+
+
+def planned(places: Places) -> Plan:
+    pipeline.extract(places, "school", NEWEST)
+    return pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+
+
+def no_temporary_file(directory: Path) -> bool:
+    return not [path for path in directory.rglob(".*") if path.name != ".lock"]
+
+
+@pytest.mark.parametrize("damage", [flip("label"), flip("logit"), cut_off, Path.unlink])
+def test_a_stored_window_that_was_damaged_stops_the_refresh(school: Places, damage: Damage) -> None:
+    planned(school)
+    log = school.windows("school") / NEWEST.before(1)[0].key / "log.parquet"
+    damage(log)
+    with pytest.raises(
+        (DamagedFile, MissingFile), match=rf"^{log} is .*; restore it, or remove {log.parent} "
+    ) as told:
+        planned(school)
+    assert "\n" not in str(told.value)
+    assert no_temporary_file(school.home)
+
+
+def test_what_the_message_says_to_do_helps(school: Places) -> None:
+    before = planned(school)
+    log = school.windows("school") / NEWEST.key / "log.parquet"
+    flip("label")(log)
+    with pytest.raises(DamagedFile):
+        planned(school)
+    for path in sorted(log.parent.iterdir()):
+        path.unlink()
+    log.parent.rmdir()
+    assert planned(school).input_digest == before.input_digest
+
+
+def test_clean_rows_that_were_damaged_stop_the_refresh(school: Places) -> None:
+    def one_bad_row(week: pa.Table) -> pa.Table:
+        logits = week["logit"].to_pylist()
+        logits[5] = float("nan")
+        return week.set_column(week.schema.get_field_index("logit"), "logit", pa.array(logits))
+
+    change_week(school, NEWEST, one_bad_row)
+    clean = planned(school).newest.validation["clean_path"]
+    assert clean.endswith("clean.parquet")
+    flip("label")(Path(clean))
+    with pytest.raises(DamagedFile, match=clean):
+        planned(school)
+    Path(clean).unlink()
+    with pytest.raises(MissingFile, match=clean):
+        planned(school)
+
+
+def test_a_window_of_an_older_release_is_compared_by_its_content(school: Places) -> None:
+    planned(school)
+    directory = school.windows("school") / NEWEST.key
+    manifest = directory / "manifest.json"
+    value = json.loads(manifest.read_text())
+    del value["file_digest"]
+    manifest.write_text(json.dumps(value))
+    planned(school)
+    rows = pq.read_table(directory / "log.parquet")
+    labels = pa.array([1 - rows["label"][0].as_py(), *rows["label"].to_pylist()[1:]])
+    pq.write_table(
+        rows.set_column(rows.schema.get_field_index("label"), "label", labels), directory / "log.parquet"
+    )
+    with pytest.raises(DamagedFile, match="its rows are not those that were extracted"):
+        WindowManifest.read(directory).verify()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "validation.json", "statistics.json"])
+@pytest.mark.parametrize("damage", [cut_off, without_half_its_fields])
+def test_a_damaged_record_of_a_window_is_named(school: Places, name: str, damage: Damage) -> None:
+    planned(school)
+    path = school.windows("school") / NEWEST.key / name
+    if name == "statistics.json":  # read where the verdict is not known
+        (path.parent / "validation.json").unlink()
+    damage(path)
+    with pytest.raises(InputError, match=rf"^{path} .*remove {path.parent} "):
+        planned(school)
+
+
+@pytest.mark.parametrize("damage", [cut_off, without_half_its_fields, Path.unlink])
+def test_a_damaged_plan_is_named(school: Places, damage: Damage) -> None:
+    path = planned(school).path
+    damage(path)
+    with pytest.raises(InputError, match=rf"^{path} is .*remove {path.parent} "):
+        pipeline.read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (SCORE, cut_off),
+        (SCORE, without_half_its_fields),
+        (USERS, cut_off),
+        (USERS, flip("positive")),
+        (USERS, Path.unlink),
+    ],
+)
+def test_a_damaged_score_is_named(school: Places, name: str, damage: Damage) -> None:
+    plan = planned(school)
+    for method in pipeline.methods_of(plan):
+        pipeline.fit(plan, method)
+    (path,) = (path for path in plan.files.scores.glob(f"*/slc/{name}") if (path.parent / ITEMS).exists())
+    damage(path)
+    with pytest.raises(InputError, match=rf"^{path} is .*remove {path.parent} "):
+        pipeline.backtest(school, plan)
+
+
+def test_the_command_line_says_it_in_one_line_and_exits_with_2(school: Places) -> None:
+    planned(school)
+    log = school.windows("school") / NEWEST.key / "log.parquet"
+    flip("label")(log)
+    slc_ops = Path(sys.executable).parent / "slc-ops"
+    command = [slc_ops, "refresh", "--deployment", "school", "--window", str(NEWEST)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("slc-ops:")]
+    assert str(log) in line
+    assert f"remove {log.parent}" in line
+    assert "Traceback" not in done.stderr
