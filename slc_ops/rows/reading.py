@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.tabular import SUFFIXES, TabularFile
 from slc_ops.rows.columns import BadRowsError
 
 BATCH_ROWS = 1 << 18
-SUFFIXES = (".parquet", ".csv", ".feather", ".arrow")
 
 
 class Source(Protocol):
@@ -182,15 +182,9 @@ def _data_files(directory: Path) -> list[Path]:
 def _open_file(path: Path) -> Source:
     if path.suffix == ".parquet":
         return ParquetSource(path)
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"{path} has the suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}")
     try:
-        if path.suffix == ".csv":
-            import pyarrow.csv
-
-            return TableSource(pyarrow.csv.read_csv(path), str(path))
-        if path.suffix in (".feather", ".arrow"):
-            import pyarrow.feather
-
-            return TableSource(pyarrow.feather.read_table(path), str(path))
+        return TableSource(TabularFile(path).table(), str(path))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from None
-    raise InputError(f"{path} has the suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}")

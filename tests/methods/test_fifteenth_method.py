@@ -13,7 +13,6 @@ import slc_ops.methods
 from slc_ops import cli
 from slc_ops.base.errors import SelfTestFailed, SettingsError
 from slc_ops.base.methods import METHODS, Method, ladder
-from slc_ops.evidence.backtest import backtest
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.decision import decide
 from slc_ops.evidence.evaluation import Evaluator
@@ -23,7 +22,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision, load_deployments
-from tests.evidence.worlds import write_weeks
+from tests.evidence.worlds import backtest, write_weeks
 from tests.methods.synthetic import log, table
 from tests.methods.test_table import methods_page
 
@@ -153,7 +152,7 @@ def test_the_self_test_catches_it_where_it_is_said_to_keep_the_order(added, week
 def test_the_report_has_its_row(added, weeks, tmp_path):
     result = backtested(weeks)
     page = write_report(
-        tmp_path, verdict=decide(result, None, Decision()).as_dict(), backtest=result.as_dict()
+        tmp_path / "report.html", verdict=decide(result, None, Decision()).as_dict(), backtest=result.as_dict()
     )
     rows = [row for row in page.read_text().split("<tr")[1:] if "half_step" in row.split("</t")[0]]
     auc = f"{result.newest['half_step'].metrics.auc:.4f}"

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
+from slc_ops.base.tabular import TabularFile
 from slc_ops.intake.contract import NUMBERS
 from slc_ops.intake.sources.locations import reading
 from slc_ops.settings.sources import FilesSource
-
-BATCH_ROWS = 1 << 16
 
 
 class Files:
@@ -28,7 +25,7 @@ class Files:
     def __init__(self, source: FilesSource, home: Path) -> None:
         self.source = source
         self.home = home
-        self._footers: dict[Path, pq.FileMetaData] = {}
+        self._opened: dict[Path, TabularFile] = {}
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""
@@ -56,46 +53,28 @@ class Files:
         """Each file's columns."""
         for path in self.files:
             with reading(str(path), LOCAL):
-                if path.suffix == ".parquet":
-                    self._footers[path] = pq.read_metadata(path)
-                    yield str(path), self._footers[path].schema.to_arrow_schema()
-                elif path.suffix in (".feather", ".arrow"):
-                    with pa.ipc.open_file(path) as reader:
-                        yield str(path), reader.schema
-                else:
-                    with self._csv(path) as reader:
-                        yield str(path), reader.schema
+                yield str(path), self._open(path).schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, file by file."""
         for path in self.files:
             with reading(str(path), LOCAL):
-                if path.suffix == ".parquet":
-                    with pq.ParquetFile(path, metadata=self._footers.get(path)) as file:
-                        yield from file.iter_batches(BATCH_ROWS)
-                elif path.suffix in (".feather", ".arrow"):
-                    with pa.ipc.open_file(path) as reader:
-                        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
-                else:
-                    with self._csv(path) as reader:
-                        yield from reader
+                yield from self._open(path).batches()
 
-    def _csv(self, path: Path) -> pacsv.CSVStreamingReader:
+    def _open(self, path: Path) -> TabularFile:
         """CSV has no types, so the contract's are asked for: ids stay text (007 is not 7), times too."""
-        rename = self.source.columns
-        types = {rename.get(column, column): pa.float64() for column in NUMBERS}
-        texts = ("event_id", "user_id", "item_id", "group_id", "backbone_version")
-        types |= {rename.get(column, column): pa.string() for column in texts}
-        time = rename.get("event_time", "event_time")
-        types[time] = pa.string() if self.source.epoch_unit is None else pa.int64()
-        return pacsv.open_csv(
-            path,
-            parse_options=pacsv.ParseOptions(newlines_in_values=True),
-            # only an empty field is missing: "NA" may be an item
-            convert_options=pacsv.ConvertOptions(
-                column_types=types, null_values=[""], strings_can_be_null=True
-            ),
-        )
+        if path not in self._opened:
+            rename = self.source.columns
+            texts = ["event_id", "user_id", "item_id", "group_id", "backbone_version"]
+            epochs = [] if self.source.epoch_unit is None else ["event_time"]
+            self._opened[path] = TabularFile(
+                path,
+                text=[rename.get(name, name) for name in (texts if epochs else [*texts, "event_time"])],
+                numbers=[rename.get(name, name) for name in NUMBERS],
+                integers=[rename.get(name, name) for name in epochs],
+                strict=True,
+            )
+        return self._opened[path]
 
 
 LOCAL = pafs.LocalFileSystem()

@@ -5,11 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
-from pyarrow import feather
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.tabular import TabularFile
 
 CLIP = 1e-6
 
@@ -46,12 +44,7 @@ def join_logits(rows: pa.Table, path: Path) -> tuple[pa.Table, dict[str, Any]]:
 def read_table(path: Path) -> pa.Table:
     """Parquet, CSV or Feather, by the ending."""
     try:
-        if path.suffix == ".csv":
-            texts = pacsv.ConvertOptions(column_types={"event_id": pa.string()})
-            return pacsv.read_csv(path, convert_options=texts)
-        if path.suffix in (".feather", ".arrow"):
-            return feather.read_table(path)
-        return pq.read_table(path)
+        return TabularFile(path, text=["event_id"]).table()
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
 

@@ -1,0 +1,87 @@
+"""Tables in files: Parquet, Feather (Arrow IPC) and CSV, by the file's suffix.
+
+This is the one place that knows the formats; what the columns mean, and what is said about a file that cannot
+be read, is the callers' business: errors are Arrow's and the operating system's own.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+SUFFIXES = (".parquet", ".csv", ".feather", ".arrow")
+BATCH_ROWS = 1 << 16
+
+
+class TabularFile:
+    """A file of rows: its schema, and its rows in batches; the footer of a Parquet file is read once.
+
+    ``text`` and ``numbers`` name columns of a CSV file whose type is not to be guessed: an id 007 is not 7.
+    With ``strict`` only an empty field of a CSV is missing, because "NA" may be an item.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        text: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        integers: Sequence[str] = (),
+        strict: bool = False,
+    ) -> None:
+        self.path = path
+        self._csv_types = {
+            **dict.fromkeys(text, pa.string()),
+            **dict.fromkeys(numbers, pa.float64()),
+            **dict.fromkeys(integers, pa.int64()),
+        }
+        self._strict = strict
+        self._footer = None
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            self._footer = pq.read_metadata(path)
+            self.schema: pa.Schema = self._footer.schema.to_arrow_schema()
+        elif path.suffix in (".feather", ".arrow"):
+            with pa.ipc.open_file(path) as reader:
+                self.schema = reader.schema
+        else:
+            with self._csv() as reader:
+                self.schema = reader.schema
+
+    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """All rows, in the file's order."""
+        if self._footer is not None:
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(self.path, metadata=self._footer) as file:
+                yield from file.iter_batches(batch_rows)
+        elif self.path.suffix in (".feather", ".arrow"):
+            with pa.ipc.open_file(self.path) as reader:
+                yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+        else:
+            with self._csv() as reader:
+                yield from reader
+
+    def table(self) -> pa.Table:
+        """All rows at once; the types of a CSV's columns are then guessed from the whole file."""
+        if self._footer is None and self.path.suffix not in (".feather", ".arrow"):
+            import pyarrow.csv as pacsv
+
+            return pacsv.read_csv(self.path, **self._csv_options())
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def _csv(self) -> Any:
+        import pyarrow.csv as pacsv
+
+        return pacsv.open_csv(self.path, **self._csv_options())
+
+    def _csv_options(self) -> dict[str, Any]:
+        import pyarrow.csv as pacsv
+
+        missing = {"null_values": [""], "strings_can_be_null": True} if self._strict else {}
+        return {
+            "parse_options": pacsv.ParseOptions(newlines_in_values=self._strict),
+            "convert_options": pacsv.ConvertOptions(column_types=self._csv_types, **missing),
+        }
