@@ -48,8 +48,12 @@ class Window:
     def week_of(cls, moment: datetime) -> "Window":
         """The window [Monday 00:00 UTC, next Monday) that contains ``moment``."""
         moment = moment.astimezone(UTC)
-        start = datetime(moment.year, moment.month, moment.day, tzinfo=UTC) - timedelta(days=moment.weekday())
-        return cls(start, start + WEEK)
+        day = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+        try:
+            start = day - timedelta(days=moment.weekday())
+            return cls(start, start + WEEK)
+        except OverflowError:
+            raise SettingsError(f"the week of {moment.isoformat()} is not wholly in the calendar") from None
 
     @property
     def key(self) -> str:
@@ -59,7 +63,14 @@ class Window:
     def before(self, count: int) -> list["Window"]:
         """The ``count`` windows of the same length that end where this one starts, oldest first."""
         length = self.end - self.start
-        return [Window(self.start - k * length, self.start - (k - 1) * length) for k in range(count, 0, -1)]
+        try:
+            return [
+                Window(self.start - k * length, self.start - (k - 1) * length) for k in range(count, 0, -1)
+            ]
+        except OverflowError:
+            raise SettingsError(
+                f"window {self} has no {count} windows before it: the calendar begins with the year 1"
+            ) from None
 
     def as_dict(self) -> dict[str, str]:
         """The JSON form: ISO 8601 with offset."""
@@ -90,7 +101,10 @@ def parse_timestamp(text: str) -> datetime:
         if not re.fullmatch(r"\d{4}-\d{2}-\d{2}(T00:00(:00)?)?", text.strip()):
             raise SettingsError(f"{text!r} has no time zone; write it in UTC, for example {text.strip()}Z")
         moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise SettingsError(f"{text!r} is outside of the years 1 to 9999 in UTC") from None
 
 
 def _short(moment: datetime) -> str:

@@ -4,6 +4,7 @@ Only changes that lose nothing happen here. A column whose type has no such chan
 validation suite says so; nothing is repaired on the way in.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
@@ -66,8 +67,11 @@ def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]
     >>> selection(["pid", "y", "extra"], {"item_id": "pid", "label": "y"})
     {'item_id': 'pid', 'label': 'y'}
     """
-    present = set(names)
+    present = Counter(list(names))
     chosen = {column: rename.get(column, column) for column in CONTRACT_COLUMNS}
+    for column, name in chosen.items():
+        if present[name] > 1:
+            raise InputError(f"the source has {present[name]} columns {name!r} for {column}; name each once")
     return {column: name for column, name in chosen.items() if name in present}
 
 
@@ -98,9 +102,46 @@ def common_type(column: str, first: pa.DataType, second: pa.DataType) -> pa.Data
 
 def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
     """Values in the log's type, or as they are when their type has no lossless place in the log."""
+    if pt.is_nested(values.type) and not pt.is_run_end_encoded(values.type):
+        raise InputError(
+            f"column {column} is {values.type}; expected a plain value per row, map another column"
+        )
+    require_utf8(column, values)
     if column == "event_time":
         return to_utc(values, source)
     return cast(column, values, target_type(column, values.type))
+
+
+def require_utf8(column: str, values: pa.Array) -> None:
+    """Refuse text that is not UTF-8: Arrow and Parquet carry it, and the first who reads it fails.
+
+    >>> text = pa.array([b"a", b"\\xff"]).view(pa.string())
+    >>> require_utf8("item_id", text)
+    Traceback (most recent call last):
+        ...
+    slc_ops.base.errors.InputError: column item_id has text that is not UTF-8, for example ...
+    """
+    if pt.is_dictionary(values.type):
+        values = values.dictionary  # values that no row has count, too
+    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
+        return
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        texts = values.cast(pa.large_binary()).to_pylist()
+        wrong = next(
+            (f"for example {text[:40]!r}" for text in texts if text and not is_utf8(text)), str(error)
+        )
+        raise InputError(f"column {column} has text that is not UTF-8, {wrong}; write it in UTF-8") from None
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes spell a text."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -121,7 +162,8 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
     if found == TIME or pt.is_null(found):
         return values if found == TIME else pc.cast(values, TIME)
     if pt.is_timestamp(found) and found.tz is not None:
-        return pc.cast(values, TIME, safe=False)  # finer than microseconds: cut, never rounded up
+        # Finer than microseconds: cut, never rounded up. Coarser: what overflows is refused.
+        return in_range(values, TIME, safe=found.unit != "ns")
     if pt.is_integer(found):
         return from_epoch(values, source.epoch_unit)
     if not (pt.is_timestamp(found) or target_type("event_time", found) == TIME):
@@ -142,7 +184,18 @@ def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
     """Numbers since 1970 as moments."""
     if unit is None:
         raise InputError("column event_time holds numbers; say what they count with epoch_unit: s, ms or us")
-    return pc.cast(pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit, "UTC")), TIME)
+    counted = pc.cast(in_range(values, pa.int64()), pa.timestamp(unit, "UTC"))
+    return in_range(counted, TIME)
+
+
+def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """A cast of times; one that no timestamp can hold is refused."""
+    try:
+        return pc.cast(values, wanted, safe=safe)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column event_time: {error}; check the times and epoch_unit of the source"
+        ) from None
 
 
 def from_local(values: pa.Array, zone: str | None) -> pa.Array:
@@ -152,7 +205,7 @@ def from_local(values: pa.Array, zone: str | None) -> pa.Array:
             "column event_time has no time zone; write it in UTC, "
             "or name its zone as naive_time_zone of the source"
         )
-    local = pc.cast(values, pa.timestamp("us"), safe=False)
+    local = in_range(values, pa.timestamp("us"), safe=values.type.unit != "ns")
     try:
         return pc.cast(pc.assume_timezone(local, zone), TIME)
     except pa.ArrowInvalid as error:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,20 @@ def finish(found: WindowManifest, target: Path, observer: Observer | None = None
 
 
 def sweep(directory: Path) -> None:
-    """Remove what killed extractions left behind: temporary directories that nobody has touched for a day."""
+    """Remove what killed extractions left behind: temporary directories that nobody has touched for a day.
+
+    The files in them count, too: where the clock jumps ahead, a running extraction goes on writing.
+    """
     for path in directory.glob(".*"):
-        if path.is_dir() and time.time() - path.stat().st_mtime > ABANDONED:
+        if path.is_dir() and time.time() - _last_touched(path) > ABANDONED:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _last_touched(directory: Path) -> float:
+    times = [directory.stat().st_mtime]
+    with suppress(FileNotFoundError):  # another process removes it
+        times += [path.stat().st_mtime for path in directory.iterdir()]
+    return max(times)
 
 
 def pull(

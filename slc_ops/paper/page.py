@@ -46,12 +46,24 @@ def write_paper(directory: Path, tables: dict[str, Rows], heading: str) -> Path:
 
 
 def as_csv(rows: Rows) -> str:
-    """Comma-separated values with full precision; a missing number is an empty field."""
+    """Comma-separated values with full precision; a missing number is an empty field.
+
+    These are opened in spreadsheets, which run a text that begins like a formula: it gets an apostrophe.
+
+    >>> print(as_csv([{"name": "=cmd()", "gain": -0.5}]), end="")
+    name,gain
+    '=cmd(),-0.5
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(rows)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _no_formula(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    begins = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if begins else value
 
 
 def as_markdown(rows: Rows) -> str:

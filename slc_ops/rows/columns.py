@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.intake.contract import require_utf8
 from slc_ops.rows.buffers import as_numpy
 
 PROBABILITY_FLOOR = 1e-6
@@ -42,6 +43,7 @@ def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
         raise InputError(f"column {name!r} has only nulls; expected text or integers")
     else:
         raise InputError(f"column {name!r} is of type {kind}; expected text or integers (cast it first)")
+    require_utf8(name, column)
     if column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count):
         refuse(~as_numpy(column.is_valid()), name, "is null", first_row)
     if pa.types.is_dictionary(column.type):

@@ -116,6 +116,9 @@ class SqlSource(Mapped):
     )
     connection: str | None = Field(default=None, description="or an Airflow connection with it")
     batch_rows: int = Field(default=50_000, ge=1, le=10_000_000, description="rows per fetch")
+    limit_seconds: int = Field(
+        default=1800, ge=1, le=86_400, description="longest time that the database may take for a fetch"
+    )
 
     @model_validator(mode="after")
     def _bound_and_named(self) -> Self:

@@ -191,6 +191,7 @@ def test_what_a_killed_extraction_left_is_swept_away(tmp_path: Path, lake: Path)
     for path in (old, fresh):
         path.mkdir(parents=True)
         (path / "log.parquet").write_bytes(b"half")
-    os.utime(old, (0, 0))
+    for path in (old / "log.parquet", old):
+        os.utime(path, (0, 0))
     pull(tmp_path)
     assert (old.exists(), fresh.exists()) == (False, True)

@@ -1,5 +1,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from time import sleep
 
 import numpy as np
@@ -284,3 +285,17 @@ def test_many_threads_that_ask_for_a_column_read_it_once(column):
         found = list(pool.map(lambda _: getattr(log, column).tolist(), range(4)))
     assert found == [{"time": [3, 1, 2, 5], "user_codes": [0, 1, 0, 2]}[column]] * 4
     assert Slow.asked == 1
+
+
+@pytest.mark.parametrize("column", ["item_id", "user_id"])
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_ids_that_are_not_utf8_are_refused(tmp_path: Path, column: str, suffix: str) -> None:
+    """Arrow carries them, and the first who reads them fails."""
+    values = {"item_id": ["a", "b"], "user_id": ["u", "v"], "label": [0, 1], "logit": [0.1, 0.2]}
+    bad = pa.array([b"x", b"\xff\xfe"]).view(pa.string())
+    table = pa.table({name: bad if name == column else pa.array(each) for name, each in values.items()})
+    path = tmp_path / f"rows{suffix}"
+    (pq.write_table if suffix == ".parquet" else pyarrow.feather.write_feather)(table, path)
+    with pytest.raises(InputError, match=f"column {column} has text that is not UTF-8"):
+        log = InteractionLog.read(path)
+        list(log.user_ids())

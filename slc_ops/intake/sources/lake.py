@@ -137,8 +137,8 @@ class Lake:
 
     def _inside(self, schema: pa.Schema) -> ds.Expression | None:
         """A filter where the time decides; rows without a time come too, to be counted."""
-        name = self.source.columns.get("event_time", "event_time")
-        if self.claims or name not in schema.names:
+        name = selection(schema.names, self.source.columns).get("event_time")
+        if self.claims or name is None:
             return None
         found = schema.field(name).type
         if not pa.types.is_timestamp(found) or found.tz is None:

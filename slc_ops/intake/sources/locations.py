@@ -53,6 +53,11 @@ def reading(what: str, filesystem: pafs.FileSystem) -> Iterator[None]:
             and _transient(error)
         ):
             raise SourceUnavailable(f"{what} cannot be reached: {text}; try again later") from None
+        if "encrypt" in text or "decrypt" in text:
+            raise InputError(
+                f"{what} is encrypted, and there is no setting for its keys; write the log unencrypted "
+                "to a place with access rights of its own, or read it through a database"
+            ) from None
         raise InputError(f"{what} cannot be read: {text}") from None
 
 

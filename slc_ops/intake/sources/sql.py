@@ -1,6 +1,8 @@
 """A query on a database, streamed. The window's bounds are bound parameters, never text in the query."""
 
 import os
+import sqlite3
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -22,9 +24,9 @@ from slc_ops.settings.sources import SqlSource
 class Query:
     """Rows that the operator's query claims for the window.
 
-    The session is read-only and in UTC. PostgreSQL streams through a server-side cursor. SQLite has no
-    times: it gets the bounds as text such as ``2026-01-05 00:00:00+00:00``, to be compared with
-    ``datetime(column) >= datetime(:window_start)``.
+    The session is read-only and in UTC, and a fetch may take ``limit_seconds``. PostgreSQL streams through a
+    server-side cursor. SQLite has no times: it gets the bounds as text such as ``2026-01-05 00:00:00+00:00``,
+    to be compared with ``datetime(column) >= datetime(:window_start)``.
     """
 
     claims = True
@@ -55,13 +57,15 @@ class Query:
             options["postgresql_readonly"] = True
         try:
             with engine.connect().execution_options(**options) as connection:
+                patience = Patience(self.source.limit_seconds)
                 if engine.dialect.name == "sqlite":
                     connection.exec_driver_sql("PRAGMA query_only = ON")
+                    guard(connection.connection.driver_connection, patience)
                 result = connection.execute(sa.text(self.source.query), self._bounds(engine.dialect.name))
                 names = list(result.keys())
                 if len(set(names)) < len(names):
                     raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
-                for rows in result.partitions(self.source.batch_rows):
+                for rows in patience.with_each(result.partitions(self.source.batch_rows)):
                     columns = zip(*rows, strict=True)
                     yield pa.record_batch([column_of(values) for values in columns], names=names)
         except (saexc.OperationalError, saexc.InterfaceError) as error:
@@ -72,7 +76,7 @@ class Query:
                     f"the database {self._shown()} went away: {_first_line(error)}"
                 ) from None
             raise InputError(
-                f"the database {self._shown()} refused the query: {_first_line(error)}"
+                f"the database {self._shown()} refused the query, which may only read: {_first_line(error)}"
             ) from None
         finally:
             engine.dispose()
@@ -82,7 +86,9 @@ class Query:
 
     def _connect_args(self) -> dict[str, Any]:
         if self.url.get_backend_name() == "postgresql":
-            return {"options": "-c timezone=UTC", "connect_timeout": 10}
+            milliseconds = self.source.limit_seconds * 1000
+            options = f"-c timezone=UTC -c statement_timeout={milliseconds}"
+            return {"options": options, "connect_timeout": 10}
         return {}
 
     def _bounds(self, dialect: str) -> dict[str, Any]:
@@ -99,6 +105,33 @@ class Query:
         if self.source.naive_time_zone:
             moment = moment.astimezone(ZoneInfo(self.source.naive_time_zone)).replace(tzinfo=None)
         return moment.isoformat(sep=" ") if dialect == "sqlite" else moment
+
+
+class Patience:
+    """How long SQLite may look for the next rows; PostgreSQL keeps the time itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.until = time.monotonic() + seconds
+
+    def with_each(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Begin again with each part: what its reader does with it does not count."""
+        for part in parts:
+            yield part
+            self.until = time.monotonic() + self.seconds
+
+    def is_over(self) -> bool:
+        """Whether it has taken too long."""
+        return time.monotonic() > self.until
+
+
+def guard(connection: Any, patience: Patience) -> None:
+    """Let a SQLite session read and compute, nothing else: no ATTACH, no PRAGMA, no VACUUM INTO a file."""
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+    connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+    )
+    connection.set_progress_handler(patience.is_over, 100_000)  # of its instructions: some milliseconds
 
 
 def database_url(source: SqlSource, home: Path) -> sa.URL:
