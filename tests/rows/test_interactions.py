@@ -297,5 +297,4 @@ def test_ids_that_are_not_utf8_are_refused(tmp_path: Path, column: str, suffix: 
     path = tmp_path / f"rows{suffix}"
     (pq.write_table if suffix == ".parquet" else pyarrow.feather.write_feather)(table, path)
     with pytest.raises(InputError, match=f"column {column} has text that is not UTF-8"):
-        log = InteractionLog.read(path)
-        list(log.user_ids())
+        list(InteractionLog.read(path).user_ids())
