@@ -106,8 +106,8 @@ def test_parquet_files_by_name_have_their_footer_read_once(
         seen[f"footer {Path(path).name}"] += metadata is None
         return real["file"](path, metadata=metadata, **options)
 
-    monkeypatch.setattr("slc_ops.intake.sources.files.pq.read_metadata", footer)
-    monkeypatch.setattr("slc_ops.intake.sources.files.pq.ParquetFile", file)
+    monkeypatch.setattr(pq, "read_metadata", footer)
+    monkeypatch.setattr(pq, "ParquetFile", file)
     deployment = Deployment(source=FilesSource(paths=("lake/*.parquet",)))
     assert extract(deployment, WEEK, tmp_path / "windows", home=tmp_path).rows == 450
     assert seen == {f"footer part-{k}.parquet": 1 for k in range(3)}
