@@ -111,10 +111,17 @@ def assemble(
 
 
 def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules: Decision) -> None:
-    """Every method by itself, against its rivals, and against Platt in each slice."""
+    """Every method by itself, against its rivals, and against Platt in each slice, all slices together."""
 
-    def compare(pairs: dict[str, tuple[UserSums, UserSums | None]]) -> dict[str, PairedDifference]:
-        found = differences(list(pairs.values()), confidence=rules.confidence, replicates=rules.replicates)
+    def compare(
+        pairs: dict[str, tuple[UserSums, UserSums | None]], *, together: bool = False
+    ) -> dict[str, PairedDifference]:
+        found = differences(
+            list(pairs.values()),
+            confidence=rules.confidence,
+            replicates=rules.replicates,
+            together=together,
+        )
         return dict(zip(pairs, found, strict=True))
 
     result.intervals.update(compare({name: (own[ALL_ROWS], None) for name, own in sums.items()}))
@@ -126,7 +133,7 @@ def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules
         if "platt" in sums and name not in REFERENCES:
             platt = sums["platt"]
             result.slice_differences[name] = compare(
-                {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS}
+                {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS}, together=True
             )
 
 

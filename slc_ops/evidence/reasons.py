@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from slc_ops.base.text import signed
+from slc_ops.base.text import share, signed
 from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.results import Champion
 from slc_ops.evidence.uncertainty import Interval, PairedDifference
@@ -64,14 +64,21 @@ def against_champion(
 
 
 def slice_reasons(found: dict[str, PairedDifference], rules: Decision) -> list[Reason]:
-    """Slices whose NLL is clearly worse than under Platt; they block when the deployment sets a limit."""
+    """Slices whose NLL is clearly worse than under Platt; they block when the deployment sets a limit.
+
+    Many slices are looked at, so their intervals hold together: a candidate that equals Platt is blocked by
+    any of them as rarely as by one.
+    """
     limit = rules.max_slice_nll_loss
     reasons = []
     for name, difference in found.items():
         low = difference.nll.low
         if low is not None and low > (limit or 0.0):
             where = slice_in_words(name)
-            text = f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}"
+            text = (
+                f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}, an "
+                f"interval of {share(difference.confidence)} for {difference.together} slices together"
+            )
             says: Says = "note" if limit is None else "hold"
             reasons.append(_reason(f"slice:{name}", says, text, difference.nll, limit or 0.0))
     return reasons

@@ -13,6 +13,10 @@ two methods) minus what ΔAUC predicts for it. The AUC is a two-sample U-statist
 term, as DeLong's and Obuchowski's variances do, and drops the users' interactions, which are of order 1/users
 smaller. So a replicate costs O(users), not O(rows); the tests hold it against the brute-force bootstrap.
 
+Of many comparisons side by side (the slices), one in twenty intervals of 95 % each would miss. Intervals that
+hold *together* are wider: c is the 95 % quantile, over the shared resamples, of the largest deviation of all
+comparisons, |estimate* − estimate| in standard errors (max-t), and each interval reaches c standard errors.
+
 With very many users their sums are pooled into at most 4,096 groups: groups of independent users are
 independent clusters too, and the error of a standard deviation from 4,096 of them (1 %) is below the
 bootstrap's own.
@@ -59,6 +63,8 @@ class PairedDifference:
     rows: int
     users: int
     confidence: float
+    together: int = 1
+    """How many comparisons hold with this confidence together; 1 is an interval by itself."""
 
     def __getitem__(self, name: str) -> Interval:
         """The difference in one metric."""
@@ -77,13 +83,14 @@ class PairedDifference:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         found = {name: each.as_dict() for name, each in self.intervals.items()}
-        return {**found, "rows": self.rows, "users": self.users, "confidence": self.confidence}
+        about = {name: getattr(self, name) for name in ("rows", "users", "confidence", "together")}
+        return {**found, **about}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "PairedDifference":
         """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
         found = {name: Interval(**value[name]) for name in METRICS if name in value}
-        return cls(found, value["rows"], value["users"], value["confidence"])
+        return cls(found, value["rows"], value["users"], value["confidence"], value.get("together", 1))
 
 
 @dataclass
@@ -195,17 +202,21 @@ def differences(
     confidence: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
+    together: bool = False,
 ) -> list[PairedDifference]:
-    """Many comparisons over the same clusters of users, resampled together: one matrix product."""
+    """Many comparisons over the same clusters of users, resampled together: one matrix product.
+
+    With ``together`` all intervals of a metric hold the truth at once with this confidence.
+    """
     if not pairs:
         return []
     draws = multiplicities(pairs[0][0].positive.size, replicates, seed)
     columns = [_columns(a, b) for a, b in pairs]
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
-    return [
-        _compare(a, b, drawn[:, width * k : width * (k + 1)], confidence) for k, (a, b) in enumerate(pairs)
-    ]
+    found = [_compare(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
+    levels = {name: _joint_level(found, name, confidence) if together else confidence for name in found[0].of}
+    return [each.intervals(levels, confidence, len(found) if together else 1, together) for each in found]
 
 
 def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
@@ -218,7 +229,39 @@ def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
     return [*means, a.weight, a.positive, a.negative, G]
 
 
-def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray, confidence: float) -> PairedDifference:
+@dataclass(frozen=True)
+class _Resampled:
+    """A metric's estimate and what the resamples made of it, or the reason why there is no interval."""
+
+    estimate: float | None
+    replicates: np.ndarray | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One comparison before its intervals."""
+
+    of: dict[str, _Resampled]
+    rows: int
+    users: int
+
+    def intervals(
+        self, levels: dict[str, float], confidence: float, count: int, symmetric: bool
+    ) -> PairedDifference:
+        """The intervals, each metric's at its own level."""
+        shape = _symmetric if symmetric else _interval
+
+        def interval(name: str, found: _Resampled) -> Interval:
+            if found.estimate is None or found.replicates is None:
+                return Interval(found.estimate, reason=found.reason)
+            return shape(found.estimate, found.replicates, levels[name], self.users)
+
+        all_of = {name: interval(name, found) for name, found in self.of.items()}
+        return PairedDifference(all_of, self.rows, self.users, confidence, count)
+
+
+def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> _Compared:
     """Both estimates and what the resamples made of them; ``drawn`` has the columns of :func:`_columns`."""
     P, N = float(a.positive.sum()), float(a.negative.sum())
     area = a.placement.sum() - (0.0 if b is None else b.placement.sum())
@@ -230,29 +273,29 @@ def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray, confidence: flo
     present = int(np.count_nonzero(a.weight))
     *sums, weight, positive, negative, G = drawn.T
 
-    def of_mean(name: str, resampled: np.ndarray) -> Interval:
+    def of_mean(name: str, resampled: np.ndarray) -> _Resampled:
         estimate = means[name]
         if estimate is None or not (weight > 0).all():
-            return Interval(estimate, reason="some resamples of users hold no row")
-        return _interval(estimate, resampled / weight, confidence, present)
+            return _Resampled(estimate, reason="some resamples of users hold no row")
+        return _Resampled(estimate, resampled / weight)
 
-    def of_auc() -> Interval:
+    def of_auc() -> _Resampled:
         if auc is None:
-            return Interval(None, reason="AUC needs both classes; only one is there")
+            return _Resampled(None, reason="AUC needs both classes; only one is there")
         pairs = positive * negative
         if not (pairs > 0).all():
-            return Interval(auc, reason="some resamples of users hold one class only")
-        return _interval(auc, auc + G / pairs, confidence, present)
+            return _Resampled(auc, reason="some resamples of users hold one class only")
+        return _Resampled(auc, auc + G / pairs)
 
     if present < MIN_CLUSTERS:
         reason = f"an interval needs at least {MIN_CLUSTERS} users; there are {present}"
-        found = {name: Interval(each, reason=reason) for name, each in {"auc": auc, **means}.items()}
+        found = {name: _Resampled(each, reason=reason) for name, each in {"auc": auc, **means}.items()}
     else:
         found = {
             "auc": of_auc(),
             **{name: of_mean(name, each) for name, each in zip(means, sums, strict=True)},
         }
-    return PairedDifference(found, a.rows, present, confidence)
+    return _Compared(found, a.rows, present)
 
 
 def paired_difference(
@@ -306,3 +349,32 @@ def _interval(estimate: float, replicates: np.ndarray, confidence: float, cluste
     reach = stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(clusters / (clusters - 1))
     low, high = np.quantile(replicates, [ndtr(-reach), ndtr(reach)])
     return Interval(estimate, float(low), float(high))
+
+
+def _joint_level(compared: Sequence[_Compared], name: str, confidence: float) -> float:
+    """The level of each interval at which all intervals of a metric hold together, by max-t."""
+    from scipy.special import ndtr
+
+    largest = np.zeros(1)
+    for each in compared:
+        found = each.of[name]
+        if found.estimate is None or found.replicates is None:
+            continue
+        error = float(np.std(found.replicates))
+        if error > 0:  # the same numbers in every resample need no room
+            largest = np.maximum(largest, np.abs(found.replicates - found.estimate) / error)
+    reach = float(np.quantile(largest, confidence))
+    return max(confidence, float(ndtr(reach) - ndtr(-reach)))
+
+
+def _symmetric(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:
+    """So many standard errors to either side, repaired for few users as :func:`_interval` is.
+
+    Levels of intervals that hold together lie far out, where percentiles of a thousand resamples are noise;
+    their standard deviation is not.
+    """
+    from scipy.special import stdtrit
+
+    reach = stdtrit(clusters - 1, (1 + confidence) / 2) * np.sqrt(clusters / (clusters - 1))
+    half = float(reach * np.std(replicates))
+    return Interval(estimate, estimate - half, estimate + half)

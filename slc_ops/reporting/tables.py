@@ -109,6 +109,14 @@ def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -
     return rows
 
 
+def slices_together(backtest: Backtest, method: str | None) -> Row | None:
+    """How many slices have intervals that hold together, and with what confidence."""
+    found = next(iter(backtest.slice_differences.get(method or "", {}).values()), None)
+    if found is None or found.together == 1:
+        return None
+    return {"count": found.together, "confidence": found.confidence}
+
+
 def _slice_verdict(found: PairedDifference | None) -> str:
     if found is None or found.nll.low is None or found.nll.high is None:
         return "unknown"
@@ -116,7 +124,10 @@ def _slice_verdict(found: PairedDifference | None) -> str:
 
 
 def worst_group(backtest: Backtest, method: str | None) -> Row | None:
-    """The group with the highest NLL under the candidate, among those with enough rows to say so."""
+    """The group with the highest NLL under the candidate, among those with enough rows to say so.
+
+    Platt's NLL beside it is that of the same group.
+    """
     if method is None or backtest.newest[method].metrics is None:
         return None
     groups = [
@@ -127,9 +138,13 @@ def worst_group(backtest: Backtest, method: str | None) -> Row | None:
     if not groups:
         return None
     worst = max(groups, key=lambda part: part["nll"])
-    platt = max(
-        (part["nll"] for part in backtest.newest["platt"].slices if part["kind"] == "group" and part["nll"]),
-        default=None,
+    platt = next(
+        (
+            part["nll"]
+            for part in backtest.newest["platt"].slices
+            if part["kind"] == "group" and part["name"] == worst["name"]
+        ),
+        None,
     )
     return {"label": worst["label"], "nll": number(worst["nll"]), "n": worst["n"], "platt": number(platt)}
 

@@ -45,6 +45,13 @@ def test_everything_a_reader_may_ask_for_is_there(page):
         assert part in text, part
 
 
+def test_the_page_says_that_the_intervals_of_the_slices_hold_together(page, evidence):
+    slices = evidence["backtest"]["slice_differences"]["slc"]
+    assert len(slices) > 4
+    expected = f"The intervals hold together: with 95% confidence all {len(slices)} slices at once"
+    assert visible(page).count(expected) == 2  # beside items and beside groups
+
+
 def test_names_from_the_logs_are_text_and_never_markup(page):
     text = page.read_text()
     assert "<script" not in text

@@ -1,10 +1,12 @@
 """Figures in words."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from slc_ops.evidence.uncertainty import Interval
 from slc_ops.reporting.style import ACCENT, BAD, MUTED, tone
-from slc_ops.reporting.tables import item_rows
+from slc_ops.reporting.tables import item_rows, worst_group
 
 
 def test_an_interval_reads_with_its_signs():
@@ -36,3 +38,16 @@ def test_items_show_what_was_said_and_what_happened():
     assert item_rows([row])[0] == {
         "name": "a", "n": 10, "observed": "50%", "before": "25%", "after": "45%", "gain": "+1.23",
     }  # fmt: skip
+
+
+def test_the_worst_group_stands_beside_platts_figure_of_the_same_group():
+    def group(name, n, nll):
+        return {"kind": "group", "name": name, "label": name, "n": n, "nll": nll}
+
+    def scored(*slices):
+        return SimpleNamespace(metrics=object(), slices=[*slices])
+
+    ours = scored(group("small", 99, 0.9), group("large", 100, 0.6), group("calm", 500, 0.5))
+    platts = scored(group("small", 99, 0.95), group("large", 100, 0.62), group("calm", 500, 0.7))
+    found = worst_group(SimpleNamespace(newest={"slc": ours, "platt": platts}), "slc")
+    assert found == {"label": "large", "nll": "0.6000", "n": 100, "platt": "0.6200"}
