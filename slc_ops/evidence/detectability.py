@@ -6,7 +6,8 @@ only if
 
     |δ| ≥ δ_min = z_α · sqrt(1/W_t + 1/W_{t−1}) ≥ z_α · sqrt(8/n),     z_α the two-sided normal quantile.
 
-Below that, tracking an item over time means following noise.
+Below that, tracking an item over time means following noise. The time bins are those of ``slc_t``, which this
+report admits or refuses: weighted quantiles, equal edges are one, so there may be fewer than were asked for.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.base.parquet import write_parquet
-from slc_ops.evidence.slices import time_quantiles
+from slc_ops.numerics.calibration import Calibration, Cells
 from slc_ops.numerics.options import FitOptions
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Log, Rows
@@ -127,14 +128,18 @@ def detectability(log: Log, *, time_bins: int = 10, alpha: float = 0.05) -> Dete
         raise SettingsError(f"alpha must lie between 0 and 1, not {alpha}")
     if not log.has("event_time"):
         raise InputError("detectability needs event_time; the log has no such column")
-    table = item_table(log, time_bins, alpha)
+    if log.weighted and not log.item_counts.any():
+        raise InputError(f"all weights are 0 in {log.describe()}, so no row counts; expected some above 0")
+    edges = Calibration(log, options=FitOptions(time_bins=time_bins)).time_edges
+    table = item_table(log, edges, alpha)
+    time_bins = len(edges) - 1
     per_item = float(np.median(table["n_obs"].to_numpy()))
     per_bin = per_item / time_bins
     delta_min = smallest_visible_drift(per_bin, alpha)
     observed = table["delta_obs"].drop_null().to_numpy()
     share = float(np.mean(table["detectable"].to_numpy(zero_copy_only=False)))
     required = required_obs_per_bin(REFERENCE_DRIFT, alpha) * time_bins
-    tracking, reason = _viability(per_item, required, share)
+    tracking, reason = _viability(per_item, required, share, time_bins)
     return Detectability(
         items=table.num_rows,
         obs_per_item_median=per_item,
@@ -154,7 +159,12 @@ def detectability(log: Log, *, time_bins: int = 10, alpha: float = 0.05) -> Dete
     )
 
 
-def _viability(per_item: float, required: float, share: float) -> tuple[str, str]:
+def _viability(per_item: float, required: float, share: float, time_bins: int) -> tuple[str, str]:
+    if time_bins < 2:
+        return (
+            "not viable",
+            "almost all rows share one timestamp, so there is one time bin and no step to see",
+        )
     if per_item >= required:
         return "viable", (
             f"the median item has {text.count(per_item)} observations, enough to see a drift of "
@@ -175,20 +185,19 @@ def power_curve(alpha: float) -> list[dict[str, float]]:
     return [{"drift": drift, "obs_per_bin": required_obs_per_bin(drift, alpha)} for drift in drifts]
 
 
-def item_table(log: Log, time_bins: int, alpha: float) -> pa.Table:
+def item_table(log: Log, edges: np.ndarray, alpha: float) -> pa.Table:
     """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift.
 
     Very many items are worked off in blocks, a pass over the rows each: cells cost memory, rows only time.
     """
-    edges = time_quantiles(log, np.linspace(0, 1, time_bins + 1)[1:-1])
-    block = max(1, BLOCK_CELLS // time_bins)
+    block = max(1, BLOCK_CELLS // (len(edges) - 1))
     items = len(log.items)
     blocks = [(first, min(first + block, items)) for first in range(0, items, block)]
     return pa.concat_tables([_block_table(log, edges, *each, alpha) for each in blocks])
 
 
 def _block_table(log: Log, edges: np.ndarray, first: int, last: int, alpha: float) -> pa.Table:
-    items, time_bins = last - first, len(edges) + 1
+    items, time_bins = last - first, len(edges) - 1
     kernel = partial(cell_sums, first, last, edges)
     sums = log.add_up(kernel, threads=FitOptions().workers, columns={"time"}, n_keys=items * time_bins).values
     n, right, W = sums.reshape(3, items, time_bins)
@@ -214,28 +223,26 @@ def _block_table(log: Log, edges: np.ndarray, first: int, last: int, alpha: floa
 
 
 def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
-    """Σw, Σwy and Σwp(1−p) per equal-count bin of time, of the items from ``first`` to before ``last``.
-
-    Equal moments share a bin.
-    """
-    assert rows.time is not None  # noqa: S101 - the pass asked for times
-    bins = len(edges) + 1
-    chosen = np.flatnonzero((rows.codes >= first) & (rows.codes < last))
-    own: np.ndarray | slice = slice(None) if len(chosen) == len(rows) else chosen
-    code, moment = rows.codes[own].astype(np.int64) - first, rows.time[own]
-    cell = code * bins + np.searchsorted(edges, moment, side="left")
-    weight = None if rows.weight is None else rows.weight[own]
+    """Σw, Σwy and Σwp(1−p) per time bin, of the items from ``first`` to before ``last``."""
+    bins = len(edges) - 1
+    if first > 0 or (rows.codes >= last).any():
+        rows = rows.chosen(np.flatnonzero((rows.codes >= first) & (rows.codes < last)))
+    if len(rows) == 0:
+        return Totals(np.zeros((3, (last - first) * bins)))
+    cell = Cells(edges).of(rows) - first * bins
 
     def per_cell(values: np.ndarray | None) -> np.ndarray:
-        mass = values if weight is None else weight if values is None else weight * values
+        mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values
         return np.bincount(cell, mass, (last - first) * bins).astype(np.float64)
 
-    p = 1 / (1 + np.exp(-rows.logit[own].astype(np.float64)))
-    return Totals(np.array([per_cell(None), per_cell(rows.label[own]), per_cell(p * (1 - p))]))
+    p = 1 / (1 + np.exp(-rows.logit.astype(np.float64)))
+    return Totals(np.array([per_cell(None), per_cell(rows.label), per_cell(p * (1 - p))]))
 
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Median of each row over its known entries; NaN where there is none."""
+    if values.shape[1] == 0:
+        return np.full(len(values), np.nan)
     ordered = np.sort(np.where(known, values, np.inf), axis=1)
     count = known.sum(axis=1)
     rows = np.arange(len(values))

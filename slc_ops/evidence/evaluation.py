@@ -121,7 +121,7 @@ class Evaluation:
         return {name: found[name] for name in names if name in found}
 
     def items(self) -> NDArray[np.float64]:
-        """Per item of the log: rows, Σ label, Σ prediction, Σ loss."""
+        """Per item of the log: Σ weight, Σ label, Σ prediction, Σ loss, all weighted."""
         size = len(self.test.items)
         return self._over(partial(_item_sums, self.ordering, size), (), size).values
 
@@ -177,10 +177,15 @@ class Named(Generic[Each]):
                 self.by_name[name] = sums
 
 
-def item_sums(codes: NDArray[Any], label: NDArray[Any], probability: NDArray[Any], size: int) -> Totals:
-    """Per item: rows, Σ label, Σ prediction, Σ loss."""
-    columns = (None, label, probability, log_loss(label, probability))
-    return Totals(np.array([np.bincount(codes, values, size) for values in columns], dtype=np.float64))
+def item_sums(codes: NDArray[Any], rows: Scored, size: int) -> Totals:
+    """Per item: Σw, Σ w·label, Σ w·prediction, Σ w·loss; Σw without weights is the number of rows."""
+    columns = (None, rows.label, rows.probability, log_loss(rows.label, rows.probability))
+
+    def per_item(values: NDArray[Any] | None) -> NDArray[Any]:
+        mass = values if rows.weight is None else rows.weight if values is None else rows.weight * values
+        return np.bincount(codes, mass, size)
+
+    return Totals(np.array([per_item(values) for values in columns], dtype=np.float64))
 
 
 def _sums(ordering: Ordering, rows: Rows) -> Sums:
@@ -211,7 +216,7 @@ def _user_sums(
 
 
 def _item_sums(ordering: Ordering, size: int, rows: Rows) -> Totals:
-    return item_sums(rows.codes, rows.label, ordering.scored(rows).probability, size)
+    return item_sums(rows.codes, ordering.scored(rows), size)
 
 
 def _slices(slicings: Sequence[Slicing], rows: Rows) -> Iterator[tuple[str, NDArray[np.intp]]]:

@@ -224,8 +224,7 @@ def read_users(directory: Path) -> dict[str, UserSums]:
 
 
 def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:
-    """Per item: rows, labels, predictions and loss on the test rows."""
-    n, label, prediction, loss = sums
-    columns = {"n": n.astype(np.int64), "label": label, "prediction": prediction, "loss": loss}
+    """Per item: weight (without weights: rows), labels, predictions and loss on the test rows."""
+    columns = dict(zip(("n", "label", "prediction", "loss"), sums, strict=True))
     with replacing(path) as temporary:
         write_parquet(pa.table({"item_id": items, **columns}), temporary)

@@ -1,9 +1,11 @@
 """Slices of the test rows: where does a correction help, and whom does it fail?
 
-* ``density``: terciles of the items' counts in the calibration rows (sparse, medium, dense);
+* ``density``: terciles of the items' observations in the calibration rows (sparse, medium, dense);
 * ``cold_start``: rows whose item has no calibration row;
 * ``time``: days of the window, or seven equal parts of any other time axis;
 * ``group``: the values of ``group_id``, the largest fifty.
+
+Observations and sizes are sums of weights: a row of weight 2 counts like the row twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.window import Window
+from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.time_bins import order_statistics, span_of_time, timestamp_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
@@ -54,36 +57,48 @@ class Slicing:
             yield Slice(kind, name, label, number == k)
 
 
-def _counts_of_items(calibration: Log, test: Log) -> np.ndarray:
-    """Per item of ``test``: how many calibration rows it has."""
-    counts = calibration.item_counts
+def _observations(log: Log) -> NDArray[np.float64]:
+    """Σw per item; without weights, its rows."""
+    counts = Calibration(log).item_sums.n if log.weighted else log.item_counts
+    return counts.astype(np.float64)
+
+
+def _of_test_items(counts: NDArray[np.float64], calibration: Log, test: Log) -> NDArray[np.float64]:
+    """Per item of ``test``: what the calibration rows count for it."""
     ours, theirs = test.items, calibration.items
     if ours.type != theirs.type:  # 7 in one log, "7" in the other
         ours, theirs = ours.cast(pa.string()), theirs.cast(pa.string())
-    place = pc.index_in(ours, value_set=theirs)
-    known = np.asarray(place.is_valid())
-    per_item = np.zeros(len(test.items), np.int64)
-    per_item[known] = counts[np.asarray(place.drop_null())]
+    index = pc.index_in(ours, value_set=theirs)
+    known = np.asarray(index.is_valid())
+    per_item = np.zeros(len(test.items))
+    per_item[known] = counts[np.asarray(index.drop_null())]
     return per_item
 
 
 def by_density(calibration: Log, test: Log) -> Slicing:
     """Sparse, medium, dense by terciles over the items of the calibration rows; and cold start."""
-    per_item = calibration.item_counts
-    per_item = per_item[per_item > 0]
-    first, second = (int(edge) for edge in np.quantile(per_item, [1 / 3, 2 / 3], method="lower"))
-    bands = [("sparse", 1, first), ("medium", first + 1, second), ("dense", second + 1, int(per_item.max()))]
-    counts = _counts_of_items(calibration, test)
+    observed = _observations(calibration)
+    per_item = np.sort(observed[observed > 0])
+    first, second = np.quantile(per_item, [1 / 3, 2 / 3], method="lower")
+    counts = _of_test_items(observed, calibration, test)
     parts: list[tuple[Kind, str, str]] = []
     number = np.full(len(counts), -1, np.int8)
-    for name, low, high in bands:
-        if low <= high:
-            number[(counts >= low) & (counts <= high)] = len(parts)
-            label = f"{name} ({low:,}–{high:,} obs)" if low < high else f"{name} ({low:,} obs)"
-            parts.append(("density", name, label))
+    bands = [("sparse", 0.0, first), ("medium", first, second), ("dense", second, per_item[-1])]
+    for name, above, high in bands:
+        if above < high:
+            number[(counts > above) & (counts <= high)] = len(parts)
+            parts.append(("density", name, f"{name} ({_range(above, high, per_item)} obs)"))
     number[counts == 0] = len(parts)
     parts.append(("cold_start", "cold_start", "cold start (0 obs)"))
     return Slicing(tuple(parts), partial(_by_item, number))
+
+
+def _range(above: float, high: float, ordered: NDArray[np.float64]) -> str:
+    """A band of observations for people: whole numbers from the one after the band before."""
+    whole = bool((ordered == np.floor(ordered)).all())
+    low = above + 1 if whole else float(ordered[np.searchsorted(ordered, above, side="right")])
+    form = ",.0f" if whole else ",.4g"
+    return f"{low:{form}}–{high:{form}}" if low < high else f"{high:{form}}"
 
 
 def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
@@ -135,12 +150,12 @@ def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
 
 
 def by_group(test: Log) -> Slicing:
-    """The values of ``group_id``, largest first; rows without a group belong to none."""
+    """The values of ``group_id``, largest first, equal ones by name; rows without a group belong to none."""
     if test.groups is None:
         return Slicing((), partial(_by_code, np.full(1, -1, np.int16)))
     names = test.groups.to_pylist()
-    sizes = test.add_up(partial(_rows_per_group, len(names)), columns={"group"}, n_keys=len(names)).values
-    largest = np.argsort(-sizes, kind="stable")[:MAX_GROUPS]
+    sizes = test.add_up(partial(_group_sizes, len(names)), columns={"group"}, n_keys=len(names)).values
+    largest = [code for code in np.lexsort((names, -sizes)) if sizes[code] > 0][:MAX_GROUPS]
     number = np.full(len(names) + 1, -1, np.int16)
     number[largest] = np.arange(len(largest))
     parts = tuple(("group", names[code], names[code]) for code in largest)
@@ -152,6 +167,8 @@ def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
     return np.asarray(number[rows.group])  # a row without a group has code −1, the last entry
 
 
-def _rows_per_group(size: int, rows: Rows) -> Totals:
+def _group_sizes(size: int, rows: Rows) -> Totals:
     assert rows.group is not None  # noqa: S101 - the pass asked for groups
-    return Totals(np.bincount(rows.group[rows.group >= 0], minlength=size).astype(np.float64))
+    own = rows.group >= 0
+    weight = None if rows.weight is None else rows.weight[own]
+    return Totals(np.bincount(rows.group[own], weight, size).astype(np.float64))

@@ -17,6 +17,7 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
 
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
+MAX_WEIGHT = 1e100  # of all rows together: fits square sums of weights, and 1e308 is the largest number
 
 
 class Calibration:
@@ -105,8 +106,14 @@ class Calibration:
         return mean, spread or 1.0
 
     def require_two_classes(self) -> None:
-        """Refuse labels that are all equal."""
-        ones = float(self.item_sums.y.sum())
+        """Refuse labels that are all equal, and weights of which that cannot be said."""
+        with np.errstate(over="ignore"):
+            ones, total = float(self.item_sums.y.sum()), self.total_weight
+        if not total <= MAX_WEIGHT:
+            raise FitError(
+                f"the weights of {self.log.describe()} add up to {total:g}; a fit can work with at most "
+                f"{MAX_WEIGHT:g} (only their ratios matter: divide all of them by the largest)"
+            )
         if self.total_weight == 0:
             raise OneClassError("all weights are 0, so no row counts; expected labels of both classes")
         if ones in (0.0, self.total_weight):

@@ -53,7 +53,7 @@ def test_few_or_equal_counts_still_put_every_row_somewhere(counts):
 
 
 def test_a_calibration_row_of_weight_zero_does_not_exist():
-    calibration = log(["a", "a", "b", "c"], weight=[1.0, 0.0, 0.0, 2.0])
+    calibration = log(["a", "a", "b", "c"], weight=[1.0, 0.0, 0.0, 1.0])
     # One row each for a and c, none for b.
     assert rows_of(calibration, log(["a", "b", "c"])) == {"sparse": [0, 2], "cold_start": [1]}
 
