@@ -73,7 +73,8 @@ def refresh_tasks(name: str, deployment: Deployment) -> None:
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the week and judge its rows"):
         refresh = validate.override(outlets=[window_asset(name)])(name, extract(name))
     with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later weeks, decide"):
-        fits = fit.partial(deployment=name, refresh=refresh).expand(method=list(ladder(deployment.methods)))
+        folds = list(range(max(2, deployment.folds)))  # one fold alone brings a hold-out to choose on
+        fits = fit.partial(deployment=name, refresh=refresh).expand(fold=folds)
         compared, seen = backtest(name, refresh), detectability(name, refresh)
         verdict = decide(name, refresh)
         fits >> compared

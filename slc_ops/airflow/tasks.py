@@ -6,7 +6,7 @@ Each task calls one function of :mod:`slc_ops.refresh.pipeline` and hands on a s
 
     with DAG("my_refresh", ...):
         refresh = validate("algebra", extract("algebra"))
-        fit.partial(deployment="algebra", refresh=refresh).expand(method=["platt", "slc"])
+        fit.partial(deployment="algebra", refresh=refresh).expand(fold=[0, 1, 2, 3])
 """
 
 from typing import Any
@@ -53,12 +53,19 @@ def _outlets(deployment: str) -> list[Any]:
     return [context["outlet_events"][asset]] if asset in context["task"].outlets else []
 
 
-@task(map_index_template="{{ task.op_kwargs['method'] }}")
-def fit(deployment: str, refresh: str, method: str) -> str:
-    """Fit one method on every fold and score it on the strictly later window."""
+@task(map_index_template="{{ fold_window | default(task.op_kwargs['fold']) }}")
+def fit(deployment: str, refresh: str, fold: int) -> str:
+    """Fit every method on one fold and score it on the strictly later window.
+
+    Folds count from the newest one, 0; where the history has fewer of them there is nothing to do.
+    """
     from slc_ops.refresh import pipeline
 
-    pipeline.fit(planned(Places.from_environment(), deployment, refresh), method)
+    plan = planned(Places.from_environment(), deployment, refresh)
+    folds = pipeline.folds_of(plan).folds[::-1]
+    if fold < len(folds):
+        get_current_context()["fold_window"] = str(folds[fold].window)  # type: ignore[typeddict-unknown-key]
+        pipeline.fit(plan, folds[fold])
     return refresh
 
 

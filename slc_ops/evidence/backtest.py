@@ -4,8 +4,7 @@ Steps, for callers that run them as separate tasks::
 
     plan = plan_folds(windows, calibration_weeks=4, folds=4)
     for fold in plan.folds:
-        for method in ladder(methods):
-            score_fold(fold, method, directory, options=options, grid=grid, engine=engine)
+        score_fold(fold, ladder(methods), directory, options=options, grid=grid, engine=engine)
     status = compare_champion(plan, champion, directory, engine=engine)
     result = assemble(plan, methods, directory, rules, status)
 
@@ -20,6 +19,7 @@ from slc_ops.base.files import digest_json
 from slc_ops.base.methods import REFERENCES, ladder
 from slc_ops.evidence import selftest
 from slc_ops.evidence.evaluation import ALL_ROWS
+from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import FoldPlan
 from slc_ops.evidence.items import item_gains
 from slc_ops.evidence.results import Backtest, Champion
@@ -67,7 +67,8 @@ def compare_champion(
         )
         return Champion("saw_window", reason, version, champion.method, digest)
     fitted = champion.provenance.backbone_version
-    found = plan.confirming.test_log(engine).backbone_versions
+    rows = FoldRows(plan.confirming, engine)
+    found = rows.test.backbone_versions
     if fitted and found and fitted not in found:
         reason = (
             f"the champion was fitted for backbone {fitted}, the newest window holds {', '.join(found)}; "
@@ -75,7 +76,7 @@ def compare_champion(
         )
         return Champion("other_backbone", reason, version, champion.method, digest)
     key = "" if digest is None else digest_json([version, digest])
-    score_champion(plan.confirming, champion, directory, engine, key=key)
+    score_champion(rows, champion, directory, key=key)
     return Champion("scored", "scored on the same rows", version, champion.method, digest)
 
 

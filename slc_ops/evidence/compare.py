@@ -1,13 +1,11 @@
 """The ladder side by side: fit every method on one log, score it on a later one.
 
-Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`). Two
-methods are worked on side by side, because a fit has stretches that only one thread can walk (sorting, item
-tables). What a parameter set is worth, the caller says: ``evaluate`` is a function of the set, the test log
-and a number of threads that returns an object with ``as_dict``.
+Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`), and two
+methods are worked on side by side. What a parameter set is worth, the caller says: ``evaluate`` is a function
+of the set, the test log and a number of threads that returns an object with ``as_dict``.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -17,6 +15,7 @@ import numpy as np
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, Method, method_named
+from slc_ops.evidence.side_by_side import SIDE_BY_SIDE, shared_options, side_by_side
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import MAX_CELLS, Calibration
 from slc_ops.numerics.item_index import ItemIndex
@@ -24,8 +23,6 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
-
-SIDE_BY_SIDE = 2
 
 Evaluate = Callable[[ParameterSet, InteractionLog, int | None], Any]
 
@@ -83,10 +80,9 @@ def compare(
     """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
     options = options or FitOptions()
     chosen, warnings = _chosen(methods, calibration, test, options.time_bins)
-    pairs = min(SIDE_BY_SIDE, options.workers)
-    # As many passes at a time as there are methods: on two cores each pass then keeps to its own.
-    threads = 1 if options.workers == pairs else options.workers
-    prepared = Calibration(calibration, history, replace(options, threads=threads))
+    workers = options.workers
+    options = shared_options(options)
+    prepared = Calibration(calibration, history, options)
     share = cold_start_share(prepared, test)
     if share == 1.0:
         warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
@@ -95,17 +91,11 @@ def compare(
         begun = perf_counter()
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
-        metrics = evaluate(parameters, test, threads)
+        metrics = evaluate(parameters, test, options.workers)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
         return Scored(replace(parameters), metrics.as_dict(), seconds)
 
-    with ThreadPoolExecutor(pairs) as pool:
-        # The last of the ladder take longest, so they begin.
-        running = {method: pool.submit(fitted_and_scored, method) for method in reversed(chosen)}
-        try:
-            scored = {method: running[method].result() for method in chosen}
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    scored = side_by_side(chosen, fitted_and_scored, workers)
     return Comparison(calibration.n_rows, test.n_rows, prepared.n_items, share, scored, warnings)
 
 

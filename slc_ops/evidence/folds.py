@@ -20,7 +20,8 @@ import numpy as np
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.evidence.slices import time_quantiles
-from slc_ops.numerics.window_sums import open_windows
+from slc_ops.numerics.summed_log import SummedLog
+from slc_ops.numerics.window_sums import cut_windows, open_windows
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
@@ -50,25 +51,27 @@ class Fold:
 
     def calibration_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to learn from."""
-        if self.test is None:
-            return hold_out(engine.read(self.calibration[0]))[0]
-        return self._read(engine, self.calibration)
+        return self.cut(engine)[0] if self.test is None else self._read(engine, self.calibration)
 
     def test_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to be scored on, all later."""
-        if self.test is not None:
-            return engine.read(self.test)
-        return hold_out(engine.read(self.calibration[0]))[1]
+        return self.cut(engine)[1] if self.test is None else engine.read(self.test)
 
-    def tuning_logs(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
-        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see."""
-        if len(self.calibration) > 1:
-            earlier, last = self.calibration[:-1], self.calibration[-1]
-            return self._read(engine, earlier), engine.read(last)
-        log = engine.read(self.calibration[0])
-        if self.test is None:  # the later part of this window is the test
-            log, _ = hold_out(log)
-        return hold_out(log)
+    def cut(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
+        """Both of them, where they are parts of one window."""
+        return hold_out(engine.read(self.calibration[0]))
+
+    def tuning_logs(self, engine: Engine = LOCAL, calibration: Log | None = None) -> tuple[Log, Log]:
+        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see.
+
+        ``calibration``, the fold's own log where it is open, is not read a second time.
+        """
+        if len(self.calibration) == 1:
+            return hold_out(self.calibration_log(engine) if calibration is None else calibration)
+        *earlier, last = self.calibration
+        if isinstance(calibration, SummedLog):
+            return cut_windows(calibration, earlier, last)
+        return self._read(engine, tuple(earlier)), engine.read(last)
 
     def _read(self, engine: Engine, windows: tuple[Path, ...]) -> Log:
         return open_windows(engine, windows) if self.summed else engine.read(windows)

@@ -1,11 +1,12 @@
-"""One method on one fold: fit on the calibration rows, score the test rows, keep what the verdict needs.
+"""The methods on one fold: fit on the calibration rows, score the test rows, keep what the verdict needs.
 
-A score is small whatever the number of rows: metrics, slices and reliability bins as JSON, the users' sums
-as Parquet. It is written to a directory of its own, so that methods and folds may be scored by separate tasks
-and a finished score is never computed twice.
+All methods share the fold's rows. A score is small whatever their number: metrics, slices and reliability
+bins as JSON, the users' sums as Parquet. Each method's is written to a directory of its own as soon as it is
+known, so that a finished score is never computed twice, whatever happens to the others.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,15 @@ from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.evaluation import evaluate
+from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
-from slc_ops.evidence.slices import by_density, by_group, by_time
+from slc_ops.evidence.side_by_side import shared_options, side_by_side
 from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
-from slc_ops.methods import FitOptions, fit
+from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.rows.rows import Log
 
 CHAMPION = "champion"
 SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
@@ -65,26 +66,34 @@ class Score:
 
 def score_fold(
     fold: Fold,
-    method: str,
+    methods: Sequence[str],
     directory: Path,
     *,
     options: FitOptions | None = None,
     grid: Grid | None = None,
-    key: str = "",
+    keys: Mapping[str, str] | None = None,
     engine: Engine = LOCAL,
-) -> Score:
-    """Score one method on one fold under ``directory``; a finished score is only read.
+) -> dict[str, Score]:
+    """Score methods on one fold under ``directory``, all of them on rows that are opened once.
 
-    ``key`` is the cache key: it names everything that the score depends on, where the caller knows it, and
-    under it a later refresh finds the score.
+    A finished score is only read, and a method that cannot be fitted has a score that says why; neither
+    stops the others. ``keys`` are the cache keys by method: a key names everything that the score depends on,
+    where the caller knows it, and under it a later refresh finds the score.
     """
-    target = score_directory(directory, fold, method)
-    if (target / SCORE).exists():
-        return read_score(fold, method, directory)
-    with replacing_directory(target) as temporary:
-        score = _fit_and_score(fold, method, temporary, options or FitOptions(), grid, engine)
-        write_score(temporary, score, key)
-    return score
+    options = options or FitOptions()
+    rows = FoldRows(fold, engine, shared_options(options))
+
+    def scored(method: str) -> Score:
+        target = score_directory(directory, fold, method)
+        if (target / SCORE).exists():
+            return read_score(fold, method, directory)
+        with replacing_directory(target) as temporary:
+            score = _fit_and_score(rows, method, temporary, grid)
+            write_score(temporary, score, (keys or {}).get(method, ""))
+        return score
+
+    # A cluster has its own way to work on several things at a time.
+    return side_by_side(methods, scored, options.workers if engine is LOCAL else 1)
 
 
 def score_directory(directory: Path, fold: Fold, method: str) -> Path:
@@ -121,54 +130,46 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
         return Score.from_dict(read_json(path))
 
 
-def _fit_and_score(
-    fold: Fold, method: str, directory: Path, options: FitOptions, grid: Grid | None, engine: Engine
-) -> Score:
+def _fit_and_score(rows: FoldRows, method: str, directory: Path, grid: Grid | None) -> Score:
+    options = rows.options
     try:
-        calibration = fold.calibration_log(engine)
-        test = fold.test_log(engine)
+        calibration = rows.calibration
         if grid is not None:
-            options = tune(method, fold, options, grid, engine)
+            options = tune(method, rows, options, grid)
         begun = time.perf_counter()
-        parameters = fit(method, calibration, options=options)
+        parameters = fit_prepared(method, calibration.under(options))
     except (FitError, InputError) as error:
-        return Score(method, fold.key, None, error=str(error))
+        return Score(method, rows.fold.key, None, error=str(error))
     seconds = time.perf_counter() - begun
-    return _score(fold, method, parameters, calibration, test, directory, options, seconds)
+    return _score(rows, method, parameters, directory, options, seconds)
 
 
-def score_champion(
-    fold: Fold, champion: ParameterSet, directory: Path, engine: Engine = LOCAL, *, key: str = ""
-) -> Score:
-    """Score the champion's parameters on the fold's test rows.
+def score_champion(rows: FoldRows, champion: ParameterSet, directory: Path, *, key: str = "") -> Score:
+    """Score the champion's parameters on a fold's test rows.
 
     ``key`` names the champion: a score that another champion left in its place is not reused.
     """
-    target = score_directory(directory, fold, CHAMPION)
+    target = score_directory(directory, rows.fold, CHAMPION)
     if key and key_of(target) == key:
-        return read_score(fold, CHAMPION, directory)
+        return read_score(rows.fold, CHAMPION, directory)
     with replacing_directory(target) as temporary:
-        calibration, test = fold.calibration_log(engine), fold.test_log(engine)
-        score = _score(fold, CHAMPION, champion, calibration, test, temporary, FitOptions(), None)
+        score = _score(rows, CHAMPION, champion, temporary, FitOptions(), None)
         write_score(temporary, score, key)
     return score
 
 
 def _score(
-    fold: Fold,
+    rows: FoldRows,
     name: str,
     parameters: ParameterSet,
-    calibration: Log,
-    test: Log,
     directory: Path,
     options: FitOptions,
     seconds: float | None,
 ) -> Score:
-    evaluation = evaluate(parameters, test)
+    fold, test, slicings = rows.fold, rows.test, rows.slicings
+    evaluation = evaluate(parameters, test, rows.options.threads)
     metrics = evaluation.metrics()
-    slicings = [by_time(test, fold.window)]
     if fold.role == "confirm":
-        slicings = [by_density(calibration, test), by_group(test), *slicings]
         users = evaluation.users([each for each in slicings if "time" not in each.columns])
         _write_users(directory / USERS, users)
         _write_items(directory / ITEMS, test.items, evaluation.items())
@@ -176,7 +177,7 @@ def _score(
         method=name,
         fold=fold.key,
         metrics=metrics,
-        n_calibration=calibration.n_rows,
+        n_calibration=rows.calibration.log.n_rows,
         options={"prior_var": options.prior_var, "time_bins": options.time_bins},
         slope=slope_of(parameters),
         tied_logits=evaluation.tied_logits() if name == "base" else None,

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
-from slc_ops.evidence.evaluation import evaluate
-from slc_ops.evidence.folds import Fold
-from slc_ops.methods import FitOptions, fit
-from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.evidence.evaluation import mean_log_loss
+from slc_ops.evidence.fold_rows import FoldRows
+from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.settings.deployments import Decision
 
 
@@ -48,19 +47,19 @@ def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOpti
                 yield replace(options, prior_var=prior_var, time_bins=time_bins)
 
 
-def tune(method: str, fold: Fold, options: FitOptions, grid: Grid, engine: Engine = LOCAL) -> FitOptions:
+def tune(method: str, rows: FoldRows, options: FitOptions, grid: Grid) -> FitOptions:
     """The options with the lowest hold-out NLL; the given ones when there is nothing to compare."""
     tried = list(candidates(method, options, grid))
     if len(tried) == 1:
         return options
     try:
-        earlier, later = fold.tuning_logs(engine)
+        earlier, later = rows.tuning
     except InputError:
         return options  # one moment only: nothing to look forward to
     losses = []
     for each in tried:
         try:
-            loss = evaluate(fit(method, earlier, options=each), later).metrics().nll
+            loss = mean_log_loss(fit_prepared(method, earlier.under(each)), later, each.workers)
         except FitError:
             loss = None
         losses.append(float("inf") if loss is None else loss)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError, InputError, OneClassError
+from slc_ops.base.once import Once
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, slices
 from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.summed_log import SummedLog
@@ -18,34 +19,49 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
 MAX_WEIGHT = 1e100  # of all rows together: fits square sums of weights, and 1e308 is the largest number
+LARGE_CELLS = MAX_CELLS // 8  # sums of this many keys are large themselves: 200 MB
 
 
 class Calibration:
-    """A calibration log, the earlier rows that help to place time bins, and the options."""
+    """A calibration log, the earlier rows that help to place time bins, and the options.
+
+    Methods, and fits of one method under several options, share the sums; threads may.
+    """
 
     def __init__(self, log: Log, history: Log | None = None, options: FitOptions | None = None) -> None:
         self.log, self.history, self.options = log, history, options or FitOptions()
+        self._once = Once()
+
+    def under(self, options: FitOptions) -> "Calibration":
+        """The same rows under other options; what either of the two works out, both know."""
+        view = Calibration(self.log, self.history, options)
+        view._once = self._once
+        return view
 
     @property
     def n_items(self) -> int:
         """Distinct items of the log."""
         return len(self.log.items)
 
-    @cached_property
+    @property
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass, or what was kept of it."""
         if isinstance(self.log, SummedLog):
             return self.log.item_sums
-        return self.add_up(partial(_item_sums, self.n_items), n_keys=self.n_items)
+        kernel = partial(_item_sums, self.n_items)
+        return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
 
     def offset_sums(self, offset: Floats, wanted: NDArray[np.bool_]) -> Floats:
         """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item at η₀ + offset[item], of the wanted items."""
         kernel = partial(_offset_sums, offset, None if wanted.all() else wanted)
         return self.add_up(kernel, n_keys=self.n_items).values
 
-    @cached_property
+    @property
     def cell_sums(self) -> Sums:
         """The same per (item, time bin), items first: key = item · bins + bin."""
+        return self._once.get(("cell_sums", self.options.time_bins), self._cell_sums)
+
+    def _cell_sums(self) -> Sums:
         n_cells = self.n_items * self.n_bins
         if n_cells > MAX_CELLS:
             raise FitError(
@@ -53,8 +69,10 @@ class Calibration:
                 f"{n_cells * CELL_BYTES / 1e9:.0f} GB; at most {MAX_CELLS:,} are fitted (use fewer time "
                 "bins, or a method without them)"
             )
-        # Sums of this many keys are large themselves; two threads would hold four of them at a time.
-        threads = 1 if n_cells > MAX_CELLS // 8 else self.options.workers
+        threads = self.options.workers
+        if n_cells > LARGE_CELLS:  # two threads would hold four of them at a time
+            threads = 1
+            self._once.forget(lambda name: name[0] == "cell_sums")  # those of another number of bins
         kernel = partial(_bin_sums, self.n_items, self.time_edges)
         return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells).by_cell(self.n_bins)
 
@@ -63,9 +81,12 @@ class Calibration:
         """How rows are told apart by item and time bin."""
         return Cells(self.time_edges)
 
-    @cached_property
+    @property
     def time_edges(self) -> Floats:
         """Quantiles of event time over history and calibration."""
+        return self._once.get(("time_edges", self.options.time_bins), self._time_edges)
+
+    def _time_edges(self) -> Floats:
         logs = [log for log in (self.history, self.log) if log is not None]
         for log in logs:
             if not log.has("event_time"):
@@ -84,25 +105,25 @@ class Calibration:
         """Time bins that are left once equal edges are one."""
         return len(self.time_edges) - 1
 
-    @cached_property
+    @property
     def total_weight(self) -> float:
         """Σw."""
-        return float(self.item_sums.n.sum())
+        return self._once.get("total_weight", lambda: float(self.item_sums.n.sum()))
 
-    @cached_property
+    @property
     def logit_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of the logits."""
-        return self._moments("logit")
+        return self._once.get("logit_moments", lambda: self._moments("logit"))
 
-    @cached_property
+    @property
     def largest_logit(self) -> float:
         """max |η₀|."""
-        return self.add_up(_largest_logit).value
+        return self._once.get("largest_logit", lambda: self.add_up(_largest_logit).value)
 
-    @cached_property
+    @property
     def time_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of event time; 1 where all times are equal."""
-        mean, spread = self._moments("time")
+        mean, spread = self._once.get("time_moments", lambda: self._moments("time"))
         return mean, spread or 1.0
 
     def require_two_classes(self) -> None:

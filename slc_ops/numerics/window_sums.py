@@ -63,6 +63,18 @@ def read_windows(logs: Sequence[Path]) -> SummedLog:
     return SummedLog(open_source(logs, {}), add_windows(windows))
 
 
+def cut_windows(log: SummedLog, earlier: Sequence[Path], last: Path) -> tuple[InteractionLog, InteractionLog]:
+    """The log of several windows without the last one, and the last one: neither reads its rows again.
+
+    The items of the earlier windows are the first ones of all, in the same order, so codes stay what they
+    are. Windows whose columns differ are read as they are, each on its own.
+    """
+    before, after = read_windows(earlier), open_source(last, {})
+    if not (before.columns == dict(after.types) == log.columns):
+        return before, InteractionLog(after)
+    return before.within(log, 0), InteractionLog(after, items=log.items).within(log, before.n_rows)
+
+
 def sum_window(log: Path) -> ItemSums:
     """One pass over a window's rows."""
     rows = InteractionLog.read(log)

@@ -74,7 +74,7 @@ def _keep(path: Path, record: dict[str, Any]) -> None:
 
 
 def _name(step: str, values: dict[str, Any]) -> str:
-    return f"{step}-{values['method']}" if "method" in values else step
+    return f"{step}-{values['fold'].key}" if "fold" in values else step
 
 
 def _subject(values: dict[str, Any]) -> tuple[str, Window, Path]:

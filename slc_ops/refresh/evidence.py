@@ -11,7 +11,7 @@ from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Decision, Places
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.folds import Fold, FoldPlan
     from slc_ops.evidence.results import Backtest
     from slc_ops.numerics.options import FitOptions
     from slc_ops.rows.engine import Engine
@@ -23,22 +23,23 @@ def methods_of(plan: Plan) -> tuple[str, ...]:
 
 
 @observed
-def fit(plan: Plan, method: str) -> Path:
-    """Fit one method on every fold and score it on the strictly later window; returns the scores' directory.
+def fit(plan: Plan, fold: "Fold") -> Path:
+    """Fit every method on one fold and score it on the strictly later window; returns the scores' directory.
 
-    A fold that an earlier refresh scored on the same rows is reused.
+    What an earlier refresh scored on the same rows is reused; what is missing is worked out together, on rows
+    that are opened once.
     """
     from slc_ops.evidence.scoring import score_fold
     from slc_ops.evidence.tuning import Grid
     from slc_ops.refresh.score_cache import cache_key, reuse
 
-    scores, engine = plan.files.scores, engine_of_plan(plan)
     options, grid = fit_options(plan), Grid.of(rules_of(plan))
-    for fold in folds_of(plan).folds:
-        key = cache_key(plan, fold, method, options, grid)
-        if not reuse(plan, fold, method, key):
-            score_fold(fold, method, scores, options=options, grid=grid, key=key, engine=engine)
-    return scores
+    keys = {method: cache_key(plan, fold, method, options, grid) for method in methods_of(plan)}
+    missing = [method for method, key in keys.items() if not reuse(plan, fold, method, key)]
+    if missing:
+        engine = engine_of_plan(plan)
+        score_fold(fold, missing, plan.files.scores, options=options, grid=grid, keys=keys, engine=engine)
+    return plan.files.scores
 
 
 @observed

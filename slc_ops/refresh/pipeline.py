@@ -4,7 +4,7 @@ Every step is a plain function: small values in, small values out, its results o
 finished output returns it, so that a retry, a second run of the same week or a crash in the middle costs only
 what is missing. The Airflow DAG runs the same functions, one task each::
 
-    extract → validate → fit (per method) → backtest → detectability → decide → publish → promote
+    extract → validate → fit (per fold) → backtest → detectability → decide → publish → promote
 
 ``validate`` ends in a :class:`~slc_ops.refresh.plan.Plan`, which names the refresh: deployment, window, the
 windows it learns from, and the key under which everything after it is stored.
@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from slc_ops.base.window import Window
 from slc_ops.refresh.champion import Opponent
-from slc_ops.refresh.evidence import backtest, decide, detectability, fit, methods_of
+from slc_ops.refresh.evidence import backtest, decide, detectability, fit, folds_of
 from slc_ops.refresh.gate import promote_if_allowed as promote
 from slc_ops.refresh.grid import check_window
 from slc_ops.refresh.plan import Plan, read_plan
@@ -25,7 +25,7 @@ from slc_ops.refresh.windows import extract, validate
 from slc_ops.settings.deployments import Deployment, Places
 
 __all__ = [
-    "backtest", "decide", "detectability", "extract", "fit", "methods_of", "promote", "publish", "read_plan",
+    "backtest", "decide", "detectability", "extract", "fit", "folds_of", "promote", "publish", "read_plan",
     "refresh", "validate", "write_report",
 ]  # fmt: skip
 
@@ -62,8 +62,8 @@ def refresh(
 
     run("extract", lambda: extract(places, name, window, settings))
     plan = run("validate", lambda: read_plan(validate(places, name, window, settings)))
-    for method in methods_of(plan):
-        run(f"fit {method}", lambda method=method: fit(plan, method))  # type: ignore[misc]
+    for fold in folds_of(plan).folds:
+        run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc]
     run("backtest", lambda: backtest(places, plan, champion))
     run("detectability", lambda: detectability(plan))
     run("decide", lambda: decide(plan))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,7 @@ class InteractionLog(InSpans):
         self._store: ColumnStore | None = None
         self._time_store: ColumnStore | None = None
         self._user_store: tuple[NDArray[np.int32], pa.Array] | None = None
+        self._whole: tuple[InteractionLog, int] | None = None
         if items is None:
             self._store, items = self._load_rows()
         self.items: pa.Array = items
@@ -90,6 +91,16 @@ class InteractionLog(InSpans):
         """Take the rows of an Arrow table."""
         return cls(TableSource(table))
 
+    def within(self, whole: "InteractionLog", first: int) -> Self:
+        """Let this log, whose items are known, use rows that another one reads: ``first, first + 1, …``.
+
+        Codes must mean the same in both, so these items must be the first ones of the whole log's.
+        """
+        if not whole.items.slice(0, len(self.items)).equals(self.items):
+            raise InputError(f"{self.describe()} is no part of {whole.describe()}: their items differ")
+        self._whole = whole, first
+        return self
+
     @property
     def n_rows(self) -> int:
         """How many rows."""
@@ -98,6 +109,11 @@ class InteractionLog(InSpans):
     def has(self, column: str) -> bool:
         """Whether the source has this column of the contract."""
         return self._rename.get(column, column) in self._source.types
+
+    @property
+    def columns(self) -> dict[str, pa.DataType]:
+        """The columns of the source, whether they are used or not."""
+        return dict(self._source.types)
 
     def describe(self) -> str:
         """Where the rows come from."""
@@ -159,6 +175,9 @@ class InteractionLog(InSpans):
     @property
     def _rows(self) -> ColumnStore:
         """What every fit needs of the rows; read now where the items were known without them."""
+        if self._whole is not None:
+            whole, first = self._whole
+            return whole._rows.part(first, first + self.n_rows)
         with self._reading:
             if self._store is None:
                 store, found = self._load_rows()
@@ -173,6 +192,9 @@ class InteractionLog(InSpans):
     @property
     def _times(self) -> ColumnStore | None:
         """Event times; read by whoever asks first, while others wait."""
+        if self._whole is not None:
+            whole, first = self._whole
+            return None if whole._times is None else whole._times.part(first, first + self.n_rows)
         with self._reading_times:
             if self._time_store is None and self.has("event_time"):
                 store = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)

@@ -8,6 +8,7 @@ unlinked file that the operating system caches and that vanishes with the proces
 import os
 import tempfile
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,12 @@ class ColumnStore:
     >>> store.write("label", 0, np.array([1, 0, 1]))
     >>> store.read("label", 1, 3).tolist(), store.spilled
     ([0, 1], True)
+    >>> store.part(2, 3).read("label", 0, 1).tolist()
+    [1]
     """
 
     def __init__(self, n_rows: int, types: Mapping[str, DTypeLike], budget: int) -> None:
-        self.n_rows = n_rows
+        self.n_rows, self._begin = n_rows, 0
         self._types = {name: np.dtype(kind) for name, kind in types.items()}
         self.nbytes = n_rows * sum(kind.itemsize for kind in self._types.values())
         self.spilled = self.nbytes > budget
@@ -46,8 +49,15 @@ class ColumnStore:
             else:
                 self._arrays[name] = np.empty(n_rows, kind)
 
+    def part(self, first: int, last: int) -> "ColumnStore":
+        """Rows ``first`` to ``last`` (exclusive) as a store of their own, which shares memory and files."""
+        part = copy(self)
+        part.n_rows, part._begin = last - first, self._begin + first
+        return part
+
     def write(self, name: str, first: int, values: NDArray[Any]) -> None:
         """Put ``values`` at rows ``first, first + 1, …``."""
+        first += self._begin
         if not self.spilled:
             self._arrays[name][first : first + len(values)] = values
             return
@@ -60,6 +70,7 @@ class ColumnStore:
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
         """Rows ``first`` to ``last`` (exclusive): a view of memory, or a fresh array from the file."""
+        first, last = first + self._begin, min(last, self.n_rows) + self._begin
         if not self.spilled:
             return self._arrays[name][first:last]
         kind = self._types[name]

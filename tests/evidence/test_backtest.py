@@ -83,7 +83,7 @@ def test_running_again_reads_what_is_there(weeks, scored, monkeypatch):
     def explode(*_, **__):
         raise AssertionError("a finished score was computed again")
 
-    monkeypatch.setattr("slc_ops.evidence.scoring.fit", explode)
+    monkeypatch.setattr("slc_ops.evidence.scoring.fit_prepared", explode)
     assert backtest(weeks, methods=["slc"], directory=directory, **SHAPE).as_dict() == result.as_dict()
 
 
@@ -92,7 +92,7 @@ def test_scores_computed_one_by_one_assemble_to_the_same_result(weeks, scored, t
     plan = plan_folds(weeks, **SHAPE)
     for fold in reversed(plan.folds):
         for method in ("slc", "platt", "base"):
-            score_fold(fold, method, tmp_path)
+            score_fold(fold, [method], tmp_path)
     again = assemble(plan, ["slc"], tmp_path, Decision())
     assert _without_seconds(again.as_dict()) == _without_seconds(result.as_dict())
 
@@ -185,9 +185,10 @@ def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("slc_ops.evidence.scoring.evaluate", crash)
         with pytest.raises(RuntimeError):
-            score_fold(plan.confirming, "slc", tmp_path)
+            score_fold(plan.confirming, ["slc"], tmp_path)
     assert not list((tmp_path / plan.confirming.key).iterdir())
-    assert score_fold(plan.confirming, "slc", tmp_path, options=FitOptions()).metrics is not None
+    again = score_fold(plan.confirming, ["slc"], tmp_path, options=FitOptions())
+    assert again["slc"].metrics is not None
 
 
 def _without_seconds(value):

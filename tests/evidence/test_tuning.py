@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.tuning import Grid, candidates, tune
@@ -24,7 +25,7 @@ def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
 
     learned = fold(tmp_path, bias_sd=1.0, items=300, seed=1)
     grid = Grid((0.001, 0.1, 1.0, 10.0))
-    chosen = tune("slc", learned, FitOptions(prior_var=0.01), grid)
+    chosen = tune("slc", FoldRows(learned), FitOptions(prior_var=0.01), grid)
     earlier, later = learned.tuning_logs()
     losses = {
         v: metrics_of(later.label, fit("slc", earlier, options=FitOptions(prior_var=v)).apply(later)).nll
@@ -35,16 +36,16 @@ def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
 
 def test_strong_bias_wants_a_wide_prior_and_no_bias_a_narrow_one(tmp_path):
     grid = Grid((0.001, 1.0))
-    wide = tune("slc", fold(tmp_path / "biased", bias_sd=1.2), FitOptions(), grid)
-    narrow = tune("slc", fold(tmp_path / "fair", bias_sd=0.0, items=600), FitOptions(), grid)
+    wide = tune("slc", FoldRows(fold(tmp_path / "biased", bias_sd=1.2)), FitOptions(), grid)
+    narrow = tune("slc", FoldRows(fold(tmp_path / "fair", bias_sd=0.0, items=600)), FitOptions(), grid)
     assert (wide.prior_var, narrow.prior_var) == (1.0, 0.001)
 
 
 def test_methods_without_hyperparameters_keep_the_options(tmp_path):
     options = FitOptions(prior_var=0.7)
     absent = Fold("confirm", week(1), (tmp_path / "is-not-read",), tmp_path / "is-not-read")
-    assert tune("platt", absent, options, Grid()) is options
-    assert tune("slc_eb", absent, options, Grid()) is options
+    assert tune("platt", FoldRows(absent), options, Grid()) is options
+    assert tune("slc_eb", FoldRows(absent), options, Grid()) is options
 
 
 def test_the_own_options_are_tried_first_and_nothing_twice():
@@ -58,7 +59,7 @@ def test_the_grid_is_the_deployments():
 
 def test_one_week_is_cut_in_time(tmp_path):
     assert tune(
-        "slc", fold(tmp_path, weeks=1, bias_sd=1.0), FitOptions(), Grid((0.001, 1.0))
+        "slc", FoldRows(fold(tmp_path, weeks=1, bias_sd=1.0)), FitOptions(), Grid((0.001, 1.0))
     ).prior_var == pytest.approx(1.0)
 
 
@@ -76,4 +77,4 @@ def test_rows_of_one_moment_cannot_be_looked_forward_from(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "one.parquet")
     options = FitOptions()
     still = Fold("confirm", week(1), (tmp_path / "one.parquet",), Path("is-not-read"))
-    assert tune("slc", still, options, Grid()) is options
+    assert tune("slc", FoldRows(still), options, Grid()) is options

@@ -100,7 +100,6 @@ def backtest(
         scores = directory or Path(temporary)
         plan = plan_folds(weeks, calibration_weeks=calibration_weeks, folds=folds)
         for fold in plan.folds:
-            for method in ladder(methods):
-                score_fold(fold, method, scores, grid=grid, engine=engine)
+            score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)
         return assemble(plan, methods, scores, rules or Decision(), compared)

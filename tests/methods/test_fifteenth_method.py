@@ -152,7 +152,9 @@ def test_the_self_test_catches_it_where_it_is_said_to_keep_the_order(added, week
 def test_the_report_has_its_row(added, weeks, tmp_path):
     result = backtested(weeks)
     page = write_report(
-        tmp_path / "report.html", verdict=decide(result, None, Decision()).as_dict(), backtest=result.as_dict()
+        tmp_path / "report.html",
+        verdict=decide(result, None, Decision()).as_dict(),
+        backtest=result.as_dict(),
     )
     rows = [row for row in page.read_text().split("<tr")[1:] if "half_step" in row.split("</t")[0]]
     auc = f"{result.newest['half_step'].metrics.auc:.4f}"

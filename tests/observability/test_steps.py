@@ -33,7 +33,7 @@ def extract(places: Places, name: str, window: Window) -> str:
 
 
 @observed
-def fit(plan: SimpleNamespace, method: str) -> str:
+def fit(plan: SimpleNamespace, fold: SimpleNamespace) -> str:
     return decide(plan)
 
 
@@ -94,8 +94,8 @@ def test_the_record_says_when_it_began_and_ended(places: Places) -> None:
 
 
 def test_a_step_inside_a_step_is_part_of_it(places: Places, plan: SimpleNamespace) -> None:
-    assert fit(plan, method="slc") == "promote"
-    assert records(places) == {"fit-slc": "finished"}
+    assert fit(plan, fold=SimpleNamespace(key="confirm-2026-02-16")) == "promote"
+    assert records(places) == {"fit-confirm-2026-02-16": "finished"}
 
 
 def test_a_step_that_fails_is_recorded_as_failed_and_fails(places: Places, plan: SimpleNamespace) -> None:

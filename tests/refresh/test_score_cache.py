@@ -29,9 +29,10 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     work = scoring._fit_and_score
 
-    def noted(fold, *rest):
-        found.append(fold.key)
-        return work(fold, *rest)
+    def noted(rows, method, *rest):
+        if method == "slc":
+            found.append(rows.fold.key)
+        return work(rows, method, *rest)
 
     monkeypatch.setattr(scoring, "_fit_and_score", noted)
     return found
@@ -56,18 +57,25 @@ def plan_of(weeks: list[tuple[Window, Path]], home: Path, **settings: object) ->
     )
 
 
+def fit(plan: Plan) -> Path:
+    """Every fold of a plan; returns where the scores lie."""
+    for fold in pipeline.folds_of(plan).folds:
+        pipeline.fit(plan, fold)
+    return plan.files.scores
+
+
 def folds_of(*weeks: tuple[Window, Path], role: str = "choose") -> list[str]:
     return [f"{role}-{window.key}" for window, _ in weeks]
 
 
 def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
-    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    fit(plan_of(weeks[:5], tmp_path))
     assert scored == [*folds_of(*weeks[2:4]), *folds_of(weeks[4], role="confirm")]
     scored.clear()
-    later = pipeline.fit(plan_of(weeks, tmp_path), "slc")
+    later = fit(plan_of(weeks, tmp_path))
     assert scored == folds_of(weeks[5], role="confirm")
 
-    pipeline.fit(plan_of(weeks, tmp_path / "scratch"), "slc")
+    fit(plan_of(weeks, tmp_path / "scratch"))
     for fold in folds_of(*weeks[3:5]):
         taken, fresh = (
             read_json(home / "refreshes" / weeks[5][0].key / "key" / "scores" / fold / "slc" / "score.json")
@@ -84,28 +92,28 @@ def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
     "change", [{"prior_var": 2.0}, {"time_bins": 7}, {"decision": {"prior_vars": [0.1]}}]
 )
 def test_other_settings_are_another_cache_key(weeks, scored, tmp_path, change):
-    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    fit(plan_of(weeks[:5], tmp_path))
     scored.clear()
-    pipeline.fit(plan_of(weeks, tmp_path, **change), "slc")
+    fit(plan_of(weeks, tmp_path, **change))
     assert len(scored) == 3
 
 
 def test_late_rows_in_a_week_are_another_cache_key_for_the_folds_that_hold_it(weeks, scored, tmp_path):
-    pipeline.fit(plan_of(weeks[:5], tmp_path), "slc")
+    fit(plan_of(weeks[:5], tmp_path))
     scored.clear()
     plan = plan_of(weeks, tmp_path)
     windows = tuple(
         replace(each, rows_key="other rows") if each.window == weeks[2][0] else each for each in plan.windows
     )
-    pipeline.fit(replace(plan, windows=windows), "slc")
+    fit(replace(plan, windows=windows))
     # Week 2 is learned from by the folds on weeks 3 and 4, of which both are asked for; week 5 is new.
     assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5], role="confirm")]
 
 
 def test_an_error_is_not_reused(weeks, scored, tmp_path):
     plan = plan_of(weeks[:5], tmp_path)
-    place = pipeline.fit(plan, "slc") / folds_of(weeks[3])[0] / "slc" / "score.json"
+    place = fit(plan) / folds_of(weeks[3])[0] / "slc" / "score.json"
     write_json(place, {**read_json(place), "metrics": None, "error": "the disk was away"})
     scored.clear()
-    pipeline.fit(plan_of(weeks, tmp_path), "slc")
+    fit(plan_of(weeks, tmp_path))
     assert scored == [*folds_of(weeks[3]), *folds_of(weeks[5], role="confirm")]

@@ -1,0 +1,145 @@
+"""The weekly refresh beside one comparison of the same methods: first week, next week, by step.
+
+    python benchmarks/refresh_speed.py [--rows-per-week 5e6] [--home DIR]
+
+A lake of nine simulated weeks (200,000 users and 30,000 items at five million rows a week) is refreshed for
+its eighth week from nothing, then for its ninth, with every method; then ``compare`` fits and scores the same
+methods once, on the calibration and test weeks of the newest fold. Each of the three runs in a process of its
+own; ratios are between wall times of one run. The bars: the first refresh within 15 ×, the next within
+3.5 × the comparison, 2.5 GB at most.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__)
+NAME, CALIBRATION_WEEKS = "bench", 4
+FIRST, NEXT = "2026-02-23/2026-03-02", "2026-03-02/2026-03-09"
+BARS = {"first": 15.0, "next": 3.5}
+PEAK_BAR_GB = 2.5
+FULL = 5_000_000
+
+
+def measure(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
+    """All three runs; seconds, steps and peaks of each."""
+    with tempfile.TemporaryDirectory(prefix="slc-ops-bench-") as scratch:
+        place = home or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        if not (place / "lake").exists():
+            run("prepare", place, rows_per_week)
+        found = {"first": run("refresh", place, FIRST), "next": run("refresh", place, NEXT)}
+        found["compare"] = run("compare", place)
+    for name in BARS:
+        found[name]["times_compare"] = found[name]["seconds"] / found["compare"]["seconds"]
+    return found | {"rows_per_week": rows_per_week}
+
+
+def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
+    """One measurement in a process of its own."""
+    places = {"SLC_OPS_HOME": str(home / "home"), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
+    command = [sys.executable, str(HERE), "--child", what, str(home), *map(str, arguments)]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **places}
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{what} {' '.join(map(str, arguments))}: {found}", file=sys.stderr, flush=True)
+    return found
+
+
+def prepare(home: Path, rows_per_week: str) -> dict[str, Any]:
+    """The lake and its deployment, every method in it."""
+    from slc_ops.base.methods import METHODS
+    from slc_ops.intake.simulate import simulate
+
+    rows = int(rows_per_week)
+    users, items = max(1000, rows // 25), max(300, rows * 30_000 // FULL)
+    simulate(home / "lake", weeks=9, users=users, items=items, new_items=300, rows_per_week=rows)
+    source = {"kind": "lake", "path": str(home / "lake")}
+    entry = {"source": source, "methods": list(METHODS), "gate": "auto", "engine": "local"}
+    # JSON is YAML, too.
+    (home / "deployments.yaml").write_text(json.dumps({"deployments": {NAME: entry}}))
+    return {}
+
+
+def refresh(home: Path, window: str) -> dict[str, Any]:
+    """One weekly refresh; seconds by step, the folds (or methods) of a step together."""
+    from slc_ops.base.window import Window
+    from slc_ops.refresh import pipeline
+    from slc_ops.settings.deployments import Places
+
+    steps: dict[str, float] = {}
+    cpu: dict[str, float] = {}
+    spent = time.process_time()
+
+    def tell(text: str) -> None:
+        nonlocal spent
+        if text.endswith(" s"):
+            name, seconds = text.split()[0], float(text.split()[-2])
+            steps[name] = steps.get(name, 0.0) + seconds
+            now = time.process_time()
+            cpu[name], spent = round(cpu.get(name, 0.0) + now - spent, 2), now
+
+    pipeline.refresh(Places.from_environment(), NAME, Window.parse(window), tell=tell)
+    return {"steps": steps, "cpu_steps": cpu}
+
+
+def compare(home: Path) -> dict[str, Any]:
+    """The same methods once, as ``slc-ops compare`` does it, reading included."""
+    from slc_ops.evidence.compare import compare as compare_methods
+    from slc_ops.evidence.evaluation import Evaluator
+    from slc_ops.rows.interactions import InteractionLog
+
+    weeks = sorted((home / "home" / "windows" / NAME).glob("20*/log.parquet"))
+    calibration, test = weeks[-1 - CALIBRATION_WEEKS : -1], weeks[-1]
+    compare_methods(InteractionLog.read(calibration), InteractionLog.read(test), Evaluator())
+    return {}
+
+
+def table(found: dict[str, Any]) -> str:
+    """The figures in Markdown."""
+    steps = list(found["first"]["steps"])
+    head = ["", "seconds", "× compare", "CPU seconds", "peak GB", *steps]
+    lines = [head, ["---"] * len(head)]
+    for name, title in (("compare", "`compare`"), ("first", "first refresh"), ("next", "next week's")):
+        each = found[name]
+        ratio = f"{each['times_compare']:.1f} (bar {BARS[name]:g})" if name in BARS else "1"
+        own = [f"{each['steps'].get(step, 0):.1f}" if name in BARS else "" for step in steps]
+        numbers = [f"{each['seconds']:.1f}", ratio, f"{each['cpu']:.1f}", f"{each['peak_gb']:.2f}"]
+        lines.append([title, *numbers, *own])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def child(what: str, *arguments: str) -> None:
+    """Run one measurement and print it as JSON."""
+    begun = time.perf_counter()
+    found = {"prepare": prepare, "refresh": refresh, "compare": compare}[what](
+        Path(arguments[0]), *arguments[1:]
+    )
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    found |= {"seconds": time.perf_counter() - begun, "cpu": usage.ru_utime + usage.ru_stime}
+    print(json.dumps(found | {"peak_gb": usage.ru_maxrss / 2**20}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows-per-week", type=float, default=FULL)
+    parser.add_argument("--home", type=Path, help="keep lake and results here (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON instead of a table")
+    given = parser.parse_args()
+    found = measure(int(given.rows_per_week), given.home)
+    print(json.dumps(found) if given.json else table(found))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,61 @@
+"""The rows of one fold, opened once for all methods, with everything that does not depend on the method."""
+
+from slc_ops.base.once import Once
+from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
+from slc_ops.methods import FitOptions
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.rows import Log
+
+
+class FoldRows:
+    """What the methods of a fold share; each part is worked out when it is first asked for, by one thread."""
+
+    def __init__(self, fold: Fold, engine: Engine = LOCAL, options: FitOptions | None = None) -> None:
+        self.fold, self.engine, self.options = fold, engine, options or FitOptions()
+        self._once = Once()
+
+    @property
+    def calibration(self) -> Calibration:
+        """The rows to learn from, and their sums."""
+        return self._once.get("calibration", self._calibration)
+
+    @property
+    def test(self) -> Log:
+        """The rows to be scored on, all later."""
+        return self._once.get("test", self._test)
+
+    @property
+    def tuning(self) -> tuple[Calibration, Log]:
+        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see.
+
+        Raises :class:`~slc_ops.base.errors.InputError` where the rows cannot be cut in time.
+        """
+        return self._once.get("tuning", self._tuning)
+
+    @property
+    def slicings(self) -> tuple[Slicing, ...]:
+        """How the test rows are cut: by days; the newest window also by density and group."""
+        return self._once.get("slicings", self._slicings)
+
+    def _calibration(self) -> Calibration:
+        log = self._cut[0] if self.fold.test is None else self.fold.calibration_log(self.engine)
+        return Calibration(log, None, self.options)
+
+    def _test(self) -> Log:
+        return self._cut[1] if self.fold.test is None else self.fold.test_log(self.engine)
+
+    @property
+    def _cut(self) -> tuple[Log, Log]:
+        return self._once.get("cut", lambda: self.fold.cut(self.engine))
+
+    def _tuning(self) -> tuple[Calibration, Log]:
+        earlier, later = self.fold.tuning_logs(self.engine, self.calibration.log)
+        return Calibration(earlier, None, self.options), later
+
+    def _slicings(self) -> tuple[Slicing, ...]:
+        days = by_time(self.test, self.fold.window)
+        if self.fold.role != "confirm":
+            return (days,)
+        return by_density(self.calibration.log, self.test), by_group(self.test), days
