@@ -21,7 +21,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.numerics.summed_log import SummedLog
-from slc_ops.numerics.window_sums import cut_windows, open_windows
+from slc_ops.numerics.window_sums import open_windows
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
@@ -68,10 +68,9 @@ class Fold:
         """
         if len(self.calibration) == 1:
             return hold_out(self.calibration_log(engine) if calibration is None else calibration)
-        *earlier, last = self.calibration
         if isinstance(calibration, SummedLog):
-            return cut_windows(calibration, earlier, last)
-        return self._read(engine, tuple(earlier)), engine.read(last)
+            return calibration.cut_last_window()
+        return self._read(engine, self.calibration[:-1]), engine.read(self.calibration[-1])
 
     def _read(self, engine: Engine, windows: tuple[Path, ...]) -> Log:
         return open_windows(engine, windows) if self.summed else engine.read(windows)

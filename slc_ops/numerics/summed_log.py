@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slc_ops.numerics.kernels import Sums
 from slc_ops.rows.encoding import IdEncoder
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.reading import Source
+from slc_ops.rows.reading import Source, joined
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,23 @@ class SummedLog(InteractionLog):
     per-item method is, too. Links, converged offsets and time bins need the rows, which are then read once.
     """
 
-    def __init__(self, source: Source, kept: ItemSums) -> None:
-        super().__init__(source, items=kept.items)
+    def __init__(self, windows: Sequence[tuple[Source, ItemSums]]) -> None:
+        kept = add_windows([sums for _, sums in windows])
+        super().__init__(joined([source for source, _ in windows], {}), items=kept.items)
         self.item_sums = kept.sums
         self.item_counts = kept.rows
+        self._windows = list(windows)
+
+    def cut_last_window(self) -> tuple["SummedLog", InteractionLog]:
+        """All windows but the last one, and the last one: rows that this log has read are not read again.
+
+        The items of the earlier windows are the first ones of all, in the same order, so codes stay what
+        they are. Windows whose columns differ are read each on its own.
+        """
+        earlier, (last, _) = SummedLog(self._windows[:-1]), self._windows[-1]
+        if not (earlier.columns == dict(last.types) == self.columns):
+            return earlier, InteractionLog(last)
+        return earlier.within(self, 0), InteractionLog(last, items=self.items).within(self, earlier.n_rows)
 
 
 def add_windows(windows: Sequence[ItemSums]) -> ItemSums:

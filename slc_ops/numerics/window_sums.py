@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.files import replacing
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.kernels import Sums
-from slc_ops.numerics.summed_log import ItemSums, SummedLog, add_windows
+from slc_ops.numerics.summed_log import ItemSums, SummedLog
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.interactions import InteractionLog
@@ -59,20 +59,8 @@ def read_windows(logs: Sequence[Path]) -> SummedLog:
     windows = []
     for log in logs:
         kept = _read(sums_path(log))
-        windows.append(sum_window(log) if kept is None else kept)
-    return SummedLog(open_source(logs, {}), add_windows(windows))
-
-
-def cut_windows(log: SummedLog, earlier: Sequence[Path], last: Path) -> tuple[InteractionLog, InteractionLog]:
-    """The log of several windows without the last one, and the last one: neither reads its rows again.
-
-    The items of the earlier windows are the first ones of all, in the same order, so codes stay what they
-    are. Windows whose columns differ are read as they are, each on its own.
-    """
-    before, after = read_windows(earlier), open_source(last, {})
-    if not (before.columns == dict(after.types) == log.columns):
-        return before, InteractionLog(after)
-    return before.within(log, 0), InteractionLog(after, items=log.items).within(log, before.n_rows)
+        windows.append((open_source(log, {}), sum_window(log) if kept is None else kept))
+    return SummedLog(windows)
 
 
 def sum_window(log: Path) -> ItemSums:

@@ -145,7 +145,11 @@ def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, 
     files = [file for entry in given for file in files_of(Path(entry))]
     if not files:
         raise InputError("no input file was given")
-    parts = [_open_file(file) for file in files]
+    return joined([_open_file(file) for file in files], rename)
+
+
+def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
+    """Several sources as one, in the given order; they must agree about the columns that change a fit."""
     for part in parts[1:]:
         optional = {rename.get(name, name) for name in ("weight", "logit", "probability")}
         if optional & set(parts[0].types) != optional & set(part.types):

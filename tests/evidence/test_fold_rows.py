@@ -1,0 +1,121 @@
+"""All methods of a fold share its rows; what one of them does is its own."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.window import Window
+from slc_ops.evidence import scoring
+from slc_ops.evidence.evaluation import evaluate, mean_log_loss
+from slc_ops.evidence.fold_rows import FoldRows
+from slc_ops.evidence.folds import plan_folds
+from slc_ops.evidence.scoring import score_fold
+from slc_ops.evidence.tuning import Grid
+from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
+from slc_ops.rows.interactions import InteractionLog
+from tests.evidence.worlds import write_weeks
+
+SHAPE = {"calibration_weeks": 3, "folds": 1, "summed": True}
+
+
+@pytest.fixture
+def weeks(tmp_path: Path) -> list[tuple[Window, Path]]:
+    return write_weeks(tmp_path / "weeks", 4, bias_sd=0.8, n=900)
+
+
+def plan(weeks):
+    return plan_folds(weeks, **SHAPE).confirming
+
+
+def scores_of(found):
+    return {name: {**score.as_dict(), "seconds_fit": 0} for name, score in found.items()}
+
+
+def test_together_and_alone_give_the_same_scores(weeks, tmp_path):
+    names, fold = list(METHODS), plan(weeks)
+    together = score_fold(fold, names, tmp_path / "together", grid=Grid())
+    alone = {}
+    for name in names:
+        alone |= score_fold(fold, [name], tmp_path / "alone", grid=Grid(), options=FitOptions(threads=1))
+    assert scores_of(together) == scores_of(alone)
+
+
+def test_a_method_that_cannot_be_fitted_says_why_and_stops_no_other(weeks, tmp_path):
+    for _, path in weeks:
+        pq.write_table(pq.read_table(path).drop_columns("event_time"), path)
+    found = score_fold(plan(weeks), ["base", "platt", "platt_time", "slc", "slc_t"], tmp_path)
+    failed = {name for name, score in found.items() if score.error is not None}
+    assert failed == {"platt_time", "slc_t"}
+    assert "has no column event_time" in found["slc_t"].error
+    assert found["slc"].metrics.nll < found["base"].metrics.nll
+
+
+def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monkeypatch):
+    fold, names, fitted = plan(weeks), ["base", "platt", "slc"], []
+
+    def crash_of_base(method, calibration):
+        fitted.append(method)
+        if method == "base":
+            raise MemoryError("no memory left")
+        return fit_prepared(method, calibration)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scoring, "fit_prepared", crash_of_base)
+        with pytest.raises(MemoryError):
+            score_fold(fold, names, tmp_path, options=FitOptions(threads=1))
+    assert sorted(fitted) == names
+    fitted.clear()
+    monkeypatch.setattr(scoring, "fit_prepared", lambda m, c: fitted.append(m) or fit_prepared(m, c))
+    assert set(score_fold(fold, names, tmp_path)) == set(names)
+    assert fitted == ["base"]
+
+
+@pytest.mark.parametrize("memory_mb", [512, 0])
+def test_tuning_rows_are_the_calibration_rows_and_fit_to_the_same_bits(weeks, monkeypatch, memory_mb):
+    monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
+    fold = plan(weeks)
+    earlier, later = FoldRows(fold).tuning
+    expected_earlier, expected_later = fold.tuning_logs()
+    assert earlier.log.items.equals(expected_earlier.items)
+    assert np.array_equal(earlier.log.item_codes, expected_earlier.item_codes)
+    assert np.array_equal(later.label, expected_later.label)
+    assert np.array_equal(later.time, expected_later.time)
+    assert later.users.to_pylist() == expected_later.users.to_pylist()
+    for method in METHODS:
+        found, expected = fit_prepared(method, earlier), fit(method, expected_earlier)
+        assert np.array_equal(found.apply(later), expected.apply(expected_later))
+
+
+def test_windows_with_other_columns_are_read_on_their_own(weeks):
+    path = weeks[2][1]
+    table = pq.read_table(path)
+    place = table.schema.get_field_index("logit")
+    pq.write_table(table.set_column(place, "logit", table["logit"].cast("float32")), path)
+    fold = plan(weeks)
+    earlier, later = FoldRows(fold).tuning
+    assert later.rows(0, 1).logit.dtype == np.float32
+    assert np.array_equal(earlier.log.item_codes, fold.tuning_logs()[0].item_codes)
+
+
+def test_a_log_takes_no_rows_of_a_log_with_other_items(weeks):
+    from slc_ops.base.errors import InputError
+
+    whole, other = InteractionLog.read(weeks[0][1]), InteractionLog.read(weeks[1][1])
+    with pytest.raises(InputError, match="their items differ"):
+        other.within(whole, 0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_without_a_sort_is_the_nll(weeks, weighted):
+    for _, path in weeks:
+        table = pq.read_table(path)
+        if weighted:
+            weight = np.random.default_rng(1).integers(0, 3, table.num_rows).astype(float)
+            pq.write_table(table.append_column("weight", [weight]), path)
+    log, later = InteractionLog.read(weeks[0][1]), InteractionLog.read(weeks[1][1])
+    for method in ("platt", "slc_t", "isotonic"):
+        parameters = fit(method, log)
+        expected = evaluate(parameters, later).metrics().nll
+        assert mean_log_loss(parameters, later) == pytest.approx(expected, rel=1e-13)
