@@ -82,7 +82,7 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     def tell(text: str) -> None:
         nonlocal spent
         if text.endswith(" s"):
-            name, seconds = text.split()[0], float(text.split()[-2])
+            name, seconds = text.split(maxsplit=1)[0], float(text.split()[-2])
             steps[name] = steps.get(name, 0.0) + seconds
             now = time.process_time()
             cpu[name], spent = round(cpu.get(name, 0.0) + now - spent, 2), now

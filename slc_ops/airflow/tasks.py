@@ -64,7 +64,7 @@ def fit(deployment: str, refresh: str, fold: int) -> str:
     plan = planned(Places.from_environment(), deployment, refresh)
     folds = pipeline.folds_of(plan).folds[::-1]
     if fold < len(folds):
-        get_current_context()["fold_window"] = str(folds[fold].window)  # type: ignore[typeddict-unknown-key]
+        get_current_context()["fold_window"] = str(folds[fold].window)
         pipeline.fit(plan, folds[fold])
     return refresh
 

@@ -39,7 +39,7 @@ def gains(directory: Path, weeks: list[Any]) -> dict[str, list[dict[str, Any]]]:
     """What the items gained from slc against Platt on the newest week."""
     newest = plan_folds(weeks, calibration_weeks=2, folds=2).confirming
     for method in ("platt", "slc"):
-        score_fold(newest, method, directory)
+        score_fold(newest, [method], directory)
     place = score_directory(directory, newest, "platt"), score_directory(directory, newest, "slc")
     return item_gains(place[0] / ITEMS, place[1] / ITEMS)
 
