@@ -44,7 +44,7 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 	@scripts/install.sh spark
 	@$(PY) benchmarks/bench.py --rows $(ROWS)
 
-lock: ## Resolve requirements.txt anew from pyproject.toml, with hashes, for Python 3.11 to 3.13
+lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
 docs-tables: install ## Write the settings tables of docs/operations.md from the settings' own descriptions

@@ -70,7 +70,7 @@ def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
 
 def refresh_tasks(name: str, deployment: Deployment) -> None:
     """Wire the steps into the current DAG, in three groups: the log, the evidence, the release."""
-    with TaskGroup("log", prefix_group_id=False, tooltip="Pull the week and judge its rows"):
+    with TaskGroup("log", prefix_group_id=False, tooltip="Pull the week and validate its rows"):
         refresh = validate.override(outlets=[window_asset(name)])(name, extract(name))
     with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later weeks, decide"):
         folds = list(range(max(2, deployment.folds)))  # one fold alone brings a hold-out to choose on

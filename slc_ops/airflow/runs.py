@@ -85,6 +85,6 @@ def planned(places: Places, deployment: str, text: str) -> Plan:
     return read_plan(path)
 
 
-def _utc(moment: Any) -> datetime:
-    """Airflow's moments as plain datetimes."""
-    return datetime.fromisoformat(moment.isoformat()).astimezone(UTC)
+def _utc(timestamp: Any) -> datetime:
+    """Airflow's timestamps as plain datetimes."""
+    return datetime.fromisoformat(timestamp.isoformat()).astimezone(UTC)

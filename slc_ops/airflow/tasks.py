@@ -38,7 +38,7 @@ def extract(deployment: str) -> str:
 
 @task
 def validate(deployment: str, window: str) -> str:
-    """Let the suite judge every window that has no verdict yet, and name the refresh."""
+    """Let the suite validate every window that needs it, and name the refresh."""
     from slc_ops.refresh import pipeline
 
     plan = pipeline.validate(Places.from_environment(), deployment, Window.parse(window))

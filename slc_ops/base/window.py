@@ -27,12 +27,12 @@ class Window:
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            moment: datetime = getattr(self, name)
-            if moment.tzinfo is None:
+            timestamp: datetime = getattr(self, name)
+            if timestamp.tzinfo is None:
                 raise SettingsError(
-                    f"window {name} {moment.isoformat()} has no time zone; windows are in UTC"
+                    f"window {name} {timestamp.isoformat()} has no time zone; windows are in UTC"
                 )
-            object.__setattr__(self, name, moment.astimezone(UTC))
+            object.__setattr__(self, name, timestamp.astimezone(UTC))
         if self.start >= self.end:
             raise SettingsError(f"window {self} is empty or reversed: its start must lie before its end")
 
@@ -45,15 +45,15 @@ class Window:
         return cls(parse_timestamp(parts[0]), parse_timestamp(parts[1]))
 
     @classmethod
-    def week_of(cls, moment: datetime) -> "Window":
-        """The window [Monday 00:00 UTC, next Monday) that contains ``moment``."""
-        moment = moment.astimezone(UTC)
-        day = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    def week_of(cls, timestamp: datetime) -> "Window":
+        """The window [Monday 00:00 UTC, next Monday) that contains ``timestamp``."""
+        timestamp = timestamp.astimezone(UTC)
+        day = datetime(timestamp.year, timestamp.month, timestamp.day, tzinfo=UTC)
         try:
-            start = day - timedelta(days=moment.weekday())
+            start = day - timedelta(days=timestamp.weekday())
             return cls(start, start + WEEK)
         except OverflowError:
-            raise SettingsError(f"the week of {moment.isoformat()} is not wholly in the calendar") from None
+            raise SettingsError(f"the week of {timestamp.isoformat()} leaves the calendar") from None
 
     @property
     def key(self) -> str:
@@ -86,27 +86,27 @@ class Window:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """An ISO 8601 moment in UTC; a bare date is its midnight.
+    """An ISO 8601 timestamp in UTC; a bare date is its midnight.
 
     >>> parse_timestamp("2026-01-05")
     datetime.datetime(2026, 1, 5, 0, 0, tzinfo=datetime.timezone.utc)
     """
     try:
-        moment = datetime.fromisoformat(text.strip())
+        timestamp = datetime.fromisoformat(text.strip())
     except ValueError:
         raise SettingsError(
             f"{text!r} is not a date or time; write 2026-01-05 or 2026-01-05T00:00:00Z"
         ) from None
-    if moment.tzinfo is None:
+    if timestamp.tzinfo is None:
         if not re.fullmatch(r"\d{4}-\d{2}-\d{2}(T00:00(:00)?)?", text.strip()):
             raise SettingsError(f"{text!r} has no time zone; write it in UTC, for example {text.strip()}Z")
-        moment = moment.replace(tzinfo=UTC)
+        timestamp = timestamp.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(UTC)
+        return timestamp.astimezone(UTC)
     except OverflowError:
         raise SettingsError(f"{text!r} is outside of the years 1 to 9999 in UTC") from None
 
 
-def _short(moment: datetime) -> str:
-    text = moment.isoformat().replace("+00:00", "Z")
+def _short(timestamp: datetime) -> str:
+    text = timestamp.isoformat().replace("+00:00", "Z")
     return text.removesuffix("T00:00:00Z")

@@ -98,7 +98,7 @@ def _refuse_layout(home: Path, what: str) -> None:
 
 
 def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
-    """Create Airflow's metadata database once; a creation that was interrupted begins anew."""
+    """Create Airflow's metadata database once; a creation that was interrupted begins again."""
     from importlib.metadata import version
 
     ready = home / "airflow" / f".ready-{version('apache-airflow-core')}"
@@ -151,12 +151,12 @@ def refresh_demo(home: Path, variables: dict[str, str]) -> None:
     """Run the demo's newest week through Airflow, one line per finished task."""
     # One second past the week's end: the run gets the week as its data interval and leaves the
     # logical dates of scheduled and backfilled runs (Mondays, 00:00) free.
-    moment = DEMO_WINDOW.end.isoformat().replace("00:00:00", "00:00:01")
+    timestamp = DEMO_WINDOW.end.isoformat().replace("00:00:00", "00:00:01")
     log = home / "airflow" / "run.log"
     click.echo(f"Running {DEMO_DAG} for {DEMO_WINDOW} with Airflow …")
     with log.open("w") as stream:
         process = subprocess.Popen(
-            ["airflow", "dags", "test", DEMO_DAG, moment],
+            ["airflow", "dags", "test", DEMO_DAG, timestamp],
             env=variables,
             cwd=home,
             stdout=subprocess.PIPE,

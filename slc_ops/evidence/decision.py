@@ -158,6 +158,6 @@ def _outcome(reasons: list[Reason]) -> Literal["promote", "hold", "reject"]:
 def _sentence(outcome: str, choice: Choice, reasons: list[Reason], backtest: Backtest) -> str:
     deciding = [reason for reason in reasons if reason.says == ("pass" if outcome == "promote" else outcome)]
     verb = {"promote": "Promote", "hold": "Hold", "reject": "Reject"}[outcome]
-    claims = [reason.brief or reason.sentence for reason in deciding or reasons]
-    said = " and ".join([", ".join(claims[:-1]), claims[-1]] if len(claims) > 1 else claims)
+    said_by = [reason.brief or reason.sentence for reason in deciding or reasons]
+    said = " and ".join([", ".join(said_by[:-1]), said_by[-1]] if len(said_by) > 1 else said_by)
     return f"{verb} {choice.method or 'the candidate'}: on the newest window {backtest.window} {said}."

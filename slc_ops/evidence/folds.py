@@ -1,4 +1,4 @@
-"""Rolling-origin folds: learn from the weeks before, be judged by the week after, never the other way.
+"""Rolling-origin folds: learn from the weeks before, be scored on the week after, never the other way.
 
     week     1   2   3   4   5   6   7   8
     choose   c   c   c   c   T
@@ -170,7 +170,7 @@ def plan_folds(
 
 
 def _hold_out(newest: Window, confirming: Fold, files: dict[Window, Path]) -> Fold:
-    """The last calibration week judges the ones before it; a single week is cut in time."""
+    """The last calibration week is held out; a single week is cut in time."""
     calibration, summed = confirming.calibration, confirming.summed
     last = max(window for window in files if window < newest)
     if len(calibration) > 1:

@@ -125,7 +125,7 @@ def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
 
 
 def time_range(log: Log) -> tuple[float, float]:
-    """The first and the last moment of all rows."""
+    """The first and the last timestamp of all rows."""
     span = span_of_time(partial(_over_all, log))
     return timestamp_of(span.low), timestamp_of(span.high)
 

@@ -55,7 +55,7 @@ def tune(method: str, rows: FoldRows, options: FitOptions, grid: Grid) -> FitOpt
     try:
         earlier, later = rows.tuning
     except InputError:
-        return options  # one moment only: nothing to look forward to
+        return options  # one timestamp only: nothing to look forward to
     losses = []
     for each in tried:
         try:

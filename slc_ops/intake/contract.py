@@ -16,7 +16,7 @@ from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
 
-# What a log's columns may be, in Arrow's own words; the suite judges the log by this table.
+# What a log's columns may be, in Arrow's own words; the suite checks the log by this table.
 ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
     "event_id": ("string",),
     "event_time": (str(TIME),),
@@ -155,7 +155,7 @@ def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
-    """Moments in UTC, to the microsecond. Times without a zone are refused unless the source names one."""
+    """Timestamps in UTC, to the microsecond. Times without a zone are refused unless the source names one."""
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
     found = values.type
@@ -181,7 +181,7 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
 
 
 def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
-    """Numbers since 1970 as moments."""
+    """Numbers since 1970 as timestamps."""
     if unit is None:
         raise InputError("column event_time holds numbers; say what they count with epoch_unit: s, ms or us")
     counted = pc.cast(in_range(values, pa.int64()), pa.timestamp(unit, "UTC"))
@@ -199,7 +199,7 @@ def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.
 
 
 def from_local(values: pa.Array, zone: str | None) -> pa.Array:
-    """Wall-clock times of a zone as moments; times that exist twice or never are an error."""
+    """Wall-clock times of a zone as timestamps; times that exist twice or never are an error."""
     if zone is None:
         raise InputError(
             "column event_time has no time zone; write it in UTC, "

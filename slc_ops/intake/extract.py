@@ -42,7 +42,7 @@ def extract(
     A finished window costs one manifest read. With ``refresh`` the source is asked again, because late rows
     may have arrived: a source that still looks the same is not read; one that was read and said the same
     leaves the window as it is; changed content replaces the window and its digest. A deployment whose source
-    was configured anew is always read anew.
+    was configured again is always read again.
 
     ``observer`` sees the rows as they are written, and finishes beside a window that is put in place; it
     hears nothing of a window that is only looked up.
@@ -157,7 +157,7 @@ def in_contract(
             {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
         )
         notes.setdefault("source_columns", batch.schema.names)
-        if not source.claims:
+        if not source.selects:
             time = rows.column("event_time")
             if time.null_count:
                 notes["rows_without_time"] = notes.get("rows_without_time", 0) + time.null_count

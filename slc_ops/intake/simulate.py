@@ -54,12 +54,12 @@ def simulate(out: Path, *, weeks: int = 12, start: str = "2026-01-05", **platfor
 
 def monday(start: str) -> datetime:
     """The first window's start, which must be a Monday at midnight UTC."""
-    moment = parse_timestamp(start)
-    if Window.week_of(moment).start != moment:
+    timestamp = parse_timestamp(start)
+    if Window.week_of(timestamp).start != timestamp:
         raise SettingsError(
-            f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {moment:%A} at {moment:%H:%M}"
+            f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {timestamp:%A} at {timestamp:%H:%M}"
         )
-    return moment
+    return timestamp
 
 
 def already_there(out: Path, wanted: dict[str, Any]) -> int:

@@ -59,7 +59,7 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
 
 
 class WithValues(Collector):
-    """Collects anew for every question; a metric without values is left out."""
+    """Collects at every scrape; a metric without values is left out."""
 
     def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
         self.read = read

@@ -24,11 +24,11 @@ def observer(window: Window, deployment: Deployment) -> "RowStatistics":
 def validate(
     manifest: WindowManifest, trailing: Sequence[WindowManifest], deployment: Deployment
 ) -> ValidationResult:
-    """Judge a window, with the trailing windows (oldest first) as its measure.
+    """Validate a window, with the trailing windows (oldest first) as its measure.
 
     Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
     ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` when a
-    critical expectation is not met, with the files already written. Judging again costs one read.
+    critical expectation is not met, with the files already written. Validating again costs one read.
     """
     from slc_ops.quality.verdict import judge_window
 

@@ -10,7 +10,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.measures import day_ratios, usual_days
 from slc_ops.quality.result import PAGE, RESULT, ValidationResult
 from slc_ops.quality.statistics import Statistics
-from slc_ops.quality.suite import Judgement
+from slc_ops.quality.suite import Evaluated
 from slc_ops.quality.trend import trend
 
 INDEX = "index.html"
@@ -19,7 +19,7 @@ INDEX = "index.html"
 def write_pages(
     result: ValidationResult,
     manifest: WindowManifest,
-    judged: Sequence[Judgement],
+    evaluated: Sequence[Evaluated],
     before: Sequence[Statistics],
     now: Statistics,
     keep: int,
@@ -31,7 +31,7 @@ def write_pages(
         manifest=manifest,
         now=now,
         before=before,
-        judged=judged,
+        evaluated=evaluated,
         trends=trends([*before, now]),
         days=days(manifest, now, before),
         index=f"../{INDEX}",
@@ -43,11 +43,11 @@ def write_pages(
 def write_index(manifest: WindowManifest, keep: int) -> None:
     """List the newest windows from their result files, and remove the pages of older ones."""
     directory = manifest.directory.parent
-    judged = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
-    for old in judged[:-keep]:
+    evaluated = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
+    for old in evaluated[:-keep]:
         (old / PAGE).unlink(missing_ok=True)
     entries = []
-    for window in reversed(judged[-keep:]):
+    for window in reversed(evaluated[-keep:]):
         verdict = read_json(window / RESULT)
         critical = sum(finding["severity"] == "critical" for finding in verdict["findings"])
         entries.append(
@@ -63,7 +63,7 @@ def write_index(manifest: WindowManifest, keep: int) -> None:
 
 
 def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
-    """Small figures of the trailing weeks, the judged window last."""
+    """Small figures of the trailing weeks, the evaluated window last."""
     series = (
         ("Rows", [float(s.rows) for s in windows], "{:,.0f}"),
         ("Label rate", [s.label_rate for s in windows], "{:.3f}"),

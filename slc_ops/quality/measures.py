@@ -1,4 +1,4 @@
-"""The statistics table: one row, one column per thing that an expectation judges."""
+"""The statistics table: one row, one column per thing that an expectation looks at."""
 
 from collections import Counter
 from collections.abc import Sequence

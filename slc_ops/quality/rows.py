@@ -66,7 +66,7 @@ DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
 
 
 def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, np.ndarray]:
-    """Check code → the rows that fail it. Columns of a wrong type are judged as a whole elsewhere."""
+    """Check code → the rows that fail it. Columns of a wrong type are evaluated as a whole elsewhere."""
     found: dict[str, np.ndarray] = {}
     failed_before: dict[str, np.ndarray] = {}
     for check in checks:

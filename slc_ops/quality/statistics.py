@@ -1,4 +1,4 @@
-"""What one pass over a window found: everything that the suite judges, small enough to keep for years."""
+"""What one pass over a window found: everything that the suite looks at, small enough to keep for years."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,6 +1,6 @@
 """The Great Expectations suite. Every verdict on a window comes from it.
 
-The suite judges the statistics table of :mod:`slc_ops.quality.measures`: one row, so that ten million
+The suite evaluates the statistics table of :mod:`slc_ops.quality.measures`: one row, so that ten million
 log rows cost one Arrow pass and not one pandas pass per expectation.
 """
 
@@ -14,7 +14,7 @@ from slc_ops.quality.rules import Rule
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluated:
     """What Great Expectations said about one rule."""
 
     rule: Rule
@@ -37,8 +37,8 @@ class Judgement:
         }
 
 
-def judge(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Judgement]:
-    """Let Great Expectations judge the table by the rules whose measure is defined."""
+def evaluate(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]:
+    """Let Great Expectations evaluate the table by the rules whose measure is defined."""
     # No telemetry, no progress bars; the first is read when the library is imported.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
@@ -56,15 +56,15 @@ def judge(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Judgement]:
     suite = gx.ExpectationSuite("interaction_log", [expectation(rule, n) for n, rule in enumerate(asked)])
     results = batch.validate(suite, result_format="SUMMARY").results
     answers = {answer.expectation_config.meta["rule"]: answer for answer in results}
-    return [judgement(rule, answers[n], table[rule.measure]) for n, rule in enumerate(asked)]
+    return [evaluated(rule, answers[n], table[rule.measure]) for n, rule in enumerate(asked)]
 
 
-def judgement(rule: Rule, answer: Any, observed: Any) -> Judgement:
+def evaluated(rule: Rule, answer: Any, observed: Any) -> Evaluated:
     """One answer; an expectation that could not be evaluated is not a pass."""
     trouble = answer.exception_info or {}
     if trouble.get("raised_exception", bool(trouble)) and not answer.success:
-        raise ValidationStopped(f"Great Expectations could not judge {rule.code}: {trouble}")
-    return Judgement(rule, answer.expectation_config.type, observed, bool(answer.success))
+        raise ValidationStopped(f"Great Expectations could not evaluate {rule.code}: {trouble}")
+    return Evaluated(rule, answer.expectation_config.type, observed, bool(answer.success))
 
 
 def expectation(rule: Rule, number: int) -> Any:

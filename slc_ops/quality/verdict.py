@@ -16,7 +16,7 @@ from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import row_checks
 from slc_ops.quality.rules import rules
 from slc_ops.quality.statistics import Statistics, statistics_of
-from slc_ops.quality.suite import Judgement, judge
+from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.settings.deployments import Quality
 
 VERSION = 4
@@ -47,9 +47,9 @@ def judge_window(
     before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
-    judged = judge(table, list(rules(quality, checks)))
+    evaluated = evaluate(table, list(rules(quality, checks)))
     past = [statistics for _, statistics in before]
-    result = settle(manifest, now, findings_of(judged, now, past, manifest), quality)
+    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality)
     write_json(
         path,
         {
@@ -58,11 +58,11 @@ def judge_window(
             "digest": manifest.digest,
             "trailing": [str(window.window) for window in trailing],
             **result.file_form(),
-            "expectations": [judgement.as_dict() for judgement in judged],
+            "expectations": [expectation.as_dict() for expectation in evaluated],
             "statistics": now.summary(),
         },
     )
-    write_pages(result, manifest, judged, past, now, quality.docs_windows)
+    write_pages(result, manifest, evaluated, past, now, quality.docs_windows)
     return stop_if_critical(result, manifest)
 
 
@@ -106,21 +106,21 @@ def settle(
 
 
 def findings_of(
-    judged: list[Judgement], now: Statistics, past: list[Statistics], manifest: WindowManifest
+    evaluated: list[Evaluated], now: Statistics, past: list[Statistics], manifest: WindowManifest
 ) -> list[Finding]:
     """The expectations that were not met; a critical one speaks for its warning, critical ones come first."""
     found: dict[str, Finding] = {}
-    for judgement in judged:
-        rule = judgement.rule
-        if judgement.met or rule.code in found:
+    for expectation in evaluated:
+        rule = expectation.rule
+        if expectation.met or rule.code in found:
             continue
         count = now.failed_rows if rule.code == "quarantine_over_budget" else now.failed.get(rule.code)
         found[rule.code] = Finding(
             code=rule.code,
             severity=rule.severity,
             sentence=rule.sentence,
-            expectation=f"{judgement.expectation} on {rule.measure}",
-            observed=details(judgement, now, past, manifest),
+            expectation=f"{expectation.expectation} on {rule.measure}",
+            observed=details(expectation, now, past, manifest),
             expected=rule.expected,
             count=count if rule.about_rows else None,
             rows=now.rows if rule.about_rows else None,
@@ -129,16 +129,16 @@ def findings_of(
     return sorted(found.values(), key=lambda finding: finding.severity)
 
 
-def details(judgement: Judgement, now: Statistics, past: list[Statistics], manifest: WindowManifest) -> Any:
+def details(expectation: Evaluated, now: Statistics, past: list[Statistics], manifest: WindowManifest) -> Any:
     """What was observed, with the one thing that helps to see why."""
-    observed = judgement.observed
-    if judgement.rule.code == "rows_by_day" and (unusual := most_unusual_day(day_ratios(now, past))):
+    observed = expectation.observed
+    if expectation.rule.code == "rows_by_day" and (unusual := most_unusual_day(day_ratios(now, past))):
         day, usual = unusual[0], usual_days(now, past)[unusual[0]]
         date = (manifest.window.start + timedelta(days=day)).date()
         return f"{observed:.3g} ({date}: {now.rows_by_day[day]} rows, usually {usual:g})"
-    if judgement.rule.code in ("backbones_mixed", "backbone_mix"):
+    if expectation.rule.code in ("backbones_mixed", "backbone_mix"):
         return f"{observed:g} ({', '.join(f'{name}: {count} rows' for name, count in now.versions.items())})"
-    if observed == "missing" or judgement.rule.code == "score_missing":
+    if observed == "missing" or expectation.rule.code == "score_missing":
         return f"{observed} (the source has: {', '.join(manifest.notes.get('source_columns', []))})"
     return round(observed, 6) if isinstance(observed, float) else observed
 

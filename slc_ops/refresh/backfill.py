@@ -71,14 +71,14 @@ def weeks_between(deployment: Deployment, start: str, end: str, due: datetime) -
 
 def monday(text: str, name: str) -> datetime:
     """A week's border; another day is an error that names the nearest Mondays."""
-    moment = parse_timestamp(text)
-    week = Window.week_of(moment)
-    if moment != week.start:
+    timestamp = parse_timestamp(text)
+    week = Window.week_of(timestamp)
+    if timestamp != week.start:
         raise SettingsError(
             f"{name!r} {text} is not the start of a week (Monday 00:00 UTC); "
             f"take {week.start:%Y-%m-%d} or {week.end:%Y-%m-%d}"
         )
-    return moment
+    return timestamp
 
 
 def look(places: Places, name: str, windows: list[Window], *, again: bool) -> list[Week]:

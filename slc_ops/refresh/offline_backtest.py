@@ -94,7 +94,7 @@ def _newest_moment(file: pq.ParquetFile, name: str) -> datetime:
 
     if name not in file.schema_arrow.names:
         raise InputError(f"a file of the lake has no column {name!r}; map event_time in the deployments file")
-    moment = pc.max(file.read(columns=[name])[name]).as_py()
-    if not isinstance(moment, datetime):
-        raise InputError(f"column {name!r} holds no moments, so it has no newest week; give --window")
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    timestamp = pc.max(file.read(columns=[name])[name]).as_py()
+    if not isinstance(timestamp, datetime):
+        raise InputError(f"column {name!r} holds no timestamps, so it has no newest week; give --window")
+    return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)

@@ -199,7 +199,7 @@ def check_living(version: Version) -> None:
     if version.retired_at is not None:
         raise RegistryError(
             f"version {version.number} of {version.deployment} was retired on {version.retired_at:%Y-%m-%d}, "
-            f"its parameters are gone; refresh the window {version.window} again to publish it anew"
+            f"its parameters are gone; refresh the window {version.window} to publish it again"
         )
 
 

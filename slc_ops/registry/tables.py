@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 
-class Moment(TypeDecorator[datetime]):
+class Timestamp(TypeDecorator[datetime]):
     """A UTC time stamp; SQLite forgets the zone, so it is put back."""
 
     impl = DateTime(timezone=True)
@@ -57,12 +57,12 @@ publication = Table(
     Column("key", String(64), nullable=False),
     Column("run_id", String(64), nullable=False),
     Column("method", String(32), nullable=False),
-    Column("window_start", Moment, nullable=False),
-    Column("window_end", Moment, nullable=False),
+    Column("window_start", Timestamp, nullable=False),
+    Column("window_end", Timestamp, nullable=False),
     Column("verdict", String(16), nullable=False),
     Column("metrics", JSON, nullable=False),
-    Column("published_at", Moment, nullable=False),
-    Column("retired_at", Moment),
+    Column("published_at", Timestamp, nullable=False),
+    Column("retired_at", Timestamp),
 )
 
 move = Table(
@@ -73,11 +73,11 @@ move = Table(
     Column("kind", String(16), nullable=False),
     Column("from_version", Integer),
     Column("to_version", Integer, nullable=False),
-    Column("window_start", Moment, nullable=False),
-    Column("window_end", Moment, nullable=False),
+    Column("window_start", Timestamp, nullable=False),
+    Column("window_end", Timestamp, nullable=False),
     Column("actor", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("override", Text),
     Column("evidence", JSON, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
 )

@@ -72,7 +72,7 @@ class Mapped(Part):
 
 
 class Partition(Part):
-    """A Hive key that holds a date: ``week=2026-01-05/`` claims the ``days`` days from that date on.
+    """A Hive key that holds a date: ``week=2026-01-05/`` selects the ``days`` days from that date on.
 
     With it only the window's partitions are opened, and a row in them with a time outside the window is a
     finding. Without it every file is asked for rows of the window.

@@ -109,5 +109,5 @@ def test_parts_of_a_window_agree_on_a_type() -> None:
 
 
 def test_offsets_of_any_size_are_read() -> None:
-    moment = datetime(2026, 1, 5, 17, 45, tzinfo=timezone(timedelta(hours=5, minutes=45)))
-    assert convert("event_time", pa.array([moment.isoformat()]), PLAIN).to_pylist() == [NOON]
+    timestamp = datetime(2026, 1, 5, 17, 45, tzinfo=timezone(timedelta(hours=5, minutes=45)))
+    assert convert("event_time", pa.array([timestamp.isoformat()]), PLAIN).to_pylist() == [NOON]

@@ -34,15 +34,15 @@ def pull(home: Path, deployment: Deployment = LAKE, *, refresh: bool = False) ->
 
 
 def test_the_window_is_half_open(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
-    moments = [
+    timestamps = [
         WEEK.start - timedelta(microseconds=1),
         WEEK.start,
         WEEK.end - timedelta(microseconds=1),
         WEEK.end,
     ]
-    edge = rows.slice(0, 4).set_column(1, "event_time", pa.array(moments, pa.timestamp("us", "UTC")))
+    edge = rows.slice(0, 4).set_column(1, "event_time", pa.array(timestamps, pa.timestamp("us", "UTC")))
     pq.write_table(edge, lake)
-    assert pq.read_table(pull(tmp_path).path)["event_time"].to_pylist() == moments[1:3]
+    assert pq.read_table(pull(tmp_path).path)["event_time"].to_pylist() == timestamps[1:3]
 
 
 def test_neighbouring_windows_share_no_row_and_lose_none(
@@ -141,8 +141,8 @@ def test_columns_that_nobody_asked_for_stay_out(tmp_path: Path, lake: Path, rows
 
 
 def test_rows_without_a_time_are_counted(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
-    moments = [None, None, *rows["event_time"].to_pylist()[2:]]
-    pq.write_table(rows.set_column(1, "event_time", pa.array(moments, pa.timestamp("us", "UTC"))), lake)
+    timestamps = [None, None, *rows["event_time"].to_pylist()[2:]]
+    pq.write_table(rows.set_column(1, "event_time", pa.array(timestamps, pa.timestamp("us", "UTC"))), lake)
     manifest = pull(tmp_path)
     assert (manifest.rows, manifest.notes["rows_without_time"]) == (rows.num_rows - 2, 2)
 

@@ -113,7 +113,7 @@ def test_a_type_that_changed_in_another_week_does_not_matter(
 def test_a_directory_without_permission_is_refused(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
     (tmp_path / "lake" / "week=2026-01-05").chmod(0)
-    root = os.geteuid() == 0  # root may read everything, so it becomes somebody else for a moment
+    root = os.geteuid() == 0  # root may read everything, so it becomes somebody else for a timestamp
     if root:
         os.seteuid(NOBODY)
     try:

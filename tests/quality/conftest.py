@@ -1,4 +1,4 @@
-"""Four good weeks of a small simulated lake, the first three extracted and judged."""
+"""Four good weeks of a small simulated lake, the first three extracted and evaluated."""
 
 import shutil
 from pathlib import Path

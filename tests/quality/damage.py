@@ -81,15 +81,15 @@ def duplicated_ids(count: int) -> Damage:
 
 
 def multiplied(times: int) -> Damage:
-    """The same traffic several times over, with ids and moments of its own."""
+    """The same traffic several times over, with ids and times of its own."""
 
     def damage(bench: Bench) -> None:
         rows = bench.read()
         copies = []
         for k in range(times):
             ids = pc.binary_join_element_wise(rows.column("event_id"), f"copy{k}", "-")
-            moments = pc.cast(pc.cast(rows.column("event_time"), pa.int64()), pa.timestamp("us", "UTC"))
-            copies.append(rows.set_column(0, "event_id", ids).set_column(1, "event_time", moments))
+            when = pc.cast(pc.cast(rows.column("event_time"), pa.int64()), pa.timestamp("us", "UTC"))
+            copies.append(rows.set_column(0, "event_id", ids).set_column(1, "event_time", when))
             rows = rows.set_column(2, "user_id", pc.binary_join_element_wise(rows.column("user_id"), "x", ""))
         bench.write(pa.concat_tables(copies))
 
@@ -121,15 +121,15 @@ def thinned(window: Window, days: Collection[int], lost: float) -> Damage:
 
 
 def moved(count: int, days: int) -> Damage:
-    """The first rows carry times of another week, in a partition that claims them."""
+    """The first rows carry times of another week, in a partition that selects them."""
 
     def damage(bench: Bench) -> None:
         bench.configure(source={"kind": "lake", "path": "lake/demo", "partition": {"key": "week", "days": 7}})
 
         def values(rows: pa.Table) -> pa.Array:
-            moments = rows.column("event_time").to_pylist()
-            shifted = [moment + timedelta(days=days) for moment in moments[:count]]
-            return pa.array(shifted + moments[count:], pa.timestamp("us", "UTC"))
+            times = rows.column("event_time").to_pylist()
+            shifted = [timestamp + timedelta(days=days) for timestamp in times[:count]]
+            return pa.array(shifted + times[count:], pa.timestamp("us", "UTC"))
 
         replacing("event_time", values)(bench)
 

@@ -38,8 +38,8 @@ class Bench:
         """Change the deployment."""
         self.deployment = Deployment.model_validate({**self.deployment.model_dump(), **changes})
 
-    def judge(self, window: Window = NEWEST, *, again: bool = False) -> ValidationResult:
-        """Extract the window and the three before it (``again`` where they changed), and judge it."""
+    def validate(self, window: Window = NEWEST, *, again: bool = False) -> ValidationResult:
+        """Extract the window and the three before it (``again`` where they changed), and validate it."""
         directory = self.places.windows("demo")
         *trailing, newest = [
             extract(self.deployment, each, directory, refresh=again or each == window, home=self.places.home)

@@ -193,7 +193,7 @@ def test_a_critical_finding_stops_the_refresh(bench: Bench, case: Case) -> None:
 @pytest.mark.parametrize("case", of("quarantined"), ids=case_id)
 def test_a_few_bad_rows_are_put_aside_with_their_reason(bench: Bench, case: Case) -> None:
     case.damage(bench)
-    result = bench.judge()
+    result = bench.validate()
     assert result.status == "warned"
     assert [finding.code for finding in result.findings if finding.count] == [case.because]
     assert quarantined(bench) == result.quarantined == case.quarantined
@@ -207,7 +207,7 @@ def test_a_few_bad_rows_are_put_aside_with_their_reason(bench: Bench, case: Case
 @pytest.mark.parametrize("case", of("warned"), ids=case_id)
 def test_an_unusual_window_is_used_and_annotated(bench: Bench, case: Case) -> None:
     case.damage(bench)
-    result = bench.judge()
+    result = bench.validate()
     assert result.status == "warned"
     assert case.because in {finding.code for finding in result.findings}
     assert {finding.severity for finding in result.findings} == {"warning"}
@@ -219,7 +219,7 @@ def test_an_unusual_window_is_used_and_annotated(bench: Bench, case: Case) -> No
 def test_odd_but_right_windows_pass(bench: Bench, case: Case) -> None:
     before = bench.read()
     case.damage(bench)
-    result = bench.judge()
+    result = bench.validate()
     assert (result.status, result.findings, result.quarantined) == ("passed", [], 0)
     clean = pq.read_table(result.clean_path)
     assert clean.num_rows == before.num_rows
@@ -235,7 +235,7 @@ def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not
 ) -> None:
     case.damage(bench)
     try:
-        stopped = bench.judge().status == "stopped"
+        stopped = bench.validate().status == "stopped"
     except ValidationStopped:
         stopped = True
     directory = bench.places.windows("demo")
@@ -244,7 +244,7 @@ def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not
 
 
 def test_the_undamaged_week_passes(bench: Bench) -> None:
-    assert bench.judge().status == "passed"
+    assert bench.validate().status == "passed"
 
 
 def quarantined(bench: Bench) -> int:

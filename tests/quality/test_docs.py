@@ -35,7 +35,7 @@ def links(page: Path) -> Links:
 
 def test_a_page_needs_nothing_from_elsewhere(bench: Bench) -> None:
     d.first_rows("logit", d.FEW, float("nan"))(bench)
-    page = links(bench.judge().docs_path)
+    page = links(bench.validate().docs_path)
     assert not page.tags & {"script", "link", "iframe", "img"}
     assert page.found == ["../index.html", "quarantine.parquet"]
 
@@ -43,7 +43,7 @@ def test_a_page_needs_nothing_from_elsewhere(bench: Bench) -> None:
 def test_the_page_tells_what_was_found(bench: Bench) -> None:
     d.first_rows("label", d.MANY, 2)(bench)
     with pytest.raises(ValidationStopped):
-        bench.judge()
+        bench.validate()
     text = (bench.places.windows("demo") / NEWEST.key / "validation.html").read_text(encoding="utf-8")
     for words in (
         "not fit for use",
@@ -59,14 +59,14 @@ def test_text_from_the_log_cannot_become_markup(bench: Bench) -> None:
     nasty = "<script>alert('x')</script>"
     d.replacing("event_id", lambda rows: pa.array([nasty] * rows.num_rows))(bench)
     with pytest.raises(ValidationStopped, match="event_id_duplicate"):
-        bench.judge()
+        bench.validate()
     page = bench.places.windows("demo") / NEWEST.key / "validation.html"
     assert "script" not in links(page).tags
     assert "&lt;script&gt;" in page.read_text(encoding="utf-8")
 
 
 def test_the_index_leads_to_every_page(bench: Bench) -> None:
-    bench.judge()
+    bench.validate()
     index = bench.places.windows("demo") / "index.html"
     assert links(index).found == [f"{w.key}/validation.html" for w in reversed([*NEWEST.before(3), NEWEST])]
     assert all((index.parent / target).exists() for target in links(index).found)
@@ -86,7 +86,7 @@ def test_only_the_newest_windows_keep_a_page(bench: Bench) -> None:
 
 
 def test_figures_show_the_trailing_weeks(bench: Bench) -> None:
-    text = bench.judge().docs_path.read_text(encoding="utf-8")
+    text = bench.validate().docs_path.read_text(encoding="utf-8")
     lines = re.findall(r'<polyline points="([^"]*)"', text)
     assert len(lines) == 5
     assert {len(line.split()) for line in lines} == {4}

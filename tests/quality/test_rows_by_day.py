@@ -14,7 +14,7 @@ WEEKEND = {5, 6}
 
 def test_a_last_day_that_lost_60_percent_of_its_rows_is_warned_of(bench: Bench) -> None:
     thinned(NEWEST, SUNDAY, 0.6)(bench)
-    result = bench.judge()
+    result = bench.validate()
     assert result.status == "warned"
     (finding,) = result.findings
     assert finding.code == "rows_by_day"
@@ -27,13 +27,13 @@ def test_the_loss_of_a_day_can_be_made_to_stop_the_refresh(bench: Bench) -> None
     bench.configure(quality={"rows_by_day": {"warn": [0.8, 1.5], "stop": [0.5, 2.0]}})
     thinned(NEWEST, SUNDAY, 0.6)(bench)
     with pytest.raises(ValidationStopped, match=r"rows_by_day: rows of any one day.*2026-02-01"):
-        bench.judge()
+        bench.validate()
 
 
 def test_a_weekly_rhythm_is_nothing_unusual(bench: Bench) -> None:
     for window in (*NEWEST.before(3), NEWEST):
         thinned(window, WEEKEND, 0.5)(bench)
-    result = bench.judge(again=True)
+    result = bench.validate(again=True)
     assert "rows_by_day" not in {finding.code for finding in result.findings}
     counts = statistics_of(extract(DEPLOYMENT, NEWEST, bench.places.windows("demo")), 50.0).rows_by_day
     assert max(counts[5:]) < 0.7 * min(counts[:5])  # the rhythm is there
@@ -43,12 +43,12 @@ def test_a_day_that_has_few_rows_every_week_is_left_alone(bench: Bench) -> None:
     for window in NEWEST.before(3):
         thinned(window, SUNDAY, 0.9)(bench)
     thinned(NEWEST, SUNDAY, 1.0)(bench)
-    result = bench.judge(again=True)
+    result = bench.validate(again=True)
     assert "rows_by_day" not in {finding.code for finding in result.findings}
 
 
 def test_the_days_are_counted_from_the_window_s_start(bench: Bench) -> None:
-    bench.judge()
+    bench.validate()
     found = statistics_of(extract(DEPLOYMENT, NEWEST, bench.places.windows("demo")), 50.0)
     dates = bench.read().to_pandas()["event_time"].dt.date.value_counts().sort_index()
     assert found.rows_by_day == dates.tolist()

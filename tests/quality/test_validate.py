@@ -21,19 +21,19 @@ NAN = float("nan")
 
 
 def test_a_verdict_is_made_once(bench: Bench) -> None:
-    first = bench.judge()
+    first = bench.validate()
     written = first.result_path.stat().st_mtime_ns
-    (first.clean_path.parent / "statistics.json").unlink()  # a second judgement would need it
-    assert bench.judge() == first
+    (first.clean_path.parent / "statistics.json").unlink()  # a second expectation would need it
+    assert bench.validate() == first
     assert first.result_path.stat().st_mtime_ns == written
 
 
 def test_other_settings_are_another_question(bench: Bench) -> None:
     d.first_rows("logit", d.FEW, NAN)(bench)
-    assert bench.judge().status == "warned"
+    assert bench.validate().status == "warned"
     bench.configure(quality={"row_budget": 0.0})
     with pytest.raises(ValidationStopped, match="logit_not_finite"):
-        bench.judge()
+        bench.validate()
 
 
 def test_a_stop_is_remembered(bench: Bench) -> None:
@@ -41,7 +41,7 @@ def test_a_stop_is_remembered(bench: Bench) -> None:
     messages = set()
     for _ in range(2):
         with pytest.raises(ValidationStopped) as stopped:
-            bench.judge()
+            bench.validate()
         messages.add(str(stopped.value))
     assert len(messages) == 1
 
@@ -50,22 +50,22 @@ def test_past_windows_are_never_read_again(bench: Bench) -> None:
     for window in NEWEST.before(3):
         directory = bench.places.windows("demo") / window.key
         (directory / "log.parquet").write_bytes(b"gone")
-    assert bench.judge().status == "passed"
+    assert bench.validate().status == "passed"
 
 
 def test_the_first_window_of_all_is_judged_without_a_past(bench: Bench) -> None:
     manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"), home=bench.places.home)
     result = validate(manifest, [], DEPLOYMENT)
-    judged = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
+    evaluated = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
     assert result.status == "passed"
-    assert "label_one_class" in judged
-    assert not judged & {"rows_unusual", "label_rate_shift", "items_unseen"}
+    assert "label_one_class" in evaluated
+    assert not evaluated & {"rows_unusual", "label_rate_shift", "items_unseen"}
 
 
 def test_the_message_names_the_expectation_the_counts_and_ten_examples(bench: Bench) -> None:
     d.first_rows("label", d.MANY, 2)(bench)
     with pytest.raises(ValidationStopped) as stopped:
-        bench.judge()
+        bench.validate()
     message = str(stopped.value)
     window = bench.places.windows("demo") / NEWEST.key
     assert "expect_column_max_to_be_between on share_label_not_binary" in message
@@ -77,7 +77,7 @@ def test_the_message_names_the_expectation_the_counts_and_ten_examples(bench: Be
 
 
 def test_the_full_result_lists_every_expectation(bench: Bench) -> None:
-    result = bench.judge()
+    result = bench.validate()
     full = json.loads(result.result_path.read_text())
     assert full["status"] == "passed"
     assert all(entry["met"] for entry in full["expectations"])
@@ -88,7 +88,7 @@ def test_the_full_result_lists_every_expectation(bench: Bench) -> None:
 
 def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> None:
     d.first_rows("logit", d.FEW, NAN)(bench)
-    bench.judge()
+    bench.validate()
     os.rename(bench.places.home, tmp_path / "elsewhere")
     directory = tmp_path / "elsewhere" / "windows" / "demo"
     *trailing, newest = [extract(DEPLOYMENT, each, directory) for each in [*NEWEST.before(3), NEWEST]]
@@ -99,7 +99,7 @@ def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> No
 
 def test_a_row_with_two_faults_has_two_reasons_and_counts_once(bench: Bench) -> None:
     d.both(d.first_rows("logit", d.FEW, NAN), d.first_rows("label", d.FEW, 2))(bench)
-    result = bench.judge()
+    result = bench.validate()
     aside = pq.read_table(result.clean_path.parent / "quarantine.parquet")
     assert result.quarantined == aside.num_rows == d.FEW
     assert set(aside["reason"].to_pylist()) == {"label_not_binary,logit_not_finite"}
@@ -108,12 +108,12 @@ def test_a_row_with_two_faults_has_two_reasons_and_counts_once(bench: Bench) -> 
 def test_of_duplicates_the_first_row_is_kept(bench: Bench) -> None:
     d.duplicated_ids(d.FEW)(bench)
     before = bench.read()
-    clean = pq.read_table(bench.judge().clean_path)
+    clean = pq.read_table(bench.validate().clean_path)
     assert clean.equals(before.slice(0, ROWS - d.FEW).cast(clean.schema).select(clean.schema.names))
 
 
 def test_statistics_of_a_window_are_what_a_data_frame_says(bench: Bench) -> None:
-    bench.judge()
+    bench.validate()
     manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"))
     found = statistics_of(manifest, 50.0)
     rows = bench.read().to_pandas()

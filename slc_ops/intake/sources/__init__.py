@@ -13,9 +13,9 @@ from slc_ops.settings.sources import FilesSource, LakeSource, SimulatorSource, S
 class Source(Protocol):
     """What extraction asks of a source about one window. It looks around once and remembers what it saw."""
 
-    claims: bool
+    selects: bool
     """Whether the source itself says which rows are the window's. Then a row with a time outside of the
-    window is kept and judged; otherwise extraction chooses the rows by their time."""
+    window is kept and validated; otherwise extraction chooses the rows by their time."""
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from, for the manifest; no secrets."""

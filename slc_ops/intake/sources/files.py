@@ -20,7 +20,7 @@ from slc_ops.settings.sources import FilesSource
 class Files:
     """All rows of the named files; extraction chooses those of the window."""
 
-    claims = False
+    selects = False
 
     def __init__(self, source: FilesSource, home: Path) -> None:
         self.source = source

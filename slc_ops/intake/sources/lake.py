@@ -31,7 +31,7 @@ class Lake:
 
     def __init__(self, source: LakeSource, home: Path, window: Window) -> None:
         self.source, self.window = source, window
-        self.claims = source.partition is not None
+        self.selects = source.partition is not None
         self.filesystem, self.root = locate(source, home)
         self.remote = not isinstance(self.filesystem, pafs.LocalFileSystem)
 
@@ -138,7 +138,7 @@ class Lake:
     def _inside(self, schema: pa.Schema) -> ds.Expression | None:
         """A filter where the time decides; rows without a time come too, to be counted."""
         name = selection(schema.names, self.source.columns).get("event_time")
-        if self.claims or name is None:
+        if self.selects or name is None:
             return None
         found = schema.field(name).type
         if not pa.types.is_timestamp(found) or found.tz is None:

@@ -19,7 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Simulation:
     """Weeks drawn on demand; the same settings give the same rows for ever."""
 
-    claims = False
+    selects = False
 
     def __init__(self, source: SimulatorSource, window: Window) -> None:
         self.source, self.window = source, window

@@ -22,14 +22,14 @@ from slc_ops.settings.sources import SqlSource
 
 
 class Query:
-    """Rows that the operator's query claims for the window.
+    """Rows that the operator's query selects for the window.
 
     The session is read-only and in UTC, and a fetch may take ``limit_seconds``. PostgreSQL streams through a
     server-side cursor. SQLite has no times: it gets the bounds as text such as ``2026-01-05 00:00:00+00:00``,
     to be compared with ``datetime(column) >= datetime(:window_start)``.
     """
 
-    claims = True
+    selects = True
 
     def __init__(self, source: SqlSource, home: Path, window: Window) -> None:
         self.source, self.window = source, window
@@ -92,19 +92,19 @@ class Query:
         return {}
 
     def _bounds(self, dialect: str) -> dict[str, Any]:
-        """The bounds as the column counts: moments, or wall-clock times of ``naive_time_zone``."""
+        """The bounds as the column counts: timestamps, or wall-clock times of ``naive_time_zone``."""
         return {
             "window_start": self._bound(self.window.start, dialect),
             "window_end": self._bound(self.window.end, dialect),
         }
 
-    def _bound(self, moment: datetime, dialect: str) -> Any:
+    def _bound(self, timestamp: datetime, dialect: str) -> Any:
         unit = {"s": 1, "ms": 1_000, "us": 1_000_000}.get(self.source.epoch_unit or "")
         if unit:
-            return int(moment.timestamp()) * unit
+            return int(timestamp.timestamp()) * unit
         if self.source.naive_time_zone:
-            moment = moment.astimezone(ZoneInfo(self.source.naive_time_zone)).replace(tzinfo=None)
-        return moment.isoformat(sep=" ") if dialect == "sqlite" else moment
+            timestamp = timestamp.astimezone(ZoneInfo(self.source.naive_time_zone)).replace(tzinfo=None)
+        return timestamp.isoformat(sep=" ") if dialect == "sqlite" else timestamp
 
 
 class Patience:
