@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.evidence.auc import Auc
-from slc_ops.evidence.metrics import Metrics, log_loss, totals
+from slc_ops.evidence.in_order import InOrder, sums_of
+from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, totals
 from slc_ops.evidence.ordering import Exact, OnGrid, Ordering, Placed, Scored, Sorted, Sums
 from slc_ops.evidence.row_sums import Block, RowSums
 from slc_ops.evidence.slices import Kind, Slicing
@@ -54,7 +55,7 @@ def evaluate(parameters: ParameterSet, test: Log, threads: int | None = None) ->
     log = test.in_memory()
     if log is not None:
         ordering = Sorted(log, parameters.apply(log, threads=threads))
-        return Evaluation(log, ordering, ordering)
+        return (Evaluation if log.weighted else EvaluationInOrder)(log, ordering, ordering)
     apply = parameters.on(test.items)
     sample = test.sample(*evenly_spaced(test.n_rows), apply.columns)
     scores = np.concatenate([apply.score(rows) for rows in sample])
@@ -174,6 +175,61 @@ class Evaluation:
         )
 
 
+@dataclass(frozen=True)
+class EvaluationInOrder(Evaluation):
+    """The same of rows in memory without weights, which are sorted once for all slices and all users."""
+
+    @cached_property
+    def _in_order(self) -> InOrder:
+        scored = self.ordering.scored(self._rows(NO_COLUMNS))
+        check_scored(scored.label, scored.probability)
+        return InOrder(scored.label, scored.probability)
+
+    @cached_property
+    def _all(self) -> Sums:
+        return sums_of(self._in_order.whole.ranked)
+
+    def _of_slices(self, slicings: Sequence[Slicing]) -> dict[str, Sums]:
+        return {
+            _key(slicing, k): sums_of(rows)
+            for slicing, number in self._numbers(slicings)
+            for k, rows in self._in_order.cut(number, len(slicing.parts)).slices()
+        }
+
+    def users(self, slicings: Sequence[Slicing]) -> dict[str, UserSums]:
+        """The users' sums of all rows and of every slice that has any."""
+        rows, in_order = self._rows({"user"}), self._in_order
+        n_users = self.test.n_rows if self.test.users is None else len(self.test.users)
+        clusters = _clusters(rows, n_users)
+        of_row, count = clusters.of_row, clusters.count
+        found = {ALL_ROWS: sums for _, sums in in_order.user_sums(in_order.whole, None, of_row, count)}
+        for slicing, number in self._numbers(slicings):
+            partition = in_order.cut(number, len(slicing.parts))
+            for k, sums in in_order.user_sums(partition, number, of_row, count):
+                found[_key(slicing, k)] = sums
+        return found
+
+    def _rows(self, columns: Columns) -> Rows:
+        return self.test.sample([0], self.test.n_rows, columns)[0]
+
+    def _numbers(self, slicings: Sequence[Slicing]) -> Iterator[tuple[Slicing, NDArray[Any]]]:
+        """The slicings that have parts, with the number of each row's."""
+        for slicing in slicings:
+            if slicing.parts:
+                yield slicing, slicing.number_of(self._rows(slicing.columns))
+
+
+def _key(slicing: Slicing, part: int) -> str:
+    kind, name, _ = slicing.parts[part]
+    return f"{kind}:{name}"
+
+
+def _clusters(rows: Rows, n_users: int) -> Clusters:
+    count = min(n_users, MAX_CLUSTERS)
+    user = np.arange(len(rows)) if rows.user is None else rows.user  # without users, each row is one
+    return Clusters(user % count, count)
+
+
 @dataclass
 class Named(Generic[Each]):
     """Sums by name."""
@@ -224,9 +280,7 @@ def _user_sums(
     ordering: Ordering, slicings: tuple[Slicing, ...], placed: dict[str, Placed], n_users: int, rows: Rows
 ) -> Named[UserSums]:
     scored = ordering.scored(rows)
-    count = min(n_users, MAX_CLUSTERS)
-    user = np.arange(len(rows)) if rows.user is None else rows.user  # without users, each row is one
-    clusters = Clusters(user % count, count)
+    clusters = _clusters(rows, n_users)
 
     def sums(name: str, part: Scored, clusters: Clusters) -> UserSums:
         value = ordering.placements(part, placed.get(name))

@@ -1,5 +1,9 @@
 """The rows of one fold, opened once for all methods, with everything that does not depend on the method."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from slc_ops.base.once import Once
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
@@ -55,7 +59,16 @@ class FoldRows:
         return Calibration(earlier, None, self.options), later
 
     def _slicings(self) -> tuple[Slicing, ...]:
-        days = by_time(self.test, self.fold.window)
-        if self.fold.role != "confirm":
-            return (days,)
-        return by_density(self.calibration.log, self.test), by_group(self.test), days
+        found = [by_time(self.test, self.fold.window)]
+        if self.fold.role == "confirm":
+            found = [by_density(self.calibration.log, self.test), by_group(self.test), *found]
+        return tuple(_worked_out(slicing, self.test) for slicing in found)
+
+
+def _worked_out(slicing: Slicing, test: Log) -> Slicing:
+    """A slicing of rows in memory, which are all shown at once, knows the number of each of them."""
+    log = test.in_memory()
+    if log is None or not slicing.parts:
+        return slicing
+    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns)).astype(np.int16)
+    return replace(slicing, number_of=lambda rows: number)

@@ -246,7 +246,7 @@ def sorted_sums(
 ) -> tuple[RowSums, Auc]:
     """The sums and the exact area of rows in memory (see :func:`metrics_of`)."""
     label, probability = np.asarray(label), np.asarray(probability, dtype=np.float64)
-    _check(label, probability, weight)
+    check_scored(label, probability, weight)
     if label.size == 0 or (weight is not None and not np.any(weight)):
         return RowSums.empty(totals(), label.size), Auc(None)
     rows = ranked(label, probability, weight, overwrite=overwrite)
@@ -281,7 +281,10 @@ def _reliability(sums: RowSums) -> tuple[ReliabilityBin, ...]:
     )
 
 
-def _check(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None) -> None:
+def check_scored(
+    label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None = None
+) -> None:
+    """Refuse columns that cannot be scored (see :func:`metrics_of`)."""
     if label.shape != probability.shape or label.ndim != 1:
         raise InputError(
             f"labels and probabilities must be two columns of equal length; got {label.shape} "

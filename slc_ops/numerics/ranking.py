@@ -49,6 +49,18 @@ def ranked(
     return Ranked(keys.view(np.float64), positive)
 
 
+def order_of(label: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """The indices of rows of scores from 0 on in the order of :func:`ranked`, without weights.
+
+    >>> order_of(np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25])).tolist()
+    [2, 1, 0]
+    """
+    keys, below = _packed(label, score)
+    if below:
+        raise ValueError(f"{below} scores are below 0; expected none")
+    return np.argsort(keys)
+
+
 def _packed(label: np.ndarray, score: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, int]:
     """``bits << 1 | label`` of the scores below zero, then of the others; and how many are below zero."""
     starts = range(0, score.size, BLOCK)
