@@ -82,8 +82,8 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     def tell(text: str) -> None:
         nonlocal spent
         if text.endswith(" s"):
-            name, seconds = text.split(maxsplit=1)[0], float(text.split()[-2])
-            steps[name] = steps.get(name, 0.0) + seconds
+            name, *_, seconds, _ = text.split()
+            steps[name] = steps.get(name, 0.0) + float(seconds)
             now = time.process_time()
             cpu[name], spent = round(cpu.get(name, 0.0) + now - spent, 2), now
 
@@ -120,9 +120,8 @@ def table(found: dict[str, Any]) -> str:
 def child(what: str, *arguments: str) -> None:
     """Run one measurement and print it as JSON."""
     begun = time.perf_counter()
-    found = {"prepare": prepare, "refresh": refresh, "compare": compare}[what](
-        Path(arguments[0]), *arguments[1:]
-    )
+    measured = {"prepare": prepare, "refresh": refresh, "compare": compare}[what]
+    found: dict[str, Any] = measured(Path(arguments[0]), *arguments[1:])
     usage = resource.getrusage(resource.RUSAGE_SELF)
     found |= {"seconds": time.perf_counter() - begun, "cpu": usage.ru_utime + usage.ru_stime}
     print(json.dumps(found | {"peak_gb": usage.ru_maxrss / 2**20}))

@@ -202,7 +202,7 @@ class EvaluationInOrder(Evaluation):
         n_users = self.test.n_rows if self.test.users is None else len(self.test.users)
         clusters = _clusters(rows, n_users)
         of_row, count = clusters.of_row, clusters.count
-        found = {ALL_ROWS: sums for _, sums in in_order.user_sums(in_order.whole, None, of_row, count)}
+        found = {ALL_ROWS: next(in_order.user_sums(in_order.whole, None, of_row, count))[1]}
         for slicing, number in self._numbers(slicings):
             partition = in_order.cut(number, len(slicing.parts))
             for k, sums in in_order.user_sums(partition, number, of_row, count):

@@ -6,6 +6,7 @@ first asked for. A log whose items are known beforehand reads its rows only when
 """
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -20,7 +21,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.rows import columns as contract
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.encoding import IdEncoder
-from slc_ops.rows.passes import Partial
+from slc_ops.rows.passes import Partial, in_spans
 from slc_ops.rows.reading import Source, TableSource, converted, open_source
 from slc_ops.rows.rows import (
     NO_COLUMNS,
@@ -56,8 +57,9 @@ class InteractionLog(InSpans):
         rename: Mapping[str, str] | None = None,
         memory: int | None = None,
         items: pa.Array | None = None,
+        times: bool = False,
     ) -> None:
-        self._source = source
+        self._source, self._times_too = source, times
         self._rename = dict(rename or {})
         self._budget = memory_budget() if memory is None else memory
         check_columns(source, self._rename)
@@ -78,13 +80,15 @@ class InteractionLog(InSpans):
         *,
         rename: Mapping[str, str] | None = None,
         memory: int | None = None,
+        times: bool = False,
     ) -> "InteractionLog":
         """Read Parquet, CSV or Feather files or directories; several are joined in the given order.
 
         ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the number
-        of bytes to keep before rows go to a temporary file.
+        of bytes to keep before rows go to a temporary file; ``times`` says that event times will be needed,
+        so that one pass over the file brings them too.
         """
-        return cls(open_source(source, rename or {}), rename=rename, memory=memory)
+        return cls(open_source(source, rename or {}), rename=rename, memory=memory, times=times)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> "InteractionLog":
@@ -308,20 +312,30 @@ class InteractionLog(InSpans):
             columns["event_time"] = as_arrow(self.time)
         return pa.table(columns)
 
-    def digest(self) -> str:
-        """SHA-256 of what a fit sees: item ids, labels, logits, weights and times, in row order."""
+    def digest(self, threads: int | None = None) -> str:
+        """SHA-256 of what a fit sees: item ids, labels, logits, weights and times, in row order.
+
+        It is the digest of a header (numbers of rows and items, the items' type, lengths and text) and of one
+        digest for each 2²⁰ rows, whose columns lie one after the other; spans are digested by threads.
+        """
         digest = hashlib.sha256(f"{self.n_rows} rows, {len(self.items)} items of {self.items.type}".encode())
         plain = self.items.cast(pa.string())
         digest.update(np.diff(np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1)).tobytes())
         digest.update(plain.buffers()[2] or b"")
         columns = TIME if self.has("event_time") else NO_COLUMNS
-        for first in range(0, self.n_rows, _DIGEST_ROWS):
-            rows = self.rows(first, min(first + _DIGEST_ROWS, self.n_rows), columns)
-            digest.update(np.ascontiguousarray(rows.codes).data)
-            digest.update(np.ascontiguousarray(rows.label).data)
+
+        def of_span(first: int, last: int) -> bytes:
+            rows, span = self.rows(first, last, columns), hashlib.sha256()
+            span.update(np.ascontiguousarray(rows.codes).data)
+            span.update(np.ascontiguousarray(rows.label).data)
             for values in (rows.logit, rows.weight, rows.time):
                 if values is not None:
-                    digest.update(values.astype(np.float64, order="C").data)
+                    span.update(np.ascontiguousarray(values, np.float64).data)
+            return span.digest()
+
+        workers = threads or len(os.sched_getaffinity(0))
+        for span in in_spans(of_span, self.n_rows, workers, _DIGEST_ROWS):
+            digest.update(span)
         return digest.hexdigest()
 
     # --- reading --------------------------------------------------------------------------------------
@@ -333,6 +347,10 @@ class InteractionLog(InSpans):
         if self.weighted:
             types["weight"] = self._float_type("weight")
         store = ColumnStore(self.n_rows, types, self._budget)
+        times = None
+        if self._times_too and self.has("event_time"):
+            names.append("event_time")
+            times = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
         encoder, first, settled = IdEncoder(), 0, 0
         for batch in self._source.batches([self._rename.get(name, name) for name in names]):
             last = first + batch.num_rows
@@ -342,10 +360,15 @@ class InteractionLog(InSpans):
             store.write("logit", first, self._checked(contract.as_logits, batch.column(2), first, score))
             if self.weighted:
                 store.write("weight", first, self._checked(contract.as_weights, batch.column(3), first))
+            if times is not None:
+                column = batch.column(batch.num_columns - 1)
+                times.write("time", first, self._checked(contract.as_times, column, first))
             if encoder.overdue:
                 settled = self._settle(encoder, store, "code", settled, last)
             first = last
         self._settle(encoder, store, "code", settled, first)
+        if times is not None:
+            self._time_store = times
         return store, encoder.values
 
     def _encode(self, encoder: IdEncoder, store: ColumnStore, column: str, name: str) -> None:
