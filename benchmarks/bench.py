@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import refresh_speed
 from bench_page import Figures, page
 from correction_logs import write_log
 
@@ -62,6 +63,11 @@ def main() -> None:
 
 
 # --- what is measured ---------------------------------------------------------------------------------
+
+
+def refresh(rows: float) -> list[Figures]:
+    """The weekly refresh, first and next week, beside one comparison of the same methods."""
+    return [refresh_speed.measure(int(min(rows / 20, refresh_speed.FULL)))]
 
 
 def ladder(rows: float) -> list[Figures]:
@@ -136,8 +142,8 @@ def peers(rows: float) -> list[Figures]:
 
 
 PARTS: dict[str, Callable[[float], list[Figures]]] = {
-    "ladder": ladder, "large": large, "cluster": cluster, "rows": by_rows, "items": by_items, "wide": wide,
-    "bins": by_bins, "peers": peers,
+    "refresh": refresh, "ladder": ladder, "large": large, "cluster": cluster, "rows": by_rows,
+    "items": by_items, "wide": wide, "bins": by_bins, "peers": peers,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import refresh_speed
 
 LARGE = 1e6  # rows from which on an exponent says something about rows
 Figures = dict[str, Any]
@@ -47,6 +48,23 @@ def machine(measured: Figures) -> str:
 
 def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def refresh_text(figures: list[Figures]) -> str:
+    found = figures[0]
+    peak = max(found[name]["peak_gb"] for name in refresh_speed.BARS)
+    ratios = ", ".join(
+        f"{title} {found[name]['times_compare']:.1f} × ({_bar(found[name]['times_compare'], bar)})"
+        for title, (name, bar) in zip(("first", "next week's"), refresh_speed.BARS.items(), strict=True)
+    )
+    return (
+        "## The weekly refresh\n\n"
+        f"Nine weeks of {found['rows_per_week']:,} rows, 14 methods, all steps from extraction to promotion, "
+        "beside one `compare` of the same methods on the newest fold's calibration and test weeks: "
+        f"{ratios}. Peak {peak:.1f} GB ({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five "
+        "million rows a week; the columns after the peak are the seconds of each step.\n\n"
+        f"{refresh_speed.table(found)}"
+    )
 
 
 def ladder_text(figures: list[Figures]) -> str:
@@ -222,6 +240,7 @@ def exponent(sizes: list[float], costs: list[float]) -> float:
 
 
 WRITERS = {
+    "refresh": refresh_text,
     "ladder": ladder_text, "large": large_text, "cluster": cluster_text, "rows": rows_text,
     "items": items_text, "wide": wide_text, "bins": bins_text, "peers": peers_text,
 }  # fmt: skip

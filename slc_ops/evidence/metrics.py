@@ -281,9 +281,7 @@ def _reliability(sums: RowSums) -> tuple[ReliabilityBin, ...]:
     )
 
 
-def check_scored(
-    label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None = None
-) -> None:
+def check_scored(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
     """Refuse columns that cannot be scored (see :func:`metrics_of`)."""
     if label.shape != probability.shape or label.ndim != 1:
         raise InputError(
