@@ -104,7 +104,9 @@ class InOrder:
         keys += cluster[partition.rows]
 
         def per_cluster(values: NDArray[Any]) -> Floats:
-            return np.bincount(keys, values, parts * count).reshape(parts, count).astype(np.float64, copy=False)
+            return (
+                np.bincount(keys, values, parts * count).reshape(parts, count).astype(np.float64, copy=False)
+            )
 
         rows = np.bincount(keys, minlength=parts * count).reshape(parts, count).astype(np.float64)
         positive = per_cluster(partition.ranked.positive)
