@@ -23,7 +23,7 @@ def test_an_automatic_gate_promotes_what_its_evidence_supports(shared: Places) -
 
     assert state == "success"
     assert set(tasks.values()) == {"success"}
-    assert [name for name in tasks if name.startswith("fit")] == ["fit[0]", "fit[1]", "fit[2]"]
+    assert [name for name in tasks if name.startswith("fit")] == ["fit[0]", "fit[1]"]
     champion = Registry.open(shared).champion("school")
     assert champion is not None
     assert champion.window == NEWEST
