@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick check bench ui lock docs-tables env clean install spark
+.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -26,6 +26,10 @@ long: install ## Run the long tests: whole installations on real servers, contro
 
 quick: install ## Run the tests that need no services
 	@$(PY) -m pytest -m "not slow and not services"
+
+# The table of what was done and what came of it is written by the run itself.
+faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the arguments; write docs/reliability.md
+	@$(PY) -m pytest -p tests.faults.table -m faults
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark

@@ -13,7 +13,7 @@ INSTALLATIONS = ("tests.airflow.platform", "tests.production.installation import
 def expression(target: str) -> str:
     """The markers of the one pytest line of a target."""
     recipe = MAKEFILE.split(f"\n{target}: install")[1].split("\n\n")[0]
-    (found,) = re.findall(r'-m pytest -m "?([a-z ]+)"?$', recipe, re.MULTILINE)
+    (found,) = re.findall(r'-m pytest (?:-p \S+ )?-m "?([a-z ]+)"?$', recipe, re.MULTILINE)
     return found
 
 
@@ -21,6 +21,12 @@ def test_every_test_is_in_exactly_one_of_test_and_long() -> None:
     assert expression("long") == "services"
     assert expression("test") == "not services"
     assert expression("quick") == "not slow and not services"
+
+
+def test_faults_are_tests_of_the_other_targets_run_together_for_their_table() -> None:
+    assert expression("faults") == "faults"
+    for path in (ROOT / "tests" / "faults").glob("test_*.py"):
+        assert "pytestmark = pytest.mark.services" in path.read_text(), path.name
 
 
 def test_the_makefile_names_no_test_file() -> None:

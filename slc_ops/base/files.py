@@ -163,9 +163,11 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 
     A directory cannot be replaced atomically while it exists; the old one is moved aside first, so that
     a reader sees the old one, nothing (for an instant) or the new one, never a mixture. Of two writers at
-    once, both succeed and the later one stays.
+    once, both succeed and the later one stays. A file or a device of that name is refused, not replaced.
     """
     with typed_storage(path):
+        if path.exists() and not path.is_dir():
+            raise StorageError(f"cannot write the directory {path}: it is a file; choose another name")
         make_directory(path.parent)
         temporary = _new_directory(path, "")
         try:

@@ -19,7 +19,14 @@ SCHEMA_VERSION = 1
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
-    """Write all files to a temporary directory and rename it last."""
+    """Write all files to a temporary directory and rename it last.
+
+    Only a parameter set or an empty directory is replaced: a slip of the name must not cost other files.
+    """
+    if directory.is_dir() and any(directory.iterdir()) and not (directory / PARAMS).is_file():
+        raise ParameterSetError(
+            f"{directory} holds other files than a parameter set, which would be lost; choose a new name"
+        )
     with replacing_directory(directory) as temporary:
         items_digest = None
         if parameters.items is not None:

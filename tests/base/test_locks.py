@@ -30,6 +30,10 @@ def first_use(path: Path) -> None:
     create_once(path, slowly)
 
 
+@pytest.mark.faults(
+    "`kill -9` while a database is made",
+    "the next process makes it whole",
+)
 def test_a_maker_that_is_killed_half_way_leaves_nothing_and_the_next_one_makes_it_whole(
     tmp_path: Path,
 ) -> None:

@@ -5,13 +5,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.errors import ParameterSetError
+from slc_ops.base.errors import ParameterSetError, StorageError
 from slc_ops.base.files import digest_file, digest_json
 from slc_ops.base.window import Window
 from slc_ops.methods import METHODS, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, table
+from tests.registry.factory import parameter_set
 
 
 @pytest.fixture
@@ -171,3 +172,29 @@ def test_writing_again_replaces_the_whole_directory(written):
     (written / "stray").write_text("old")
     fit("platt", InteractionLog.from_table(table())).write(written)
     assert sorted(path.name for path in written.iterdir()) == ["golden.json", "params.json"]
+
+
+def test_a_directory_that_holds_other_files_is_not_replaced_by_a_parameter_set(tmp_path):
+    diary = tmp_path / "home" / "diary.txt"
+    diary.parent.mkdir()
+    diary.write_text("dear")
+    with pytest.raises(ParameterSetError, match="would be lost"):
+        parameter_set(diary.parent)
+    assert diary.read_text() == "dear"
+
+
+def test_a_file_is_not_replaced_by_a_parameter_set(tmp_path):
+    rows = tmp_path / "rows.parquet"
+    rows.write_text("rows")
+    with pytest.raises(StorageError, match=r"rows\.parquet: it is a file"):
+        parameter_set(rows)
+    assert rows.read_text() == "rows"
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_a_parameter_set_and_an_empty_directory_are_replaced(tmp_path):
+    (tmp_path / "set").mkdir()
+    parameter_set(tmp_path / "set", seed=1)
+    before = (tmp_path / "set" / "params.json").read_bytes()
+    parameter_set(tmp_path / "set", seed=2)
+    assert (tmp_path / "set" / "params.json").read_bytes() != before

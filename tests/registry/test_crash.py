@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,16 @@ def forked(migrated: Path, parameters: Path, tmp_path_factory: pytest.TempPathFa
     return crash(home, parameters, NEVER)
 
 
+@pytest.mark.faults(
+    "`kill -9` of the publisher after each of its calls to MLflow and the ledger, then run again",
+    "one run, one version, one row, one champion",
+)
 @pytest.mark.slow
 def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
-    forked: list[str], migrated: Path, parameters: Path, tmp_path: Path
+    forked: list[str], migrated: Path, parameters: Path, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
     assert len(forked) > 20
+    record_property("runs", len(forked))
     for calls in range(1, len(forked) + 1):
         home = tmp_path / str(calls)
         (home / "mlflow").mkdir(parents=True)

@@ -39,6 +39,10 @@ def use(home: Path) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.faults(
+    "several processes use a new home first, some are killed",
+    "whole databases",
+)
 @pytest.mark.slow
 def test_first_use_by_several_processes_some_of_them_killed_leaves_whole_databases(tmp_path: Path) -> None:
     chance = random.Random(16)

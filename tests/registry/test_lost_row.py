@@ -30,6 +30,10 @@ def damage(registry: Registry, statement: str) -> None:
         connection.execute(statement)
 
 
+@pytest.mark.faults(
+    "the ledger's row of a deployment is lost",
+    "`verify --repair` rebuilds it from the line of promotions",
+)
 def test_verify_repair_rebuilds_a_lost_row_from_the_line_of_promotions(
     registry: Registry, promoted: list[Version]
 ) -> None:

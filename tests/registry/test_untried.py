@@ -14,6 +14,10 @@ from slc_ops.registry.aliases import read_aliases
 from tests.registry.factory import WEEKS, no_file_above, places_in, publication
 
 
+@pytest.mark.faults(
+    "`kill -9` exactly between ledger and alias",
+    "`verify` names it, `status` shows the right champion, `verify --repair` closes it",
+)
 def test_a_kill_exactly_between_ledger_and_alias_is_seen_and_repaired(
     registry: Registry, parameters: Path
 ) -> None:
@@ -40,6 +44,10 @@ def test_a_kill_exactly_between_ledger_and_alias_is_seen_and_repaired(
     assert after.verify("demo") == []
 
 
+@pytest.mark.faults(
+    "MLflow fails in mid-upload",
+    "one line, nothing registered; the next try completes version 1",
+)
 def test_an_upload_that_breaks_off_registers_nothing_and_the_next_try_completes_it(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +73,10 @@ class JumpingClock(datetime):
         return datetime.now(UTC) + next(cls.steps)
 
 
+@pytest.mark.faults(
+    "the clock jumps between four promotions",
+    "order and champion stay",
+)
 def test_a_clock_that_jumps_changes_neither_the_order_nor_the_champion(
     registry: Registry, parameters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,10 @@ def server(parameters: Path) -> Iterator[FaultyRegistry]:
         yield running
 
 
+@pytest.mark.faults(
+    "the registry answers errors, garbage, half or nothing to a serving host",
+    "it goes on with the parameters that it has",
+)
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -46,6 +50,10 @@ def test_a_registry_that_fails_is_survived(
     assert corrector.health()["status"] == "ok"
 
 
+@pytest.mark.faults(
+    "a download of parameters breaks off",
+    "it goes on, and tries again",
+)
 @pytest.mark.parametrize(
     ("fault", "message"), [("cut", "cannot be reached|digest|understood"), ("404", "404")]
 )

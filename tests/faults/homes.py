@@ -1,0 +1,147 @@
+"""Homes with one small deployment, and the command line run on them as a process of its own."""
+
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.window import Window
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+from tests.registry.factory import places_in
+
+ROOT = Path(__file__).parents[2]
+BEFORE = Window.parse("2026-02-09/2026-02-16")
+NEWEST = Window.parse("2026-02-16/2026-02-23")
+REFRESH = ("refresh", "--deployment", "school", "--window")
+TEMPORARY = re.compile(r"^\..*\.[0-9a-f]{8}(\..*)?$")  # what slc_ops.base.files writes before it renames
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def refused(self) -> bool:
+        """Exit code 2 and one line that says why."""
+        last = self.err.strip().splitlines()[-1:]
+        return (
+            self.code == 2 and "Traceback" not in self.err and last != [] and last[0].startswith("slc-ops:")
+        )
+
+
+def copy_home(template: Path, home: Path) -> Path:
+    """A private copy of a home."""
+    shutil.copytree(template, home)
+    return home
+
+
+def environment(home: Path, code: Path = ROOT, **more: str) -> dict[str, str]:
+    """What a process needs to find a home, and nothing of this one's settings."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLC_OPS", "MLFLOW"))}
+    own = {"SLC_OPS_HOME": str(home), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
+    own["MLFLOW_TRACKING_URI"] = f"sqlite:///{home}/mlflow/mlflow.db"
+    return kept | own | {"PYTHONPATH": str(code), "PYTHONWARNINGS": "ignore"} | more
+
+
+def command(*arguments: str) -> list[str]:
+    """A command line in a fresh interpreter."""
+    return [sys.executable, "-c", "from slc_ops.cli import main; main()", *arguments]
+
+
+def start(home: Path, *arguments: str, code: Path = ROOT, **more: str) -> subprocess.Popen[str]:
+    """Start a command; it leads a process group of its own."""
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(home, code, **more),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(home: Path, *arguments: str, largest_file: int | None = None, **more: Any) -> Ended:
+    """Run a command to its end; ``largest_file`` is where the disk is full."""
+    process = start(home, *arguments, **more)
+    if largest_file is not None:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    return ended(process)
+
+
+def ended(process: subprocess.Popen[str], timeout: float = 300) -> Ended:
+    """Wait for a process."""
+    out, err = process.communicate(timeout=timeout)
+    return Ended(process.returncode, out, err)
+
+
+def kill(process: subprocess.Popen[str]) -> bool:
+    """kill -9 for a command and what it started; whether it was still running."""
+    running = process.poll() is None
+    if running:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    return running
+
+
+def registry_of(home: Path) -> Registry:
+    """The registry of a home."""
+    return Registry.open(places_of(home))
+
+
+def places_of(home: Path) -> Places:
+    """Where a home's things lie."""
+    return places_in(home)
+
+
+def the_refresh(home: Path, window: Window) -> Path:
+    """The directory of a week's only refresh."""
+    (plan,) = (home / "refreshes" / "school" / window.key).glob("*/plan.json")
+    return plan.parent
+
+
+def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
+    """The digests of a week's parameter files."""
+    directory = the_refresh(home, window) / "parameters"
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(directory.iterdir())}
+
+
+def findings(home: Path, window: Window = NEWEST) -> dict[str, Any]:
+    """What a refresh found, without how long it took."""
+    found = {}
+    for name in ("backtest.json", "verdict.json", "detectability/detectability.json"):
+        found[name] = _lasting(json.loads((the_refresh(home, window) / name).read_text()))
+    return found
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            k: _lasting(v) for k, v in value.items() if k not in ("seconds_fit", "path", "log", "directory")
+        }
+    return [_lasting(each) for each in value] if isinstance(value, list) else value
+
+
+def temporary_files(home: Path) -> list[str]:
+    """Files and directories that a step forgot."""
+    return [str(path.relative_to(home)) for path in home.rglob("*") if TEMPORARY.match(path.name)]
+
+
+def check_one_version(home: Path) -> None:
+    """One version, one champion, one line of history, and nothing to repair."""
+    registry = registry_of(home)
+    assert len(registry.client.search_model_versions("name='slc-school'")) == 1
+    assert [move.to_version for move in registry.history("school")] == [1]
+    assert registry.verify("school") == []

@@ -1,0 +1,54 @@
+"""A pytest plugin (``-p tests.faults.table``): writes what the fault runs showed to docs/reliability.md.
+
+A test says with ``@pytest.mark.faults(what, result)`` what is done to the product and what has to come of it;
+with ``record_property("runs", n)`` how often. A row is written for every such test that ran; tests with the
+same sentence share one.
+"""
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
+
+
+class Table:
+    """The rows of a run, in the order of the tests."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], list[int]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Take up a test that ended."""
+        report: pytest.TestReport = yield
+        marker = item.get_closest_marker("faults")
+        if marker is None or len(marker.args) != 2 or report.when != "call" or report.skipped:
+            return report
+        runs = dict(report.user_properties).get("runs", 1)
+        row = self.rows.setdefault(marker.args, [0, 0])
+        row[0] += int(runs)
+        row[1] += report.failed
+        return report
+
+    def pytest_sessionfinish(self) -> None:
+        """Put the table where the document marks its place."""
+        if not self.rows:
+            return
+        lines = ["| what | how often | result |", "|---|---|---|"]
+        for (what, result), (runs, failed) in self.rows.items():
+            lines.append(f"| {what} | {runs} | {f'**failed** ({failed}): ' if failed else ''}{result} |")
+        system = f"Python {platform.python_version()}, {platform.system()}"
+        text = DOCUMENT.read_text(encoding="utf-8")
+        head, rest = text.split(BEGIN)
+        _, tail = rest.split(END)
+        written = "\n".join([BEGIN, "", *lines, "", f"Written by `make faults` ({system}).", "", END])
+        DOCUMENT.write_text(head + written + tail, encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin a table."""
+    config.pluginmanager.register(Table())

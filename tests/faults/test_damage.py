@@ -1,0 +1,98 @@
+"""Bytes flipped in every kind of file of a home, one file at a time, before the next refresh."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.homes import BEFORE, NEWEST, REFRESH, copy_home, findings, parameter_bytes, run
+
+pytestmark = pytest.mark.services
+
+WINDOW = f"windows/school/{BEFORE.key}"
+OWN = f"refreshes/school/{NEWEST.key}/*"
+PAST = f"refreshes/school/{BEFORE.key}/*"
+
+# Kinds that the refresh of the next week reads, and kinds that the same refresh reads when it is run again.
+READ_NEXT_WEEK = [
+    f"{WINDOW}/manifest.json",
+    f"{WINDOW}/log.parquet",
+    f"{WINDOW}/log.sums.parquet",
+    f"{WINDOW}/validation.json",
+    f"{WINDOW}/statistics.json",
+    f"{WINDOW}/items.parquet",
+    f"{PAST}/plan.json",
+    f"{PAST}/scores/confirm-*/slc/score.json",
+    f"{PAST}/scores/confirm-*/slc/key.json",
+    f"{PAST}/scores/confirm-*/slc/users.parquet",
+    "mlflow/artifacts/*/*/artifacts/model/artifacts/parameters/params.json",
+    "mlflow/artifacts/*/*/artifacts/model/artifacts/parameters/items.parquet",
+]
+READ_AGAIN = [
+    f"{OWN}/plan.json",
+    f"{OWN}/windows/*",
+    f"{OWN}/scores/confirm-*/slc/score.json",
+    f"{OWN}/scores/confirm-*/slc/users.parquet",
+    f"{OWN}/scores/confirm-*/slc/items.parquet",
+    f"{OWN}/backtest.json",
+    f"refreshes/school/{NEWEST.key}/steps/*",
+    f"{OWN}/verdict.json",
+    f"{OWN}/detectability/detectability.json",
+    f"{OWN}/parameters/params.json",
+    f"{OWN}/parameters/items.parquet",
+    f"{OWN}/parameters/golden.json",
+    f"{OWN}/version.json",
+    f"{OWN}/report/report.html",
+    "ledger.db",
+    "mlflow/mlflow.db",
+]
+
+
+def damage(home: Path, pattern: str) -> Path:
+    """Flip bytes in the middle of the first file of a kind; its size and its time stay."""
+    path = next(each for each in sorted(home.glob(pattern)) if each.is_file())
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    for index in range(middle, min(middle + 16, len(content))):
+        content[index] ^= 0x15
+    path.unlink()  # a hard link elsewhere keeps its bytes
+    path.write_bytes(content)
+    os.utime(path, ns=times)
+    return path
+
+
+def check(home: Path, path: Path, expected: Undisturbed) -> None:
+    """Named in one line, or worked out again with the same result."""
+    ended = run(home, *REFRESH, str(NEWEST))
+    if ended.code != 0:
+        assert ended.refused(), ended.err
+        print(ended.err)
+        return
+    assert parameter_bytes(home) == expected.parameters, f"damaged {path.name} was used"
+    assert findings(home) == expected.findings, f"damaged {path.name} was used"
+
+
+SHOWN = (
+    "16 bytes flipped in each kind of file under `var/`, one at a time, then a refresh",
+    "named in one line (exit 2), or worked out again with the same bytes; never used",
+)
+
+
+@pytest.mark.faults(*SHOWN)
+@pytest.mark.parametrize("pattern", READ_NEXT_WEEK)
+def test_damage_is_named_or_worked_out_again_by_the_next_week(
+    week_before: Path, week_after: Undisturbed, tmp_path: Path, pattern: str
+) -> None:
+    home = copy_home(week_before, tmp_path / "home")
+    check(home, damage(home, pattern), week_after)
+
+
+@pytest.mark.faults(*SHOWN)
+@pytest.mark.parametrize("pattern", READ_AGAIN)
+def test_damage_is_named_or_worked_out_again_by_the_same_week(
+    undisturbed: Undisturbed, tmp_path: Path, pattern: str
+) -> None:
+    home = copy_home(undisturbed.home, tmp_path / "home")
+    check(home, damage(home, pattern), undisturbed)

@@ -1,0 +1,63 @@
+"""No file may grow: what a full disk does, in every step of a refresh."""
+
+from pathlib import Path
+
+import pytest
+
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+from tests.faults.conftest import Undisturbed
+from tests.faults.homes import (
+    NEWEST,
+    REFRESH,
+    check_one_version,
+    parameter_bytes,
+    places_of,
+    run,
+    temporary_files,
+)
+
+pytestmark = pytest.mark.services
+SIZES = (0, 3_000, 40_000)  # nothing fits; small JSON files do; small Parquet files do
+
+
+def extracted(places: Places) -> None:
+    pipeline.extract(places, "school", NEWEST)
+
+
+def validated(places: Places) -> Plan:
+    extracted(places)
+    return pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+
+
+def decided(places: Places) -> None:
+    plan = validated(places)
+    for method in pipeline.methods_of(plan):
+        pipeline.fit(plan, method)
+    pipeline.backtest(places, plan)
+    pipeline.detectability(plan)
+    pipeline.decide(plan)
+
+
+BEGUN = {"extract": lambda places: None, "validate": extracted, "fit": validated, "publish": decided}
+
+
+@pytest.mark.faults(
+    "the disk is full from extract, validate, fit or publish on (three sizes of file that still fit)",
+    "one line, exit 2, no temporary file; with room again: one version, the same parameter bytes",
+)
+@pytest.mark.parametrize("step", BEGUN)
+def test_a_full_disk_is_one_line_and_exit_2_leaves_no_temporary_file_and_the_next_run_succeeds(
+    home: Path, undisturbed: Undisturbed, step: str, record_property
+) -> None:
+    BEGUN[step](places_of(home))
+    for size in SIZES:
+        failed = run(home, *REFRESH, str(NEWEST), largest_file=size)
+        assert failed.refused(), f"{step}, {size} bytes: exit {failed.code}\n{failed.err}"
+        assert temporary_files(home) == [], f"{step}, {size} bytes"
+    record_property("runs", len(SIZES))
+    done = run(home, *REFRESH, str(NEWEST))
+    assert done.code == 0, done.err
+    assert parameter_bytes(home) == undisturbed.parameters
+    check_one_version(home)

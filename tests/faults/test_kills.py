@@ -1,0 +1,34 @@
+"""kill -9 of a whole refresh, at random points."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Undisturbed
+from tests.faults.homes import NEWEST, REFRESH, check_one_version, kill, parameter_bytes, run, start
+
+pytestmark = pytest.mark.services
+KILLS = 6
+
+
+@pytest.mark.faults(
+    "`kill -9` of `slc-ops refresh` at random points, then run again",
+    "one version, one champion, the parameter bytes of an undisturbed refresh",
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_refresh_killed_at_random_points_ends_in_one_version_with_the_same_bytes(
+    home: Path, undisturbed: Undisturbed, seed: int, record_property
+) -> None:
+    chance, killed = random.Random(seed), 0
+    for _ in range(KILLS):
+        process = start(home, *REFRESH, str(NEWEST))
+        time.sleep(chance.uniform(0.1, 0.95) * undisturbed.seconds)
+        killed += kill(process)
+    assert killed > KILLS / 2
+    record_property("runs", killed)
+    done = run(home, *REFRESH, str(NEWEST))
+    assert done.code == 0, done.err
+    assert parameter_bytes(home) == undisturbed.parameters
+    check_one_version(home)
