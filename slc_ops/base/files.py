@@ -96,8 +96,11 @@ def storage_refusal(error: OSError) -> str | None:
     >>> storage_refusal(OSError(28, "No space left on device", "/data/x"))
     'No space left on device: /data/x'
     >>> storage_refusal(FileNotFoundError(2, "No such file or directory", "/data/x"))
+    >>> storage_refusal(FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"))
+    "No usable temporary directory found in ['/tmp']"
     """
-    if error.errno not in _REFUSALS:
+    # Where all temporary directories are full, Python says that there is none.
+    if error.errno not in _REFUSALS and "No usable temporary directory" not in str(error):
         return None
     reason = error.strerror or str(error)
     return f"{reason}: {error.filename}" if error.filename else reason

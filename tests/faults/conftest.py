@@ -1,4 +1,4 @@
-"""A home before its first refresh, and what an undisturbed refresh makes of it."""
+"""A home before its first refresh, and what undisturbed refreshes make of it; each test has it as it was kept."""
 
 import shutil
 import time
@@ -10,33 +10,30 @@ import pytest
 
 from slc_ops.base.mlflow_client import connect
 from slc_ops.intake.simulate import simulate
-from tests.faults.homes import (
-    BEFORE,
-    NEWEST,
-    REFRESH,
-    copy_home,
-    findings,
-    parameter_bytes,
-    places_of,
-    run,
-)
+from tests.faults.homes import BEFORE, NEWEST, REFRESH, findings, parameter_bytes, places_of, put_back, run
 from tests.refresh.school import configure
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A refresh that nothing happened to."""
+    """A home after a refresh that nothing happened to."""
 
-    home: Path
+    kept: Path
     seconds: float
     parameters: dict[str, str]
     findings: dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every home lies, one after the other."""
+    return tmp_path_factory.mktemp("faults") / "home"
+
+
+@pytest.fixture(scope="session")
+def fresh(place: Path) -> Path:
     """A home with rows, settings and an empty MLflow database."""
-    home = tmp_path_factory.mktemp("fresh") / "home"
+    home = place.with_name("fresh")
     simulate(home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2026-01-05")
     (home / "mlflow").mkdir()
     connect(f"sqlite:///{home}/mlflow/mlflow.db", create=True).search_experiments()
@@ -45,41 +42,38 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(fresh: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def undisturbed(fresh: Path, place: Path) -> Undisturbed:
     """The newest week, refreshed in peace."""
-    home = copy_home(fresh, tmp_path_factory.mktemp("undisturbed") / "home")
-    begun = time.perf_counter()
-    done = run(home, *REFRESH, str(NEWEST))
-    assert done.code == 0, done.err
-    return Undisturbed(home, time.perf_counter() - begun, parameter_bytes(home), findings(home))
+    return refreshed(fresh, place, NEWEST, "undisturbed")
 
 
 @pytest.fixture(scope="session")
-def week_before(fresh: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose week before the newest was refreshed."""
-    home = copy_home(fresh, tmp_path_factory.mktemp("before") / "home")
-    done = run(home, *REFRESH, str(BEFORE))
-    assert done.code == 0, done.err
-    return home
+def week_before(fresh: Path, place: Path) -> Undisturbed:
+    """The week before the newest, refreshed in peace."""
+    return refreshed(fresh, place, BEFORE, "before")
 
 
 @pytest.fixture(scope="session")
-def week_after(week_before: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def week_after(week_before: Undisturbed, place: Path) -> Undisturbed:
     """The newest week, refreshed in peace after the week before."""
-    home = copy_home(week_before, tmp_path_factory.mktemp("after") / "home")
-    done = run(home, *REFRESH, str(NEWEST))
+    return refreshed(week_before.kept, place, NEWEST, "after")
+
+
+def refreshed(kept: Path, place: Path, window: Any, name: str) -> Undisturbed:
+    """Refresh a week and keep the home under a name."""
+    home = put_back(kept, place)
+    begun = time.perf_counter()
+    done = run(home, *REFRESH, str(window))
+    seconds = time.perf_counter() - begun
     assert done.code == 0, done.err
-    return Undisturbed(home, 0.0, parameter_bytes(home), findings(home))
+    found = Undisturbed(place.with_name(name), seconds, parameter_bytes(home, window), findings(home, window))
+    shutil.copytree(home, found.kept)
+    return found
 
 
 @pytest.fixture
-def home(fresh: Path, tmp_path: Path) -> Path:
-    """A fresh home of one's own."""
-    return copy_home(fresh, tmp_path / "home")
-
-
-@pytest.fixture(autouse=True)
-def room(tmp_path: Path) -> Any:
-    """Homes are large; what a test leaves goes with it."""
-    yield
-    shutil.rmtree(tmp_path, ignore_errors=True)
+def home(request: pytest.FixtureRequest, fresh: Path, place: Path) -> Path:
+    """A fresh home; fixtures that refresh one are made before."""
+    for name in {"undisturbed", "week_before", "week_after"} & set(request.fixturenames):
+        request.getfixturevalue(name)
+    return put_back(fresh, place)

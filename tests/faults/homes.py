@@ -41,9 +41,10 @@ class Ended:
         )
 
 
-def copy_home(template: Path, home: Path) -> Path:
-    """A private copy of a home."""
-    shutil.copytree(template, home)
+def put_back(kept: Path, home: Path) -> Path:
+    """A home as it was kept. Plans and MLflow hold whole paths, so it goes where it was."""
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(kept, home)
     return home
 
 
@@ -128,9 +129,7 @@ def findings(home: Path, window: Window = NEWEST) -> dict[str, Any]:
 
 def _lasting(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            k: _lasting(v) for k, v in value.items() if k not in ("seconds_fit", "path", "log", "directory")
-        }
+        return {k: _lasting(v) for k, v in value.items() if k != "seconds_fit"}
     return [_lasting(each) for each in value] if isinstance(value, list) else value
 
 

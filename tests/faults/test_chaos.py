@@ -83,7 +83,8 @@ def test_two_hosts_with_different_code_on_one_window_give_a_version_each_and_one
     registry = registry_of(home)
     versions = registry.client.search_model_versions("name='slc-school'")
     assert len(versions) == 2
-    assert len({version.tags["code_version"] for version in versions}) == 2
+    runs = [registry.client.get_run(version.run_id) for version in versions]
+    assert len({run.data.params["code_version"] for run in runs}) == 2
     assert len(registry.ledger.versions("school")) == 2
     champion = registry.champion("school")
     assert champion is not None

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import (
@@ -26,18 +25,13 @@ def extracted(places: Places) -> None:
     pipeline.extract(places, "school", NEWEST)
 
 
-def validated(places: Places) -> Plan:
+def validated(places: Places) -> None:
     extracted(places)
-    return pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+    pipeline.validate(places, "school", NEWEST)
 
 
 def decided(places: Places) -> None:
-    plan = validated(places)
-    for method in pipeline.methods_of(plan):
-        pipeline.fit(plan, method)
-    pipeline.backtest(places, plan)
-    pipeline.detectability(plan)
-    pipeline.decide(plan)
+    pipeline.refresh(places, "school", NEWEST, leave_out=("publish",))
 
 
 BEGUN = {"extract": lambda places: None, "validate": extracted, "fit": validated, "publish": decided}

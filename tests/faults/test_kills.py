@@ -10,7 +10,7 @@ from tests.faults.conftest import Undisturbed
 from tests.faults.homes import NEWEST, REFRESH, check_one_version, kill, parameter_bytes, run, start
 
 pytestmark = pytest.mark.services
-KILLS = 6
+KILLS = 5
 
 
 @pytest.mark.faults(
