@@ -6,10 +6,10 @@ RUN pip install uv==0.13.7 && uv venv /opt/slc-ops
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE requirements.txt ./
 COPY slc_ops slc_ops
-# The lock constrains: installed is what .[production] needs, in the locked versions, and uv checks every file
+# The lock constrains: installed is what .[all] needs, in the locked versions, and uv checks every file
 # against the locked hashes (pip cannot do that with constraints).
 RUN uv pip install --python /opt/slc-ops/bin/python --compile-bytecode \
-    --constraint requirements.txt --build-constraint requirements.txt ".[production]"
+    --constraint requirements.txt --build-constraint requirements.txt ".[all]"
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin slc-ops \

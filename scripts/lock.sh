@@ -16,9 +16,9 @@ fi
 compile() {
   "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate "$@"
 }
-compile --extra production --extra dev pyproject.toml --output-file requirements.txt "$@"
+compile --extra all --extra dev pyproject.toml --output-file requirements.txt "$@"
 # The second lock: resolved together with the first, then without what the first already has.
-compile --extra production --extra dev --extra spark pyproject.toml --constraint requirements.txt \
+compile --extra all --extra dev --extra spark pyproject.toml --constraint requirements.txt \
   | awk 'NR == FNR { if (/^[^ ]/) known[$1] = 1; next } /^[^ ]/ { keep = !($1 in known) } keep' requirements.txt - \
   > requirements-spark.txt
 echo "slc-ops: requirements-spark.txt holds $(grep -c '==' requirements-spark.txt) more for the extra spark"

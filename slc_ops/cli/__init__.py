@@ -12,6 +12,7 @@ import click
 from slc_ops import __version__
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
+from slc_ops.base.extras import missing_extra
 from slc_ops.base.files import storage_refusal
 from slc_ops.observability.logs import configure_logs
 
@@ -83,6 +84,12 @@ def main() -> None:
         sys.exit(2)
     except SlcError as error:
         click.echo(f"slc-ops: {_one_line(str(error))}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        click.echo(f"slc-ops: {missing}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)

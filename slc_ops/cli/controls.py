@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.extras import require
 from slc_ops.settings.deployments import Places
 
 data_option = click.option(
@@ -75,6 +76,7 @@ def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
 def _run(
     control: str, data: Path | None, backbone: str | None, seed: int | None, json_path: str | None
 ) -> None:
+    require(f"slc-ops control {control}", "controls", "mlflow", "quality", "report")
     from slc_ops.controls.arms import Request
     from slc_ops.controls.run import run
 

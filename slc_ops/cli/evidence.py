@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.extras import require
 from slc_ops.base.text import count, number, share
 from slc_ops.cli.ladder import map_option, prior_option
 from slc_ops.cli.methods import CommandOfMethods, known_methods
@@ -88,6 +89,7 @@ def paper(
 
     Several pairs (backbones, seeds) give means and standard deviations, and a directory for each pair.
     """
+    require("slc-ops paper", "report")
     from slc_ops.evidence.metrics import headline_metrics
     from slc_ops.methods import FitOptions
     from slc_ops.paper import analyses
@@ -164,6 +166,7 @@ def backtest(
     Methods are chosen on the older windows and confirmed on the newest one; the verdict says what a refresh
     would do. Nothing is registered.
     """
+    require("slc-ops backtest", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory
 
     from slc_ops.base.window import Window

@@ -6,6 +6,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import InputError
+from slc_ops.base.extras import require
 from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places
 
@@ -31,6 +32,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, json_path: str | 
     What was finished before is not done again. The verdict and the deployment's gate decide whether the new
     version becomes champion.
     """
+    require("slc-ops refresh", "mlflow", "quality", "report")
     from slc_ops.refresh import pipeline
     from slc_ops.refresh.summary import print_refresh, refresh_summary
 
@@ -60,6 +62,7 @@ def report(
     deployment: str | None, window_text: str | None, run_id: str | None, json_path: str | None
 ) -> None:
     """Write the HTML report of a finished refresh again."""
+    require("slc-ops report", "mlflow", "report")
     from slc_ops.refresh import pipeline
 
     places = Places.from_environment()

