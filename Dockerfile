@@ -16,7 +16,6 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /u
  && install --directory --mode=0700 --owner=slc-ops --group=slc-ops /var/lib/slc-ops /var/lib/objects /var/log/airflow
 COPY --from=build /opt/slc-ops /opt/slc-ops
 COPY dags /opt/slc-ops/dags
-COPY plugins /opt/slc-ops/plugins
 ENV PATH=/opt/slc-ops/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     HOME=/tmp \
@@ -25,7 +24,6 @@ ENV PATH=/opt/slc-ops/bin:$PATH \
     SLC_OPS_DEPLOYMENTS=/etc/slc-ops/deployments.yaml \
     AIRFLOW_HOME=/tmp/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/slc-ops/dags \
-    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/slc-ops/plugins \
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=/var/log/airflow
 USER 10001:10001
 WORKDIR /tmp

@@ -1,6 +1,5 @@
 """One weekly refresh DAG per usable entry of the deployments file."""
 
-from slc_ops.airflow import weekly_refreshes
+from slc_ops.airflow import dags
 
-for name, dag in weekly_refreshes()[0].items():
-    globals()[f"slc_weekly_refresh__{name}"] = dag
+globals().update(dags("refreshes"))

@@ -20,7 +20,6 @@ os.environ.update(
     AIRFLOW_HOME=str(_HOME / "airflow"),
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parent.parent / "dags"),
-    AIRFLOW__CORE__PLUGINS_FOLDER=str(Path(__file__).parent.parent / "plugins"),
     SLC_OPS_HOME=str(_HOME),
     SLC_OPS_DEPLOYMENTS=str(Path(__file__).parent.parent / "dags" / "deployments.yaml"),
     MLFLOW_TRACKING_URI=f"sqlite:///{_HOME}/mlflow.db",

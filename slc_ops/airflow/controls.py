@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,43 @@ from slc_ops.observability.notify import on_control_failure
 from slc_ops.settings.deployments import Places
 
 log = logging.getLogger(__name__)
+
+FLIGHT_DELAY = """\
+### Positive control: flight delays
+
+Backbones that know carrier, time and distance, but not the route, leave discrimination stranded: `slc` and
+`slc_eb` must gain AUC over Platt with the whole 95 % interval (by day) above zero, Platt itself must leave
+the AUC as it is, and where the season turns nothing may be promoted. Embedded data: New York's departures of
+2013. The full protocol takes the BTS files of 2018 and 2019 from a folder below `SLC_OPS_HOME/data`.
+
+Nothing is registered. When this turns red, look at the last change of correction, evidence or gate first.
+"""
+
+MOVIELENS = """\
+### Negative control: MovieLens
+
+Matrix factorisation and a neural network model their films, so correction must find nothing worth having:
+less than half a point of AUC by the upper end of the interval, and no promotion. A backbone that knows users
+only is the contrast: there correction must help, and the gate must promote. Embedded data: MovieLens-100k,
+fetched from the package index on first use; where it cannot be had the run says so and skips.
+
+Nothing is registered. When this turns red, the gate lets through what it should not, or nothing at all.
+"""
+
+
+@dataclass(frozen=True)
+class Control:
+    """What Airflow shows of a control."""
+
+    title: str
+    backbones: tuple[str, ...]
+    doc: str
+
+
+CONTROLS = {
+    "flight-delay": Control("Control: flight delays (positive)", ("bbA", "bbB"), FLIGHT_DELAY),
+    "movielens": Control("Control: MovieLens (negative)", ("mf", "ncf"), MOVIELENS),
+}
 
 
 class ControlFailed(SlcError):
@@ -82,11 +120,12 @@ def data_folder(places: Places, name: str | None) -> Path | None:
     return found
 
 
-def control_dag(control: str, *, title: str, backbones: tuple[str, ...], doc: str) -> DAG:
-    """Build ``control_<control>``."""
+def control_dag(control: str) -> DAG:
+    """Build ``control_<control>``, of one of the :data:`CONTROLS`."""
+    shown = CONTROLS[control]
     with DAG(
         dag_id=f"control_{control.replace('-', '_')}",
-        dag_display_name=title,
+        dag_display_name=shown.title,
         description=f"Standing control {control}: real data on which the gate's answer is known",
         schedule="0 6 1 * *",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
@@ -94,8 +133,8 @@ def control_dag(control: str, *, title: str, backbones: tuple[str, ...], doc: st
         max_active_runs=1,
         default_args={**default_args("slc-ops", hours=4), "on_failure_callback": on_control_failure(control)},
         tags=["slc", "control"],
-        doc_md=doc,
-        params=fields(backbones),
+        doc_md=shown.doc,
+        params=fields(shown.backbones),
     ) as dag:
         check(control, refresh_arm.partial(control=control).expand(arm=prepare(control)))
     return dag

@@ -9,7 +9,7 @@ from slc_ops.settings.deployments import Deployment, Places, read_deployments
 
 
 def usable_deployments() -> dict[str, Deployment]:
-    """The good entries of the deployments file; ``dags/slc_deployments_file.py`` complains about the rest."""
+    """The good entries of the deployments file; :mod:`slc_ops.airflow.dag_file` complains about the rest."""
     try:
         return read_deployments(Places.from_environment().deployments_file)[0]
     except SlcError:

@@ -21,7 +21,7 @@ from slc_ops.base.errors import (
 BUGS: list[Any] = [TypeError, AttributeError, NameError, ImportError, AssertionError]
 
 PROMOTION_POOL = "slc_promotion"
-"""One slot: promotions of all deployments happen one after the other. ``plugins/slc_pool.py`` makes it."""
+"""One slot: promotions of all deployments happen one after the other. A plugin makes it."""
 
 
 def retry_policy() -> ExceptionRetryPolicy:

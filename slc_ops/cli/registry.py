@@ -191,7 +191,7 @@ def _looked_in(registry: "Registry") -> str:
 
 def _named_deployments(places: Places) -> list[str]:
     """The deployments of the file; a file that is broken is said and does not hide what the ledger knows."""
-    if not places.deployments_file.is_file():
+    if not places.deployments_file.exists():
         return []
     try:
         return list(read_deployments(places.deployments_file)[0])

@@ -126,7 +126,6 @@ def _places(root: Path, settings: Mapping[str, str]) -> dict[str, str]:
         "SLC_OPS_DEPLOYMENTS": str(deployments),
         "AIRFLOW_HOME": str(home / "airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "MLFLOW_AUTH_FILE": str(home / "mlflow-auth.ini"),
         "MPLBACKEND": "Agg",

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from slc_ops.base.errors import SettingsError
 
+WHERE = "SLC_OPS_DEPLOYMENTS to another file or folder"
+
 if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
     from slc_ops.settings.yaml_file import Block
@@ -24,7 +26,8 @@ class BrokenEntry:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {'; '.join(self.reasons)}"
+        where = f"{self.path}:{self.line}: " if self.line else ""  # a whole file's complaint names it itself
+        return f"{where}{'; '.join(self.reasons)}"
 
 
 def load_deployments(path: Path) -> "dict[str, Deployment]":
@@ -36,10 +39,39 @@ def load_deployments(path: Path) -> "dict[str, Deployment]":
 
 
 def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
-    """The usable deployments of a file, and the broken entries: one of them does not take the others down.
+    """The usable deployments of a file or folder, and the broken entries: these do not take others down.
 
-    A file that cannot be read or is not YAML is an error as a whole.
+    A file that cannot be read or is not YAML is an error as a whole; one of a folder is a broken entry. Of a
+    name that stands in two files of a folder, none is used: which is meant, nobody can say.
     """
+    if not path.is_dir():
+        return _read_file(path)
+    files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml"))
+    if not files:
+        raise SettingsError(
+            f"the folder of deployments {path} holds no file *.yaml; write one, or set {WHERE}"
+        )
+    good: dict[str, Deployment] = {}
+    broken: list[BrokenEntry] = []
+    home: dict[str, Path] = {}
+    for file in files:
+        try:
+            usable, faults = _read_file(file)
+        except SettingsError as error:
+            usable, faults = {}, [BrokenEntry(file.stem, file, 0, (str(error),))]
+        broken += faults
+        for name, deployment in usable.items():
+            if name in home:
+                reason = f"deployments.{name}: {home[name].name} has this name, too; rename one of them"
+                broken.append(BrokenEntry(name, file, 1, (reason,)))
+                good.pop(name, None)
+                continue
+            home[name] = file
+            good[name] = deployment
+    return good, broken
+
+
+def _read_file(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
     # The file's reader and its schema name each other: places read the file, deployments name places.
     from slc_ops.settings.deployments import Deployments
     from slc_ops.settings.yaml_file import read_blocks

@@ -69,7 +69,7 @@ class PlaceVariables(Variables):
     deployments_file: Path = Field(
         default=Path("dags/deployments.yaml"),
         validation_alias="SLC_OPS_DEPLOYMENTS",
-        description="the deployments file",
+        description="the deployments file, or a folder of such files (`*.yaml`)",
     )
     tracking_uri: str | None = Field(
         default=None,

@@ -79,7 +79,9 @@ def read_text(path: Path) -> str:
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingsError(f"cannot read the deployments file {path}: {reason}") from None
+        raise SettingsError(
+            f"cannot read the deployments file {path}: {reason} (SLC_OPS_DEPLOYMENTS says where to look)"
+        ) from None
     if len(data) > MAX_BYTES:
         raise SettingsError(f"cannot read the deployments file {path}: it has more than {MAX_BYTES >> 20} MB")
     return text

@@ -1,5 +1,6 @@
 """The files in ``dags/``: quick to parse, and one broken entry breaks one thing."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from slc_ops.base.errors import SettingsError
 from slc_ops.settings.deployments import Places
 from tests.airflow.conftest import ENTRY
 
@@ -155,3 +157,82 @@ def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
     assert dags == FORMS | {"slc_weekly_refresh__school"}
     (message,) = errors.values()
     assert "deployments.broken: no DAG can be built of it: Airflow does not like it" in message
+
+
+def test_a_file_of_two_lines_has_all_dags_and_a_missing_deployments_file_is_its_one_error(
+    places: Places, tmp_path: Path
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    file = tmp_path / "slc.py"
+    file.write_text("from slc_ops.airflow import dags\nglobals().update(dags())\n")
+    bag = DagBag(file)
+    assert set(bag.dags) == FORMS | {"slc_weekly_refresh__school"}
+    assert bag.import_errors == {}
+
+    places.deployments_file.unlink()
+    bag = DagBag(file)
+    assert set(bag.dags) == set()
+    (message,) = bag.import_errors.values()
+    line = message.splitlines()[-1]
+    assert f"cannot read the deployments file {places.deployments_file}: No such file" in line
+    assert "SLC_OPS_DEPLOYMENTS" in line
+
+
+def test_a_folder_of_deployments_is_one_dag_per_entry(
+    places: Places, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "deployments"
+    folder.mkdir()
+    for name in ("first", "second"):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"deployments": {name: ENTRY}}))
+    (folder / "third.yaml").write_text("deployments: [")
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(folder))
+
+    dags, errors = parse()
+
+    assert dags == FORMS | {"slc_weekly_refresh__first", "slc_weekly_refresh__second"}
+    ((file, message),) = errors.items()
+    assert file.endswith("slc_deployments_file.py")
+    assert f"{folder / 'third.yaml'}:1: this is not YAML" in message
+
+
+def test_an_unknown_part_is_named() -> None:
+    from slc_ops.airflow import dags
+
+    with pytest.raises(SettingsError, match=r"refreshes, operations, controls; found weekly"):
+        dags("weekly")
+
+
+@pytest.mark.parametrize("found", ["3.2.1", "2.11.0"])
+def test_an_airflow_that_is_too_old_is_said_in_one_line(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import slc_ops.airflow as package
+
+    monkeypatch.setattr(package, "version", lambda distribution: found)
+    monkeypatch.delitem(vars(package), "dags", raising=False)
+    with pytest.raises(SettingsError, match=f"needs Airflow 3.3 or newer, this is {found}; upgrade"):
+        _ = package.dags
+
+
+def test_plugins_come_by_entry_point_and_one_that_is_also_in_the_folder_registers_once(
+    tmp_path: Path,
+) -> None:
+    """Airflow is asked in a process of its own, as it was installed and with the plugins copied as well."""
+    script = (
+        "from airflow.plugins_manager import _get_plugins\n"
+        "plugins, errors = _get_plugins()\n"
+        "print(sorted(p.name for p in plugins if p.name.startswith('slc')), sorted(errors.values()))"
+    )
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    variables = os.environ | {"AIRFLOW__CORE__PLUGINS_FOLDER": str(folder)}
+    command = [sys.executable, "-c", script]
+
+    plain = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    (folder / "copied.py").write_text("from slc_ops.airflow.plugins import SlcPage\n")
+    twice = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+
+    assert plain.stdout.splitlines()[-1] == "['slc_page', 'slc_pool'] []"
+    assert twice.stdout.splitlines()[-1] == (
+        "['slc_page', 'slc_pool'] [\"Plugin 'slc_page' already registered, skipping\"]"
+    )

@@ -209,3 +209,35 @@ def test_yaml_that_refers_to_itself_ends(file: Path) -> None:
 def test_the_file_of_the_repository_is_good() -> None:
     path = Path(__file__).parents[2] / "dags" / "deployments.yaml"
     assert "demo" in load_deployments(path)
+
+
+def test_a_folder_holds_the_entries_of_all_its_files(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", GOOD)
+    write(tmp_path / "b.yml", GOOD.replace("maths", "physics"))
+    write(tmp_path / "notes.txt", "no deployments")
+    good, broken = read_deployments(tmp_path)
+    assert (sorted(good), broken) == (["maths", "physics"], [])
+
+
+def test_a_broken_file_of_a_folder_takes_no_other_down(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", GOOD)
+    write(tmp_path / "b.yaml", "deployments: [")
+    good, (entry,) = read_deployments(tmp_path)
+    assert sorted(good) == ["maths"]
+    assert str(entry).startswith(f"{tmp_path / 'b.yaml'}:1: this is not YAML")
+
+
+def test_a_name_in_two_files_of_a_folder_is_used_from_neither(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.yaml", GOOD)
+    good, broken = read_deployments(tmp_path)
+    assert good == {}
+    assert [str(entry) for entry in broken] == [
+        f"{tmp_path / name}:1: deployments.maths: a.yaml has this name, too; rename one of them"
+        for name in ("b.yaml", "c.yaml")
+    ]
+
+
+def test_a_folder_without_a_file_says_what_it_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"holds no file \*\.yaml; write one, or set SLC_OPS_DEPLOYMENTS"):
+        read_deployments(tmp_path)
