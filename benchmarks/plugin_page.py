@@ -29,7 +29,6 @@ def main() -> None:
         os.environ |= {
             "AIRFLOW_HOME": f"{home}/airflow",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
             "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
             "SLC_OPS_HOME": home,

@@ -4,7 +4,6 @@
 Nothing outside the checkout is read or written, nothing listens beyond loopback.
 """
 
-import fcntl
 import os
 import re
 import shutil
@@ -20,19 +19,12 @@ from typing import TextIO
 import click
 
 from slc_ops.base.addresses import without_secrets
-from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.base.files import make_directory, read_json, write_json, write_text
-from slc_ops.base.window import Window
+from slc_ops.base.errors import SlcError
+from slc_ops.base.files import make_directory, write_text
+from slc_ops.demo.home import DEMO, DEMO_WINDOW, held, simulate_lake
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYOUT = 1
-"""Version of the layout of ``var/``: raised when an older ``var/`` can no longer be read."""
-
-DEMO = "demo"
 DEMO_DAG = f"slc_weekly_refresh__{DEMO}"
-DEMO_START = "2026-01-05"
-DEMO_WEEKS = 12
-DEMO_WINDOW = Window.parse("2026-03-23/2026-03-30")
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -66,34 +58,11 @@ def environment(home: Path) -> dict[str, str]:
 @contextmanager
 def opened(home: Path) -> Iterator[dict[str, str]]:
     """Hold ``var/`` for one process at a time, with its databases in place."""
-    make_directory(home)
-    home.chmod(0o700)  # also one that an earlier version made for everybody to read
-    layout = home / "layout.json"
-    if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
-        _refuse_layout(home, "an unknown version")
-    if layout.exists() and (found := read_json(layout).get("layout")) != LAYOUT:
-        _refuse_layout(home, f"another version (layout {found}, this one is {LAYOUT})")
-    with (home / ".lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise SettingsError(
-                f"process {lock.read().strip() or '?'} is already working in {home}; "
-                "wait for it or stop it, then run this again"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        write_json(layout, {"layout": LAYOUT})
+    with held(home, "remove it with 'make clean' and run again"):
         variables = environment(home)
         _prepare_airflow(home, variables)
         _prepare_mlflow(home, variables)
         yield variables
-
-
-def _refuse_layout(home: Path, what: str) -> None:
-    raise SettingsError(f"{home} was written by {what} of slc_ops; remove it with 'make clean' and run again")
 
 
 def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
@@ -132,18 +101,6 @@ def _quiet(command: list[str], variables: dict[str, str], log: Path) -> None:
         ).returncode
     if code:
         raise SlcError(f"'{' '.join(command[:3])}' failed with code {code}; its output is in {log}")
-
-
-def simulate_lake(home: Path) -> None:
-    """Write the demo's twelve weeks of production logs, once."""
-    lake = home / "lake" / DEMO
-    if (lake / "manifest.json").exists():
-        return
-    from slc_ops.intake.simulate import simulate
-
-    click.echo(f"Simulating {DEMO_WEEKS} weeks of a learning platform's logs …")
-    shutil.rmtree(lake, ignore_errors=True)
-    simulate(lake, weeks=DEMO_WEEKS, start=DEMO_START)
 
 
 def refresh_demo(home: Path, variables: dict[str, str]) -> None:
@@ -242,7 +199,7 @@ def run(home: Path) -> None:
     home = home.absolute()
     with opened(home) as variables:
         os.environ.update(variables)
-        simulate_lake(home)
+        simulate_lake(home, click.echo)
         refresh_demo(home, variables)
         show_result(home)
 

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from slc_ops.base.window import WEEK, Window
-from slc_ops.demo.run import DEMO_DAG, DEMO_WINDOW, ROOT, simulate_lake
+from slc_ops.demo.home import DEMO_WINDOW, simulate_lake
+from slc_ops.demo.run import DEMO_DAG, ROOT
 from slc_ops.intake.simulate import simulate
 from slc_ops.registry import Version
 from tests.airflow.conftest import ENTRY
@@ -57,7 +58,7 @@ def database() -> Iterator[str]:
 def airflow(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Platform]:
     """Four processes of Airflow over a home with the demo, two more deployments, and somebody's own DAG."""
     home = tmp_path_factory.mktemp("platform")
-    simulate_lake(home)
+    simulate_lake(home, print)
     simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
     demo = yaml.safe_load((ROOT / "dags" / "deployments.yaml").read_text())["deployments"]["demo"]
     entries = {"demo": {**demo, "gate": "manual"}, "free": FREE, "silent": SILENT}

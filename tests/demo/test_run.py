@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.demo.run import LAYOUT, environment
+from slc_ops.demo.home import DEMO_WINDOW, LAYOUT
+from slc_ops.demo.run import environment
 
 pytestmark = pytest.mark.services
 
@@ -34,8 +35,10 @@ def status(home: Path) -> dict[str, dict[str, object]]:
     return json.loads(result.stdout)["deployments"]
 
 
-def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path) -> None:
-    home = tmp_path / "var"
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make run`` leaves when it was killed half-way and started again."""
+    home = tmp_path_factory.mktemp("killed") / "var"
     first = start(home)
     assert first.stdout is not None
     for line in first.stdout:
@@ -49,7 +52,10 @@ def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path)
     output, _ = second.communicate(timeout=300)
     assert second.returncode == 0, output
     assert "promote" in output
+    return home
 
+
+def test_a_run_that_was_killed_half_way_is_completed_by_the_next(home: Path) -> None:
     champion = status(home)["demo"]["champion"]
     assert isinstance(champion, dict)
     assert champion["version"] == 1
@@ -62,6 +68,26 @@ def test_a_run_that_was_killed_half_way_is_completed_by_the_next(tmp_path: Path)
         "print(m.predict(pandas.DataFrame({'item_id': ['never seen'], 'logit': [0.5]})))"
     )
     subprocess.run([sys.executable, "-c", script], env=environment(home), check=True)
+
+
+def test_the_demo_without_airflow_ends_with_the_same_table_verdict_and_report(
+    home: Path, tmp_path: Path
+) -> None:
+    variables = environment(tmp_path / "elsewhere")  # what it says about places does not matter to a demo
+    command = ["slc-ops", "demo", "--out", "here", "--json", "-"]
+    said = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=True)
+    alone = json.loads(said.stdout)
+    command = ["slc-ops", "refresh", "--deployment", "demo", "--window", str(DEMO_WINDOW), "--json", "-"]
+    said = subprocess.run(command, env=environment(home), capture_output=True, text=True, check=True)
+    with_airflow = json.loads(said.stdout)  # everything is finished: this only reads it
+
+    assert Path(alone["report"]).stat().st_size > 100_000
+    assert Path(alone["report"]).is_relative_to(tmp_path / "here")
+    for places in ("report", "tracking_uri"):
+        del alone[places], with_airflow[places]
+    assert alone == with_airflow
+    assert (alone["verdict"], alone["version"]) == ("promote", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here"]
 
 
 def test_airflow_waits_a_minute_for_a_locked_database(tmp_path: Path) -> None:

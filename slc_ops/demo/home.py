@@ -1,0 +1,64 @@
+"""The demo's directory and logs, the same with Airflow (``make run``) and without (``slc-ops demo``)."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.files import make_directory, read_json, write_json
+from slc_ops.base.window import Window
+
+LAYOUT = 1
+"""Version of the layout of the directory: raised when an older one can no longer be read."""
+
+DEMO = "demo"
+DEMO_START = "2026-01-05"
+DEMO_WEEKS = 12
+DEMO_WINDOW = Window.parse("2026-03-23/2026-03-30")
+DEPLOYMENTS = Path(__file__).with_name("deployments.yaml")
+"""The deployments file of the demo; ``dags/deployments.yaml`` of a checkout begins as the same text."""
+
+
+@contextmanager
+def held(home: Path, advice: str) -> Iterator[None]:
+    """Hold the directory for one process at a time; one of another layout is refused with ``advice``."""
+    make_directory(home)
+    layout = home / "layout.json"
+    if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
+        _refuse(home, "an unknown version", advice)
+    if layout.exists() and (found := read_json(layout).get("layout")) != LAYOUT:
+        _refuse(home, f"another version (layout {found}, this one is {LAYOUT})", advice)
+    home.chmod(0o700)  # also one that an earlier version made for everybody to read
+    with (home / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise SettingsError(
+                f"process {lock.read().strip() or '?'} is already working in {home}; "
+                "wait for it or stop it, then run this again"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        write_json(layout, {"layout": LAYOUT})
+        yield
+
+
+def _refuse(home: Path, what: str, advice: str) -> None:
+    raise SettingsError(f"{home} was written by {what} of slc_ops; {advice}")
+
+
+def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
+    """Write the demo's twelve weeks of production logs, once."""
+    lake = home / "lake" / DEMO
+    if (lake / "manifest.json").exists():
+        return
+    from slc_ops.intake.simulate import simulate
+
+    tell(f"Simulating {DEMO_WEEKS} weeks of a learning platform's logs …")
+    shutil.rmtree(lake, ignore_errors=True)
+    simulate(lake, weeks=DEMO_WEEKS, start=DEMO_START)

@@ -1,0 +1,23 @@
+"""``slc-ops demo``: where it may write, and what it brings."""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.cli.demo import demo
+from slc_ops.demo.home import DEPLOYMENTS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    answer = CliRunner().invoke(demo, ["--out", str(tmp_path)])
+    assert isinstance(answer.exception, SettingsError)
+    assert "choose an empty directory with --out" in str(answer.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_the_deployments_file_of_the_package_is_that_of_a_checkout() -> None:
+    assert DEPLOYMENTS.read_text() == (ROOT / "dags" / "deployments.yaml").read_text()
