@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark
+.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark dist lowest
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -53,6 +53,15 @@ lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Py
 
 docs-tables: install ## Write the settings tables of docs/operations.md from the settings' own descriptions
 	@$(PY) -m slc_ops.settings.tables docs/operations.md
+
+dist: export SOURCE_DATE_EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
+dist: install ## Build wheel and sdist into dist/: the same bytes from the same commit; check their metadata
+	@rm -rf dist
+	@$(PY) -m hatchling build -d dist
+	@$(PY) -m twine check --strict dist/*
+
+lowest: ## Run the quick tests on the oldest direct versions that pyproject.toml allows, in .venv-lowest
+	@scripts/lowest.sh
 
 env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone
 	@scripts/make_env.sh

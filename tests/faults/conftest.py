@@ -1,4 +1,4 @@
-"""A home before its first refresh, and what undisturbed refreshes make of it; each test has it as it was kept."""
+"""A home before its first refresh, and what undisturbed refreshes make of it; each test begins with it."""
 
 import shutil
 import time

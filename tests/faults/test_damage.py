@@ -78,7 +78,7 @@ def check(home: Path, path: Path, expected: Undisturbed) -> None:
 
 SHOWN = (
     "16 bytes flipped in each kind of file under `var/`, one at a time, then a refresh",
-    "named in one line (exit 2) or in the verdict (hold), or worked out again with the same bytes; never used",
+    "named in one line (exit 2) or in the verdict (hold), or worked out again to the same bytes; never used",
 )
 
 

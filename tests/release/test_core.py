@@ -1,0 +1,143 @@
+"""``pip install slc-ops``: a fresh environment from the wheel fits, compares, applies, serves, and no more."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.serving import Corrector
+from tests.methods.synthetic import table
+from tests.release.environments import (
+    build,
+    clean_environment,
+    install,
+    installed_megabytes,
+    make_environment,
+)
+
+pytestmark = pytest.mark.services
+ABSENT = ("airflow", "mlflow", "pandas", "great_expectations", "scipy", "sklearn", "matplotlib", "sqlalchemy")
+HERE = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    build(out)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of an environment with the core alone."""
+    python = make_environment(tmp_path_factory.mktemp("core") / "venv")
+    install(python, wheel)
+    return python.parent
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Calibration and test rows."""
+    directory = tmp_path_factory.mktemp("files")
+    pq.write_table(table(), directory / "calibration.parquet")
+    pq.write_table(table(), directory / "test.parquet")
+    return directory
+
+
+def run(bin: Path, cwd: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(bin / "slc-ops"), *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=clean_environment(), capture_output=True, text=True, check=False
+    )
+
+
+def compared(bin: Path, cwd: Path) -> dict[str, Any]:
+    done = run(bin, cwd, "compare", "--calibration", "calibration.parquet", "--test", "test.parquet",
+               "--json", "-")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    for method in answer["methods"].values():
+        del method["seconds_fit"]
+    return answer
+
+
+def test_it_is_small_and_has_nothing_of_the_extras(core: Path) -> None:
+    script = "import importlib.util, sys; print([n for n in sys.argv[1:] if importlib.util.find_spec(n)])"
+    done = subprocess.run(
+        [str(core / "python"), "-c", script, *ABSENT], cwd=core, env=clean_environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+    assert installed_megabytes(core / "python") <= 330
+
+
+def test_it_compares_as_the_whole_installation_does(core: Path, files: Path) -> None:
+    assert compared(core, files) == compared(HERE, files)
+
+
+def test_it_fits_and_applies_as_the_whole_installation_does(core: Path, files: Path) -> None:
+    for bin, name in ((core, "core"), (HERE, "whole")):
+        for arguments in (
+            ("fit", "--input", "calibration.parquet", "--method", "slc_eb", "--out", name),
+            ("apply", "--params", name, "--input", "test.parquet", "--output", f"{name}.parquet"),
+        ):
+            done = run(bin, files, *arguments)
+            assert done.returncode == 0, done.stderr
+    assert pq.read_table(files / "core.parquet").equals(pq.read_table(files / "whole.parquet"))
+
+
+def test_its_corrector_serves_the_same_probabilities_within_half_a_second(core: Path, files: Path) -> None:
+    run(HERE, files, "fit", "--input", "calibration.parquet", "--method", "slc", "--out", "served")
+    item = pq.read_table(files / "test.parquet").column("item_id")[0].as_py()
+    script = (
+        "import json, sys, time\n"
+        "begun = time.process_time()\n"
+        "from slc_ops.serving import Corrector\n"
+        "seconds = time.process_time() - begun\n"
+        "corrector = Corrector.from_directory('served')\n"
+        "items = [json.loads(sys.argv[1])] * 3\n"
+        "print(json.dumps([seconds, [float(p) for p in corrector.correct(items, [-1.0, 0.0, 2.0])]]))"
+    )
+    answers = []
+    for _ in range(3):  # the first one also compiles
+        done = subprocess.run(
+            [str(core / "python"), "-c", script, json.dumps(item)], cwd=files, env=clean_environment(),
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        answers.append(json.loads(done.stdout))
+    expected = Corrector.from_directory(files / "served").correct([item] * 3, [-1.0, 0.0, 2.0])
+    assert answers[0][1] == [float(p) for p in np.asarray(expected)]
+    assert min(seconds for seconds, _ in answers) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extras"),
+    [
+        ("refresh --deployment demo --window 2026-03-23/2026-03-30", "mlflow,quality,report"),
+        ("demo", "mlflow,quality,report"),
+        ("backtest --lake . --deployment demo", "mlflow,quality,report"),
+        ("paper --calibration calibration.parquet --test test.parquet --out paper", "report"),
+        ("report --run 1", "mlflow,report"),
+        ("control flight-delay", "controls,mlflow,quality,report"),
+        ("status", "mlflow"),
+        ("history --deployment demo", "mlflow"),
+        ("verify", "mlflow"),
+        ("metrics", "mlflow"),
+        ("apply --params models:/slc-demo@champion --input test.parquet --output out.parquet", "mlflow"),
+    ],
+)
+def test_a_command_that_needs_more_says_what_in_one_line(
+    core: Path, files: Path, arguments: str, extras: str
+) -> None:
+    before = sorted(files.iterdir())
+    done = run(core, files, *arguments.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith(f"run: pip install 'slc-ops[{extras}]'\n")
+    assert sorted(files.iterdir()) == before
