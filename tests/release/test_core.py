@@ -1,4 +1,4 @@
-"""``pip install slc-ops``: a fresh environment from the wheel fits, compares, applies, serves, and no more."""
+"""``pip install slc-ops``: a fresh environment from the wheel fits, compares, applies and serves."""
 
 import json
 import subprocess
