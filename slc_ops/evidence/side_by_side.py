@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,8 +27,8 @@ def side_by_side(
     {'platt': 5, 'slc': 3}
     """
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, workers)) as pool:
-        # The last of the ladder take longest, so they begin.
-        running = {method: pool.submit(work, method) for method in reversed(methods)}
+        # The last of the ladder take longest, so they begin. Log lines name the step that they belong to.
+        running = {method: pool.submit(copy_context().run, work, method) for method in reversed(methods)}
         try:
             return {method: running[method].result() for method in methods}
         finally:

@@ -123,3 +123,16 @@ def test_a_constant_backbone_predicts_the_mean_label():
     assert flat.items.take(flat.item_codes).equals(rows.items.take(rows.item_codes))
     with pytest.raises(OneClassError):
         mean_label_logit(log_of(label=[1, 1], logit=[0.1, 0.2]))
+
+
+def test_methods_side_by_side_know_the_step_that_they_belong_to():
+    from contextvars import ContextVar
+
+    from slc_ops.evidence.side_by_side import side_by_side
+
+    step: ContextVar[str] = ContextVar("step")
+    step.set("fit")
+    assert side_by_side(["platt", "slc"], lambda method: f"{step.get()} {method}") == {
+        "platt": "fit platt",
+        "slc": "fit slc",
+    }
