@@ -1,4 +1,4 @@
-"""A home before its first refresh, and what undisturbed refreshes make of it; each test begins with it."""
+"""A home before its first refresh, and what undisturbed refreshes make of it; tests get it as it was kept."""
 
 import shutil
 import time

@@ -2,7 +2,7 @@
 
 A test says with ``@pytest.mark.faults(what, result)`` what is done to the product and what has to come of it;
 with ``record_property("runs", n)`` how often. A row is written for every such test that ran; tests with the
-same sentence share one.
+same sentence share one. A run of some tests only replaces their rows.
 """
 
 import platform
@@ -18,7 +18,8 @@ BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
 class Table:
     """The rows of a run, in the order of the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
         self.rows: dict[tuple[str, str], list[int]] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -38,17 +39,19 @@ class Table:
         """Put the table where the document marks its place."""
         if not self.rows:
             return
-        lines = ["| what | how often | result |", "|---|---|---|"]
+        head, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
+        before, tail = rest.split(END)
+        kept = [line for line in before.splitlines() if line.startswith("| ")][1:]
+        lines = {} if self.whole else {line.split(" | ")[0]: line for line in kept}
         for (what, result), (runs, failed) in self.rows.items():
-            lines.append(f"| {what} | {runs} | {f'**failed** ({failed}): ' if failed else ''}{result} |")
+            says = f"**failed** ({failed}): {result}" if failed else result
+            lines[f"| {what}"] = f"| {what} | {runs} | {says} |"
         system = f"Python {platform.python_version()}, {platform.system()}"
-        text = DOCUMENT.read_text(encoding="utf-8")
-        head, rest = text.split(BEGIN)
-        _, tail = rest.split(END)
-        written = "\n".join([BEGIN, "", *lines, "", f"Written by `make faults` ({system}).", "", END])
+        table = ["| what | how often | result |", "|---|---|---|", *lines.values()]
+        written = "\n".join([BEGIN, "", *table, "", f"Written by `make faults` ({system}).", "", END])
         DOCUMENT.write_text(head + written + tail, encoding="utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin a table."""
-    config.pluginmanager.register(Table())
+    config.pluginmanager.register(Table(whole=not config.option.file_or_dir))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.registry.aliases import read_aliases
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import (
     NEWEST,
@@ -15,7 +14,7 @@ from tests.faults.homes import (
     check_one_version,
     ended,
     parameter_bytes,
-    registry_of,
+    registered_in,
     run,
     start,
     temporary_files,
@@ -80,16 +79,11 @@ def test_two_hosts_with_different_code_on_one_window_give_a_version_each_and_one
             done = ended(host)
             assert done.code == 0 or done.refused(), done.err
     record_property("runs", 4)
-    registry = registry_of(home)
-    versions = registry.client.search_model_versions("name='slc-school'")
-    assert len(versions) == 2
-    runs = [registry.client.get_run(version.run_id) for version in versions]
-    assert len({run.data.params["code_version"] for run in runs}) == 2
-    assert len(registry.ledger.versions("school")) == 2
-    champion = registry.champion("school")
-    assert champion is not None
-    assert read_aliases(registry.client, "school")["champion"] == champion.number
-    assert registry.verify("school") == []
+    found = registered_in(home)
+    assert (found["versions"], found["ledger"], len(found["codes"])) == (2, 2, 2)
+    assert found["champion"] is not None
+    assert found["alias"] == found["champion"]
+    assert found["findings"] == []
     assert temporary_files(home) == []
 
 
