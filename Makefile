@@ -17,15 +17,16 @@ run: install ## Set up, run the weekly refresh of the demo through real Airflow,
 ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
 	@$(PY) -m slc_ops.demo.run ui
 
-# A test is plain, `slow` (large inputs, or a server of its own) or `services` (a whole installation, minutes).
+# A test is plain, `slow` (large inputs, or a server of its own), `services` (a whole installation, minutes) or
+# `chaos` (minutes of kills, damage and full disks, for `make faults`).
 test: install ## Set up and run the tests
-	@$(PY) -m pytest -m "not services"
+	@$(PY) -m pytest -m "not services and not chaos"
 
 long: install ## Run the long tests: whole installations on real servers, controls on real data
 	@$(PY) -m pytest -m services
 
 quick: install ## Run the tests that need no services
-	@$(PY) -m pytest -m "not slow and not services"
+	@$(PY) -m pytest -m "not slow and not services and not chaos"
 
 # The table of what was done and what came of it is written by the run itself.
 faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the arguments; write docs/reliability.md

@@ -19,14 +19,14 @@ def expression(target: str) -> str:
 
 def test_every_test_is_in_exactly_one_of_test_and_long() -> None:
     assert expression("long") == "services"
-    assert expression("test") == "not services"
-    assert expression("quick") == "not slow and not services"
+    assert expression("test") == "not services and not chaos"
+    assert expression("quick") == "not slow and not services and not chaos"
 
 
-def test_faults_are_tests_of_the_other_targets_run_together_for_their_table() -> None:
+def test_faults_are_the_chaos_runs_and_the_fault_tests_of_the_other_targets() -> None:
     assert expression("faults") == "faults"
     for path in (ROOT / "tests" / "faults").glob("test_*.py"):
-        assert "pytestmark = pytest.mark.services" in path.read_text(), path.name
+        assert "pytestmark = pytest.mark.chaos" in path.read_text(), path.name
 
 
 def test_the_makefile_names_no_test_file() -> None:

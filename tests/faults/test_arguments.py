@@ -10,7 +10,7 @@ import pytest
 from tests.faults.homes import ROOT, environment
 from tests.registry.factory import interactions
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.chaos
 MUTATIONS = 300
 
 

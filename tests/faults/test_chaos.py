@@ -20,7 +20,7 @@ from tests.faults.homes import (
     temporary_files,
 )
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.chaos
 
 JUMPING_CLOCK = r"""
 #define _GNU_SOURCE

@@ -8,7 +8,7 @@ import pytest
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import BEFORE, NEWEST, REFRESH, findings, parameter_bytes, put_back, run
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.chaos
 
 WINDOW = f"windows/school/{BEFORE.key}"
 OWN = f"refreshes/school/{NEWEST.key}/*"

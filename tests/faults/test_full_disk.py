@@ -17,7 +17,7 @@ from tests.faults.homes import (
     temporary_files,
 )
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.chaos
 SIZES = (0, 3_000, 40_000)  # nothing fits; small JSON files do; small Parquet files do
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import NEWEST, REFRESH, check_one_version, kill, parameter_bytes, run, start
 
-pytestmark = pytest.mark.services
+pytestmark = pytest.mark.chaos
 KILLS = 5
 
 
