@@ -231,7 +231,10 @@ def test_plugins_come_by_entry_point_and_one_that_is_also_in_the_folder_register
     plain = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     (folder / "copied.py").write_text("from slc_ops.airflow.plugins import SlcPage\n")
     twice = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    variables |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(DAGS.parent / "plugins")}
+    ours = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
 
+    assert ours.stdout.splitlines()[-1] == "['slc_page', 'slc_pool'] []"
     assert plain.stdout.splitlines()[-1] == "['slc_page', 'slc_pool'] []"
     assert twice.stdout.splitlines()[-1] == (
         "['slc_page', 'slc_pool'] [\"Plugin 'slc_page' already registered, skipping\"]"
