@@ -146,8 +146,8 @@ def test_a_damaged_plan_is_named(school: Places, damage: Damage) -> None:
 )
 def test_a_damaged_score_is_named(school: Places, name: str, damage: Damage) -> None:
     plan = planned(school)
-    for method in pipeline.methods_of(plan):
-        pipeline.fit(plan, method)
+    for fold in pipeline.folds_of(plan).folds:
+        pipeline.fit(plan, fold)
     (path,) = (path for path in plan.files.scores.glob(f"*/slc/{name}") if (path.parent / ITEMS).exists())
     damage(path)
     with pytest.raises(InputError, match=rf"^{path} is .*remove {path.parent} "):
