@@ -118,7 +118,7 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
     scored: list[str] = []
     score = scoring._fit_and_score
     monkeypatch.setattr(
-        scoring, "_fit_and_score", lambda fold, *rest: scored.append(fold.key) or score(fold, *rest)
+        scoring, "_fit_and_score", lambda rows, *rest: scored.append(rows.fold.key) or score(rows, *rest)
     )
     methods = ("base", "platt", "rescal", "slc", "slc_t", "slc_eb")
 
