@@ -46,7 +46,7 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
     def explode(*_: Any, **__: Any) -> None:
         raise AssertionError("a method was fitted again")
 
-    monkeypatch.setattr("slc_ops.evidence.scoring.fit", explode)
+    monkeypatch.setattr("slc_ops.evidence.scoring.fit_prepared", explode)
     monkeypatch.setattr("slc_ops.methods.fit", explode)
     again = pipeline.refresh(school, "school", NEWEST)
 
