@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
-from slc_ops.intake.contract import require_utf8
+from slc_ops.base.utf8 import require_utf8
 from slc_ops.rows.buffers import as_numpy
 
 PROBABILITY_FLOOR = 1e-6
