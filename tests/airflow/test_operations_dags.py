@@ -195,7 +195,7 @@ def test_a_rollback_from_a_terminal_that_knows_an_airflow_is_told_too(
 def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
     places: Places, monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
-    dag = control_dag("flight-delay", title="Control", backbones=("bbA",), doc="A control.")
+    dag = control_dag("flight-delay")
 
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
