@@ -17,7 +17,7 @@ run: install ## Set up, run the weekly refresh of the demo through real Airflow,
 ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
 	@$(PY) -m slc_ops.demo.run ui
 
-# A test is plain, `slow` (large inputs, or a server of its own), `services` (a whole installation, minutes) or
+# A test is plain, `slow` (large inputs, or a server of its own), `services` (whole installations, many kills) or
 # `chaos` (minutes of kills, damage and full disks, for `make faults`).
 test: install ## Set up and run the tests
 	@$(PY) -m pytest -m "not services and not chaos"

@@ -47,7 +47,7 @@ def forked(migrated: Path, parameters: Path, tmp_path_factory: pytest.TempPathFa
     "`kill -9` of the publisher after each of its calls to MLflow and the ledger, then run again",
     "one run, one version, one row, one champion",
 )
-@pytest.mark.slow
+@pytest.mark.services
 def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
     forked: list[str], migrated: Path, parameters: Path, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
@@ -62,7 +62,7 @@ def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
         _check_one_of_each(home, f"killed after call {calls}, {forked[calls - 1]}")
 
 
-@pytest.mark.slow
+@pytest.mark.services
 def test_a_real_process_killed_in_the_middle_is_completed_by_another(
     forked: list[str], migrated: Path, parameters: Path, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ def use(home: Path) -> "subprocess.Popen[str]":
     "several processes use a new home first, some are killed",
     "whole databases",
 )
-@pytest.mark.slow
+@pytest.mark.services
 def test_first_use_by_several_processes_some_of_them_killed_leaves_whole_databases(tmp_path: Path) -> None:
     chance = random.Random(16)
     database = tmp_path / "mlflow" / "mlflow.db"
