@@ -76,7 +76,7 @@ def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
 def _run(
     control: str, data: Path | None, backbone: str | None, seed: int | None, json_path: str | None
 ) -> None:
-    require(f"slc-ops control {control}", "controls", "mlflow", "quality", "report")
+    require(f"slc-ops control {control}", "controls", "mlflow", "quality", "report", "sklearn")
     from slc_ops.controls.arms import Request
     from slc_ops.controls.run import run
 
