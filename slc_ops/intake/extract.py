@@ -18,6 +18,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_file, digest_json, replacing_directory
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
+from slc_ops.intake.erased import Erased
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
 from slc_ops.intake.writing import LogWriter, Observer
@@ -53,25 +54,32 @@ def extract(
     same_question = known is not None and known.settings_digest == settings
     if known and same_question and not refresh:
         return known
-    source = open_source(deployment.source, home or Places.from_environment().home, window)
+    home = home or Places.from_environment().home
+    source = open_source(deployment.source, home, window)
     fingerprint = source.fingerprint()
     if known and same_question and fingerprint is not None and fingerprint == known.fingerprint:
         return known
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
+    erased = Erased(home, directory.name)
     with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary:
-        pulled = pull(source, deployment.source, window, Path(temporary) / LOG, observer)
-        finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer)
+        pulled = pull(source, deployment.source, window, Path(temporary) / LOG, observer, erased)
+        finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer, erased)
     return WindowManifest.read(target)
 
 
-def finish(found: WindowManifest, target: Path, observer: Observer | None = None) -> None:
+def finish(
+    found: WindowManifest, target: Path, observer: Observer | None = None, erased: Erased | None = None
+) -> None:
     """Put a pulled window in its place. A window that says the same stays; its manifest takes the new look.
 
-    One process at a time: several may have pulled the same window, and the first one's stays.
+    One process at a time: several may have pulled the same window, and the first one's stays. Rows that were
+    pulled before somebody was erased (``erased`` is who had been) are not put anywhere.
     """
     with (target.parent / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+        if erased is not None:
+            erased.check_current()
         known = WindowManifest.read(target) if (target / FILE).exists() else None
         if known and known.window == found.window and known.digest == found.digest:
             replace(known, settings_digest=found.settings_digest, fingerprint=found.fingerprint).write()
@@ -102,13 +110,19 @@ def _last_touched(directory: Path) -> float:
 
 
 def pull(
-    source: Source, settings: Mapped, window: Window, path: Path, observer: Observer | None = None
+    source: Source,
+    settings: Mapped,
+    window: Window,
+    path: Path,
+    observer: Observer | None = None,
+    erased: Erased | None = None,
 ) -> WindowManifest:
-    """Stream the window's rows into ``path``, past the observer."""
+    """Stream the window's rows into ``path``, past the observer, without those of erased users."""
     notes: dict[str, Any] = {}
     writer = LogWriter(path, known_types(source, settings, notes), observer)
     try:
-        for batch in in_contract(source, settings, window, notes):
+        rows = in_contract(source, settings, window, notes)
+        for batch in rows if not erased else erased.without(rows):
             writer.add(batch)
         schema = writer.close()
     except BaseException:  # even an interrupt must not leave half a file behind
