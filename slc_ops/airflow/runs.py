@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import get_current_context
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.base.window import WEEK, Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
@@ -77,6 +78,7 @@ def planned(places: Places, deployment: str, text: str) -> Plan:
     """The plan behind a reference. Users can write XCom, so its text never becomes a path unchecked."""
     if not re.fullmatch(r"[0-9]{4}[0-9TZ-]{6,20}/[0-9a-f]{16}", str(text)):
         raise SettingsError(f"{str(text)[:80]!r} is no reference to a refresh; expected <window>/<key>")
+    keep_memory_between_batches()  # every task that works on rows comes by here
     path = RefreshFiles(places.refreshes(deployment) / text).plan
     if not path.is_file():
         raise SettingsError(

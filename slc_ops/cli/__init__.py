@@ -14,6 +14,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
 from slc_ops.base.extras import missing_extra
 from slc_ops.base.files import storage_refusal
+from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help shown without importing the module)
@@ -68,6 +69,7 @@ def app() -> None:
     Begin with `slc-ops compare --calibration FILE --test FILE` on two files of your own.
     """
     configure_logs()  # not for --help, which must be instant
+    keep_memory_between_batches()
 
 
 def main() -> None:
