@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes requirements.txt: one universal lock with hashes, from pyproject.toml; requirements-spark.txt, what the extra
 # `spark` needs beside it, in versions that agree; and requirements-bench.txt, the same for the peers of `make bench`,
-# which live in an environment of their own.
+# which live in an environment of their own; and tests/release/plain-airflow.txt, what Airflow installs without us.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_PYTHON_DOWNLOADS=never
@@ -25,3 +25,6 @@ echo "slc-ops: requirements-spark.txt holds $(grep -c '==' requirements-spark.tx
 echo "slc-ops: requirements.txt holds $(grep -c '==' requirements.txt) pinned packages"
 compile --override benchmarks/peers-left-out.txt benchmarks/peers.in --output-file requirements-bench.txt "$@"
 echo "slc-ops: requirements-bench.txt holds $(grep -c '==' requirements-bench.txt) pinned packages"
+grep -o '^apache-airflow==[^ ;]*' requirements.txt | "$uv" pip compile --quiet --universal --python-version 3.11 \
+  --no-header --no-annotate --output-file tests/release/plain-airflow.txt "$@" -
+echo "slc-ops: tests/release/plain-airflow.txt holds $(grep -c '==' tests/release/plain-airflow.txt) pinned packages"

@@ -13,4 +13,4 @@ trap 'rm -f "$resolved"' EXIT
 "$uv" pip compile --quiet --python .venv-lowest/bin/python --resolution lowest-direct --extra all pyproject.toml > "$resolved"
 # The tools of the tests are not what is tested: they are as new as these allow.
 "$uv" pip install --quiet --compile-bytecode --python .venv-lowest/bin/python --constraint "$resolved" --editable ".[all,dev]"
-.venv-lowest/bin/python -m pytest -m "not slow and not services" "$@"
+.venv-lowest/bin/python -m pytest -m "not slow and not services and not chaos" "$@"

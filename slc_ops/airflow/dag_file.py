@@ -10,6 +10,7 @@ from slc_ops.airflow.champion import promote_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.extras import require
 from slc_ops.settings.deployments import Places, read_deployments
 
 log = logging.getLogger(__name__)
@@ -22,13 +23,15 @@ def dags(*parts: str) -> dict[str, DAG]:
     start from a form. ``"refreshes"``, ``"operations"`` and ``"controls"`` name a part, so that each may have
     a file of its own: then an unreadable deployments file leaves rollbacks alive.
 
-    A deployments file (or folder) that cannot be read is a :class:`~slc_ops.base.errors.SettingsError`: one
-    import error. A broken entry only leaves its DAG out: it is in the log and on the page SLC, and is an
-    import error where :func:`refuse_broken_deployments` has a file of its own.
+    Missing extras and a deployments file (or folder) that cannot be read are a
+    :class:`~slc_ops.base.errors.SettingsError`: one import error. A broken entry only leaves its DAG out: it
+    is in the log and on the page SLC, and is an import error where :func:`refuse_broken_deployments` has a
+    file of its own.
     """
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
         raise SettingsError(f"dags() knows the parts {', '.join(PARTS)}; found {', '.join(unknown)}")
+    require("a DAG file of slc_ops", "mlflow", "quality", "report")
     built = [dag for part in parts or ("refreshes", "operations") for dag in PARTS[part]()]
     return {dag.dag_id: dag for dag in built}
 

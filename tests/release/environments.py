@@ -5,10 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 UV = shutil.which("uv")
+PLAIN_AIRFLOW = Path(__file__).with_name("plain-airflow.txt")
+"""What Airflow alone installs: the versions that somebody's Airflow has (written by ``make lock``)."""
 
 
 def build(out: Path, source: Path = ROOT) -> None:
@@ -34,19 +38,47 @@ def make_environment(directory: Path) -> Path:
     return directory / "bin" / "python"
 
 
-def install(python: Path, *arguments: str | Path) -> None:
-    """Install by name from the package index, in the versions of the lock."""
-    pins = python.parent.parent / "versions.txt"
+def locked(without: Iterable[str] = ()) -> list[str]:
+    """The versions of requirements.txt, ``without`` some packages."""
     lock = (ROOT / "requirements.txt").read_text()
-    pins.write_text("\n".join(re.findall(r"^(\S+==.*?)\s*\\\\?$", lock, re.MULTILINE)))
+    pins = re.findall(r"^(([\w.-]+).*==.*?)\s*\\?$", lock, re.MULTILINE)
+    return [pin for pin, name in pins if name not in set(without)]
+
+
+def install(python: Path, *arguments: str | Path, pins: list[str] | None = None) -> None:
+    """Install by name from the package index, in the versions of the lock unless ``pins`` has others."""
     if UV:
-        command = [UV, "pip", "install", "--quiet", "--python", str(python)]
-        variables = {"UV_LINK_MODE": "copy", "UV_PYTHON_DOWNLOADS": "never"}
+        command = [UV, "pip", "install", "--python", str(python)]
     else:
-        command = [str(python), "-m", "pip", "install", "--quiet", "--no-compile"]
-        variables = {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command += ["--constraint", str(pins), *map(str, arguments)]
-    subprocess.run(command, env=clean_environment() | variables, check=True)
+        command = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
+    constraints = python.parent.parent / "versions.txt"
+    constraints.write_text("\n".join(locked() if pins is None else pins))
+    command += ["--constraint", str(constraints), *map(str, arguments)]
+    variables = clean_environment() | {"UV_PYTHON_DOWNLOADS": "never"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def versions(python: Path) -> dict[str, str]:
+    """Package → version, as installed."""
+    script = (
+        "import importlib.metadata as m, re\n"
+        "for d in m.distributions(): print(re.sub('[-_.]+', '-', d.name).lower(), d.version)"
+    )
+    found = subprocess.run(
+        [str(python), "-c", script], env=clean_environment(), capture_output=True, text=True, check=True
+    )
+    return dict(line.split() for line in found.stdout.splitlines())
+
+
+def optional(extra: str) -> set[str]:
+    """An extra of pyproject.toml with the extras of ours that it contains."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = {extra}
+    for line in project["optional-dependencies"][extra]:
+        for names in re.findall(r"^slc-ops\[(.*)\]", line):
+            found |= {each for name in names.split(",") for each in optional(name)}
+    return found
 
 
 def installed_megabytes(python: Path) -> float:

@@ -1,20 +1,25 @@
-"""``docs/adopting.md``, command by command, in a throwaway Airflow with the wheel installed.
+"""slc-ops in somebody's Airflow: a plain installation, the wheel, ``docs/adopting.md`` command by command."""
 
-The environment borrows the libraries of this one and has slc_ops from the wheel, not from the checkout.
-"""
-
+import json
+import os
 import re
+import signal
+import socket
 import subprocess
-import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.release.environments import ROOT, build, clean_environment, install, make_environment
+from tests.release.conftest import PlainAirflow
+from tests.release.environments import ROOT, clean_environment
 
 pytestmark = pytest.mark.services
 PAGE = ROOT / "docs" / "adopting.md"
+MINE = "from airflow.sdk import DAG\n\nwith DAG('mine'):\n    pass\n"
+TWO_LINES = "from slc_ops.airflow import dags\nglobals().update(dags())\n"
 
 
 def steps() -> Iterator[tuple[str, list[str]]]:
@@ -26,52 +31,47 @@ def steps() -> Iterator[tuple[str, list[str]]]:
             yield "\n".join(command), [line for line in lines if not line.startswith("> ")]
 
 
+class Airflow:
+    """A home of the installation, and a shell in it."""
+
+    def __init__(self, home: Path, bin: Path) -> None:
+        self.home = home
+        (home / "dags").mkdir(parents=True)
+        self.variables = clean_environment() | {
+            "PATH": f"{bin}:/usr/local/bin:/usr/bin:/bin",
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "COLUMNS": "300",
+            "DO_NOT_TRACK": "true",
+            "GX_ANALYTICS_ENABLED": "false",
+        }
+
+    def shell(self, text: str, **variables: str) -> str:
+        """What a shell answers to these lines; it fails where one of them does."""
+        done = subprocess.run(
+            ["bash", "-ec", text], cwd=self.home, env=self.variables | variables,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An Airflow of somebody: its home is the working directory; answers it, with ``bin`` beside."""
-    directory = tmp_path_factory.mktemp("adopting")
-    build(directory / "dist")
-    (wheel,) = (directory / "dist").glob("*.whl")
-    python = make_environment(directory / "venv")
-    (packages,) = (directory / "venv" / "lib").glob("python*/site-packages")
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install(python, "--no-deps", wheel)
-    script = python.parent / "airflow"
-    script.write_text(f'#!/bin/sh\nexec {python} -m airflow "$@"\n')
-    script.chmod(0o755)
-    (directory / "home" / "dags").mkdir(parents=True)
-    return directory / "home"
-
-
-def shell(home: Path, text: str) -> str:
-    """What a shell answers to these lines; it fails where one of them does."""
-    variables = clean_environment() | {
-        "PATH": f"{home.parent / 'venv' / 'bin'}:/usr/local/bin:/usr/bin:/bin",
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "COLUMNS": "200",
-        "DO_NOT_TRACK": "true",
-        "GX_ANALYTICS_ENABLED": "false",
-    }
-    done = subprocess.run(
-        ["bash", "-ec", text], cwd=home, env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
-
-
-def test_every_command_of_the_page_answers_what_the_page_says(airflow: Path) -> None:
-    where = shell(airflow, "python -c 'import slc_ops; print(slc_ops.__file__)'")
-    assert where.startswith(str(airflow.parent / "venv"))
-    shell(airflow, "airflow db migrate")
+def adopted(plain_airflow: PlainAirflow, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+    """What the page leaves behind."""
+    airflow = Airflow(tmp_path_factory.mktemp("adopting") / "home", plain_airflow.python.parent)
+    where = airflow.shell("python -c 'import slc_ops; print(slc_ops.__file__)'")
+    assert where.startswith(str(plain_airflow.python.parents[1]))
+    airflow.shell("airflow db migrate")
     said = set()
     kept = ":"
     for command, expected in steps():
         if command.startswith("pip install"):
             continue  # done above, from the wheel
-        answer = shell(airflow, f"{kept}\n{command}")
+        answer = airflow.shell(f"{kept}\n{command}")
         if command.startswith("export"):
             kept = command
         for line in expected:
@@ -79,4 +79,142 @@ def test_every_command_of_the_page_answers_what_the_page_says(airflow: Path) -> 
             assert re.search(f"^{pattern}$", answer, re.MULTILINE), f"{command}: {line!r} not in\n{answer}"
         said.add(command.split("\n")[0])
     assert {"airflow providers list --output plain", "slc-ops status"} <= said
-    assert list((airflow / "slc").glob("refreshes/school/*/*/report/report.html"))
+    airflow.variables |= {
+        "SLC_OPS_HOME": str(airflow.home / "slc"),
+        "SLC_OPS_DEPLOYMENTS": str(airflow.home / "deployments"),
+    }
+    return airflow
+
+
+def moved(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str | None]]:
+    return {name: (old, after.get(name)) for name, old in before.items() if after.get(name) != old}
+
+
+def test_installing_it_moves_no_version_of_an_airflow_that_has_mlflow(plain_airflow: PlainAirflow) -> None:
+    assert moved(plain_airflow.with_mlflow, plain_airflow.with_us) == {}
+    assert "slc-ops" in plain_airflow.with_us
+
+
+def test_what_mlflow_itself_moves_is_said_on_the_page(plain_airflow: PlainAirflow) -> None:
+    names = set(moved(plain_airflow.alone, plain_airflow.with_mlflow))
+    (said,) = re.findall(r"MLflow keeps (.*?) below", PAGE.read_text(), re.DOTALL)
+    assert names <= set(re.findall(r"`([\w-]+)`", said))
+
+
+def test_every_command_of_the_page_answers_what_the_page_says(adopted: Airflow) -> None:
+    assert list((adopted.home / "slc").glob("refreshes/school/*/*/report/report.html"))
+
+
+def test_the_page_slc_of_the_installed_package_answers_over_http_and_only_to_users(adopted: Airflow) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    adopted.shell("airflow dags reserialize")  # what the DAG processor does
+    with (adopted.home / "api-server.log").open("wb") as log:
+        server = subprocess.Popen(
+            ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+            cwd=adopted.home, env=adopted.variables | {"AIRFLOW__API__BASE_URL": address},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_for(f"{address}/api/v2/monitor/health", server)
+            stranger = httpx.get(f"{address}/slc/", headers={"Accept": "text/html"})
+            (password,) = json.loads(
+                (adopted.home / "simple_auth_manager_passwords.json.generated").read_text()
+            ).values()
+            login = {"username": "admin", "password": password}
+            token = httpx.post(f"{address}/auth/token", json=login).json()["access_token"]
+            known = {"Authorization": f"Bearer {token}"}
+            page = httpx.get(f"{address}/slc/", headers=known, timeout=60)
+            views = httpx.get(f"{address}/api/v2/plugins", headers=known, timeout=60).json()["plugins"]
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(30)
+    assert stranger.status_code in {302, 303, 307, 401}
+    assert "school" not in stranger.text
+    assert page.status_code == 200
+    assert "school" in page.text
+    assert "promote" in page.text
+    assert {"slc_page", "slc_pool"} <= {view["name"] for view in views}
+
+
+def wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 120
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            if httpx.get(url, timeout=5).is_success:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.3)
+    raise AssertionError(f"{url} did not answer; the server ended with {server.poll()}")
+
+
+@pytest.fixture
+def somebody(plain_airflow: PlainAirflow, tmp_path: Path) -> Airflow:
+    """A DAG of their own beside ours."""
+    airflow = Airflow(tmp_path / "home", plain_airflow.python.parent)
+    (airflow.home / "dags" / "mine.py").write_text(MINE)
+    (airflow.home / "dags" / "slc.py").write_text(TWO_LINES)
+    return airflow
+
+
+def listed(airflow: Airflow, **variables: str) -> tuple[set[str], list[str]]:
+    """The DAGs of the folder, and the last line of each import error."""
+    script = (
+        "import json\n"
+        "from airflow.dag_processing.dagbag import DagBag\n"
+        "bag = DagBag()\n"
+        "said = [error.strip().splitlines()[-1] for error in bag.import_errors.values()]\n"
+        "print(json.dumps([sorted(bag.dag_ids), said]))"
+    )
+    dags, errors = json.loads(
+        airflow.shell('python -c "$SCRIPT"', SCRIPT=script, **variables).splitlines()[-1]
+    )
+    return set(dags), errors
+
+
+def test_a_deployments_file_that_is_not_there_is_one_line_and_other_dags_live(somebody: Airflow) -> None:
+    missing = somebody.home / "nowhere.yaml"
+    dags, (error,) = listed(somebody, SLC_OPS_DEPLOYMENTS=str(missing))
+    assert dags == {"mine"}
+    assert error.startswith(f"slc_ops.base.errors.SettingsError: cannot read the deployments file {missing}")
+
+
+def test_an_airflow_that_is_too_old_is_one_line_and_other_dags_live(somebody: Airflow) -> None:
+    older = somebody.home / "older" / "apache_airflow_core-3.2.1.dist-info"
+    older.mkdir(parents=True)
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-airflow-core\nVersion: 3.2.1\n")
+    dags, (error,) = listed(somebody, PYTHONPATH=str(older.parent))
+    assert dags == {"mine"}
+    assert error == (
+        "slc_ops.base.errors.SettingsError: slc_ops needs Airflow 3.3 or newer, this is 3.2.1; "
+        "upgrade Airflow first"
+    )
+
+
+def test_a_plugin_that_is_also_in_the_folder_is_loaded_once(somebody: Airflow) -> None:
+    (somebody.home / "plugins").mkdir()
+    (somebody.home / "plugins" / "copied.py").write_text(
+        "from slc_ops.airflow.plugins import SlcPage, SlcPool\n"
+    )
+    plugins = somebody.shell("airflow plugins --output json 2>errors")
+    assert sorted(p["name"] for p in json.loads(plugins) if p["name"].startswith("slc")) == [
+        "slc_page",
+        "slc_pool",
+    ]
+
+
+def test_without_an_extra_the_dag_file_says_which_in_one_line_and_other_dags_live(somebody: Airflow) -> None:
+    """Two libraries are hidden, as in an Airflow that has the core alone."""
+    hidden = somebody.home / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['great_expectations'] = sys.modules['mlflow'] = None\n"
+    )
+    dags, (error,) = listed(somebody, PYTHONPATH=str(hidden))
+    assert dags == {"mine"}
+    assert error == (
+        "slc_ops.base.extras.MissingExtra: a DAG file of slc_ops needs more "
+        "(no mlflow, no great_expectations); run: pip install 'slc-ops[mlflow,quality]'"
+    )

@@ -12,33 +12,11 @@ import pytest
 
 from slc_ops.serving import Corrector
 from tests.methods.synthetic import table
-from tests.release.environments import (
-    build,
-    clean_environment,
-    install,
-    installed_megabytes,
-    make_environment,
-)
+from tests.release.environments import clean_environment, installed_megabytes
 
 pytestmark = pytest.mark.services
 ABSENT = ("airflow", "mlflow", "pandas", "great_expectations", "scipy", "sklearn", "matplotlib", "sqlalchemy")
 HERE = Path(sys.executable).parent
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    build(out)
-    (wheel,) = out.glob("*.whl")
-    return wheel
-
-
-@pytest.fixture(scope="module")
-def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` of an environment with the core alone."""
-    python = make_environment(tmp_path_factory.mktemp("core") / "venv")
-    install(python, wheel)
-    return python.parent
 
 
 @pytest.fixture(scope="module")
