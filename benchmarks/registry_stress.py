@@ -1,4 +1,4 @@
-"""Many processes publish, promote and roll back at random while one reads; afterwards all must add up.
+"""Many processes publish, promote, roll back and retire at random while one reads; then all must add up.
 
     python -m benchmarks.registry_stress --seconds 60 --processes 8 [--ledger URL] [--tracking URL]
 
@@ -21,6 +21,7 @@ from typing import Any
 
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError, SlcError
 from slc_ops.base.mlflow_client import quiet_mlflow
+from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
@@ -52,7 +53,7 @@ class Stress:
 
 
 def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
-    """Publish, promote and roll back at random until the time is over."""
+    """Publish, promote, roll back and retire at random until the time is over."""
     chance = random.Random(seed)
     registry = Registry.open(stress.places)
     registry.client.search_experiments()  # connecting takes seconds and is not what is measured
@@ -67,19 +68,21 @@ def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
         except PromotionRefused:
             counts["refused by the rules"] += 1
         except RegistryError as error:
-            known = [word for word in ("locked", "lock", "retired", "no version") if word in str(error)]
+            known = [word for word in ("locked", "lock", "cleaned away", "no version") if word in str(error)]
             counts[known[0] if known else str(error)[:200]] += 1
     results.put(("worker", dict(counts)))
 
 
 def _one_move(registry: Registry, sets: list[Path], chance: random.Random, actor: str) -> str:
-    kind = chance.choices(["publish", "promote", "rollback"], [2, 5, 1])[0]
+    kind = chance.choices(["publish", "promote", "rollback", "retire"], [4, 10, 2, 1])[0]
     if kind == "publish":
         week, code = chance.randrange(3), str(chance.randrange(20))  # few weeks: the rules let many pass
         parameters = sets[week % len(sets)]
         registry.publish(publication(parameters, window=WEEKS[week], code_version=code, keep_versions=10))
     elif kind == "rollback":
         registry.rollback("demo", actor=actor, reason="stress")
+    elif kind == "retire":
+        registry.retire("demo", actor=actor, reason="stress")
     else:
         versions = [version for version in registry.ledger.versions("demo") if version.retired_at is None]
         if not versions:
@@ -92,6 +95,7 @@ def reader(stress: Stress, ready: Any, results: Any) -> None:
     """Follow the champion as a serving host does, and compare every answer with the sets that exist."""
     items, logits = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
     allowed = {tuple(Corrector.from_directory(path).correct(items, logits)) for path in stress.sets}
+    allowed.add(tuple(ParameterSet("base", Affine()).correct(items, logits)))  # after a retirement
     counts: Counter[str] = Counter()
     corrector = None
     ready.wait()
@@ -148,7 +152,7 @@ def check(registry: Registry) -> dict[str, Any]:
     return {
         "moves_in_ledger": len(line),
         "versions": len(living),
-        "versions_retired": len(versions) - len(living),
+        "versions_cleaned": len(versions) - len(living),
         "line_problems": [str(finding) for finding in line_findings("demo", ledger.row("demo"), line)],
         "alias_is_head": read_aliases(client, "demo").get("champion") == head.champion,
         "keys_with_two_versions": len(living) - len({version.key for version in living}),

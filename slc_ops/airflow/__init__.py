@@ -48,6 +48,7 @@ __all__ = [
     "publish",
     "refresh_tasks",
     "refuse_broken_deployments",
+    "retire_dag",
     "rollback_dag",
     "usable_deployments",
     "validate",

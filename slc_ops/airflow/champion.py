@@ -1,4 +1,4 @@
-"""Moving a champion by hand: ``slc_promote`` and ``slc_rollback``, forms over the registry's functions."""
+"""Moving a champion by hand: ``slc_promote``, ``slc_rollback``, ``slc_retire``: forms over the registry."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from slc_ops.airflow.assets import champion_asset
 from slc_ops.airflow.forms import deployment_field, reason_field
 from slc_ops.airflow.retries import PROMOTION_POOL, default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
-from slc_ops.observability.notify import announce_rollback
+from slc_ops.observability.notify import announce_retirement, announce_rollback
 from slc_ops.settings.deployments import Places
 
 CHAMPIONS = AssetAlias(name="slc champions")
@@ -27,6 +27,14 @@ ROLLBACK_DOC = """\
 
 Makes the champion before the present one champion again, or an earlier one by number. The weekly
 refresh will not promote what was taken back; a person may, with `slc_promote`.
+"""
+
+RETIRE_DOC = """\
+### Retire a champion
+
+Lets the frozen model serve again: there is no champion any more, serving hosts fall back to the frozen
+probabilities when they next look. `slc_promote` leads out of it, `slc_rollback` brings the retired champion
+back. Retiring twice changes nothing.
 """
 
 
@@ -62,6 +70,23 @@ def roll_back() -> str:
     said = _told(name, version)
     announce_rollback(name, version, run_actor(), form["reason"], get_current_context())
     return said
+
+
+@task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
+def retire() -> str:
+    """Let the frozen model serve again."""
+    from slc_ops.registry import Registry
+
+    places, form = _asked()
+    name = form["deployment"]
+    change = Registry.open(places).retire(
+        name, actor=run_actor(), reason=form["reason"], request=run_request()
+    )
+    if change.evidence.get("request") == run_request():  # otherwise it was retired, and told, before
+        announce_retirement(change, get_current_context())
+    extra = {"version": None, "window": str(change.window)}
+    get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
+    return f"{name} has no champion: {change}"
 
 
 def _asked() -> tuple[Places, dict[str, Any]]:
@@ -114,6 +139,18 @@ def rollback_dag() -> DAG:
             description="An earlier champion; empty: the one before the present champion",
         ),
         reason=reason_field("the present champion should go"),
+    )
+
+
+def retire_dag() -> DAG:
+    """Build ``slc_retire``."""
+    return _form(
+        "slc_retire",
+        "Retire a champion",
+        "Let the frozen model serve again",
+        RETIRE_DOC,
+        retire,
+        reason=reason_field("the frozen model should serve"),
     )
 
 

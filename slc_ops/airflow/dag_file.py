@@ -6,7 +6,7 @@ from collections.abc import Callable
 from airflow.sdk import DAG
 
 from slc_ops.airflow.backfill import backfill_dag
-from slc_ops.airflow.champion import promote_dag, rollback_dag
+from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.base.errors import SettingsError
@@ -63,7 +63,7 @@ def _refreshes() -> list[DAG]:
 
 
 def _operations() -> list[DAG]:
-    return [backfill_dag(), promote_dag(), rollback_dag()]
+    return [backfill_dag(), promote_dag(), rollback_dag(), retire_dag()]
 
 
 def _controls() -> list[DAG]:

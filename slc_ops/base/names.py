@@ -4,6 +4,10 @@ import re
 
 from slc_ops.base.errors import RegistryError
 
+RETIRED_TAG = "champion_retired"
+"""A tag of the registered model: the change of the ledger that retired its champion. An alias that is merely
+missing (a hand, another database) tells a serving host nothing; this tag says that it should let go."""
+
 
 def valid_name(name: str) -> str:
     """A deployment's name ends up in paths, DAG ids and model names, so it is plain.

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("registry", "Show a deployment's line of champions."),
     "promote": ("registry", "Make a version the champion."),
     "rollback": ("registry", "Make an earlier champion the champion again."),
+    "retire": ("registry", "Let the frozen model serve again: no champion."),
     "verify": ("registry", "Compare the ledger with MLflow's aliases; --repair closes gaps."),
     "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }

@@ -1,9 +1,10 @@
-"""The registry from a terminal: status, history, promote, rollback, verify."""
+"""The registry from a terminal: status, history, promote, rollback, retire, verify."""
 
 import getpass
 import os
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,6 +46,10 @@ def status(json_path: str | None) -> None:
     say(json_path, f"ledger {answer['ledger_url']}")
     say(json_path, f"MLflow {answer['tracking_uri']}")
     for name, entry in answer["deployments"].items():
+        if (change := entry["retired"]) is not None:
+            when = change["at"].replace("T", " ")[:16]
+            told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
+            say(json_path, f"{name}: no champion, the frozen model serves ({told})")
         for finding in entry["findings"]:
             click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
 
@@ -115,12 +120,50 @@ def rollback(
     why, who = reason or "rolled back from the command line", _actor(actor)
     champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
-    if "AIRFLOW_HOME" not in os.environ:  # without an Airflow there are no connections, so nobody to tell
+    with _telling() as notify:
+        if notify is not None:
+            notify.announce_rollback(deployment, champion, who, why, {})
+
+
+@click.command()
+@deployment_option
+@click.option("--reason", metavar="TEXT", required=True, help="Why; recorded.")
+@click.option(
+    "--against", type=int, metavar="N", help="Refuse if the champion is not version N any more."
+)  # fmt: skip
+@actor_option
+@json_option
+def retire(
+    deployment: str, reason: str, against: int | None, actor: str | None, json_path: str | None
+) -> None:
+    """Let the frozen model serve again: the champion goes, and nobody comes.
+
+    Serving hosts fall back to the frozen probabilities when they next look. promote leads out of it,
+    rollback brings the retired champion back. Retiring twice changes nothing.
+    """
+    registry = _registry(deployment, writes=True)
+    before = registry.champion(deployment)
+    change = registry.retire(deployment, actor=_actor(actor), reason=reason, against=against)
+    emit_json(json_path, {"deployment": deployment, "champion": None, "change": change.as_dict()})
+    if before is None:
+        say(json_path, f"{deployment} has no champion already: {change}")
+        return
+    say(json_path, f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
+    with _telling() as notify:
+        if notify is not None:
+            notify.announce_retirement(change, {})
+
+
+@contextmanager
+def _telling() -> Iterator[Any]:
+    """The module that tells people; None without an Airflow, whose connections say whom to tell."""
+    if "AIRFLOW_HOME" not in os.environ:
+        yield None
         return
     with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
-        from slc_ops.observability.notify import announce_rollback
+        from slc_ops.observability import notify
 
-        announce_rollback(deployment, champion, who, why, {})
+        yield notify
 
 
 @click.command()
@@ -227,7 +270,7 @@ def _show_champion(json_path: str | None, deployment: str, champion: "Version") 
 
 def _record(move: "ChampionChange") -> tuple[str, list[str]]:
     """A move for people: what and when in one line, then the window, who and why, each on its own."""
-    versions = f"{move.from_version or 'none'} → {move.to_version}"
+    versions = f"{move.from_version or 'none'} → {move.to_version or 'none'}"
     line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"
     details = [f"window {move.window}", f"by {move.actor}", f"why: {move.reason}"]
     return line, details + ([f"override: {move.override}"] if move.override else [])

@@ -22,7 +22,7 @@ from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.deployments import Notifier, Notify, Places
 
 if TYPE_CHECKING:
-    from slc_ops.registry import Version
+    from slc_ops.registry import ChampionChange, Version
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Event:
     """What happened, for machines and people."""
 
     event: str
-    """``stop``, ``reject``, ``rollback`` or ``control``."""
+    """``stop``, ``reject``, ``rollback``, ``retired`` or ``control``."""
     deployment: str
     sentence: str
     window: str | None = None
@@ -73,6 +73,12 @@ def announce_rollback(deployment: str, champion: "Version", actor: str, reason: 
     """Tell that somebody went back to an earlier champion, from a task or from a terminal."""
     sentence = f"{actor} rolled back: version {champion.number} is the champion of {deployment} ({reason})"
     announce("rollback", deployment, sentence, context, window=str(champion.window))
+
+
+def announce_retirement(change: "ChampionChange", context: Any) -> None:
+    """Tell that the champion was retired, from a task or from a terminal."""
+    sentence = f"{change}: the frozen model serves {change.deployment}"
+    announce("retired", change.deployment, sentence, context, window=str(change.window))
 
 
 def settings_of(deployment: str) -> Notify:

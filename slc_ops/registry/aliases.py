@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.names import model_name
+from slc_ops.base.names import RETIRED_TAG, model_name
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import CHALLENGER, CHAMPION, ChampionChange
 
@@ -29,6 +29,10 @@ class Gap:
         return {"alias": self.alias, "ledger": self.ledger, "registry": self.registry}
 
     def __str__(self) -> str:
+        if self.alias == RETIRED_TAG:
+            found = "no retirement" if self.registry is None else f"that change {self.registry} retired it"
+            told = "there is one" if self.ledger is None else f"change {self.ledger} retired it"
+            return f"{self.deployment}: the ledger says of its champion: {told}; the model in MLflow: {found}"
         return (
             f"{self.deployment}: the ledger's {self.alias} is {_say(self.ledger)}, "
             f"the alias in MLflow points to {_say(self.registry)}"
@@ -37,8 +41,9 @@ class Gap:
 
 def gaps(client: "MlflowClient", head: Head) -> list[Gap]:
     """Where the aliases of a deployment differ from its row in the ledger."""
-    found = read_aliases(client, head.deployment)
-    wanted = {CHAMPION: head.champion, CHALLENGER: head.challenger}
+    found = _read(client, head.deployment)
+    retired = head.revision if head.champion is None and head.revision else None
+    wanted = {CHAMPION: head.champion, CHALLENGER: head.challenger, RETIRED_TAG: retired}
     return [
         Gap(head.deployment, alias, number, found.get(alias))
         for alias, number in wanted.items()
@@ -63,18 +68,28 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
                 f"version {head.champion} after {head.revision} moves, its line has {len(line)}; run slc-ops "
                 "verify --repair"
             )
-        for gap in found:
-            if gap.ledger is None:
-                client.delete_registered_model_alias(model_name(deployment), gap.alias)
-                continue
-            if gap.alias == CHAMPION:
-                _mark(client, line[-1])
-            client.set_registered_model_alias(model_name(deployment), gap.alias, str(gap.ledger))
+        for gap in sorted(found, key=lambda gap: gap.alias != RETIRED_TAG):  # said before the alias goes
+            _close(client, gap, line)
         again = gaps(client, head) if found else []
         left = [gap for gap in again if not of_another_ledger(client, gap, line)]
     if left:
         raise RegistryError(f"{left[0]}, although it was set; run slc-ops verify --repair")
     return found
+
+
+def _close(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> None:
+    name = model_name(gap.deployment)
+    if gap.alias == RETIRED_TAG:
+        if gap.ledger is None:
+            client.delete_registered_model_tag(name, RETIRED_TAG)
+        else:
+            client.set_registered_model_tag(name, RETIRED_TAG, str(gap.ledger))
+    elif gap.ledger is None:
+        client.delete_registered_model_alias(name, gap.alias)
+    else:
+        if gap.alias == CHAMPION:
+            _mark(client, line[-1])
+        client.set_registered_model_alias(name, gap.alias, str(gap.ledger))
 
 
 def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> bool:
@@ -83,8 +98,10 @@ def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionC
     A ledger that was lost, or an address that points to a new one, must not take the champion from the
     serving hosts. Every promotion marks its version; an alias that a hand set carries no mark.
     """
-    if gap.alias != CHAMPION or gap.ledger is not None or gap.registry is None or line:
+    if gap.alias == CHALLENGER or gap.ledger is not None or gap.registry is None or line:
         return False
+    if gap.alias == RETIRED_TAG:
+        return True
     version = client.get_model_version(model_name(gap.deployment), str(gap.registry))
     return REVISION_TAG in version.tags
 
@@ -96,7 +113,13 @@ def _mark(client: "MlflowClient", move: ChampionChange) -> None:
 
 
 def read_aliases(client: "MlflowClient", deployment: str) -> dict[str, int]:
-    """Alias → version number; the SQL stores answer with int, REST with str."""
+    """Alias → version number."""
+    found = _read(client, deployment)
+    return {alias: number for alias, number in found.items() if alias != RETIRED_TAG}
+
+
+def _read(client: "MlflowClient", deployment: str) -> dict[str, int]:
+    """Aliases and the mark of a retirement; the SQL stores answer with int, REST with str."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -105,7 +128,9 @@ def read_aliases(client: "MlflowClient", deployment: str) -> dict[str, int]:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return {}
         raise
-    return {alias: int(number) for alias, number in model.aliases.items()}
+    found = {alias: int(number) for alias, number in model.aliases.items()}
+    mark = (model.tags or {}).get(RETIRED_TAG, "")
+    return found | ({RETIRED_TAG: int(mark)} if mark.isdecimal() else {})
 
 
 def _say(number: int | None) -> str:

@@ -23,7 +23,9 @@ from slc_ops.base.locks import create_once, file_lock
 from slc_ops.registry.tables import metadata
 
 SCHEMA_TABLE = "slc_ledger_schema"
-SCHEMA = "0001"
+SCHEMA = "0002"
+READABLE = ("0001", SCHEMA)
+"""Schemas that can be read without being migrated; who writes brings them to the newest."""
 BUSY_SECONDS = 30.0
 
 
@@ -45,7 +47,7 @@ class Database:
         self.engine = _engine(self.url) if self.present else _empty()
         if create:
             self._migrate()
-        elif self.present and (found := self._schema()) != SCHEMA:
+        elif self.present and (found := self._schema()) not in READABLE:
             if found is not None:
                 raise RegistryError(
                     f"the ledger {self.shown} has the schema {found}, this slc_ops knows {SCHEMA}; "

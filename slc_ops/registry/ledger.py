@@ -89,14 +89,15 @@ class Ledger:
             _check_number_is_free(connection, version)
             head = _ensured(connection, name)
             connection.execute(insert(publications).values(version_row(version)))
-            rivals = [n for n in (head.champion, head.challenger) if n is not None]
-            if all(_find(connection, name, n).window.end <= version.window.end for n in rivals):
+            rivals = [] if head.challenger is None else [_find(connection, name, head.challenger).window.end]
+            rivals += [] if (since := _served_until(connection, name)) is None else [since]
+            if all(end <= version.window.end for end in rivals):
                 _set_challenger(connection, name, version.number)
 
     def advance(
         self,
         head: Head,
-        version: Version,
+        version: Version | None,
         *,
         kind: str,
         actor: str,
@@ -104,34 +105,43 @@ class Ledger:
         override: str | None = None,
         evidence: Mapping[str, Any] | None = None,
     ) -> ChampionChange:
-        """Compare and set: make ``version`` the champion if ``head`` is still the deployment's row."""
-        move = ChampionChange(
-            deployment=version.deployment,
-            revision=head.revision + 1,
-            kind=kind,
-            from_version=head.champion,
-            to_version=version.number,
-            window=version.window,
-            actor=actor,
-            reason=reason,
-            override=override,
-            evidence=dict(evidence or {}),
-            at=datetime.now(UTC),
-        )
+        """Compare and set: make ``version`` the champion if ``head`` is still the deployment's row.
+
+        Without a version the champion goes and nobody comes: a retirement.
+        """
+        name, number = head.deployment, None if version is None else version.number
         with self.database.writing() as connection:
-            _ensured(connection, head.deployment)
+            _ensured(connection, name)
             moved = connection.execute(
                 update(deployments)
-                .where(deployments.c.name == head.deployment, deployments.c.revision == head.revision)
-                .values(revision=move.revision, champion=version.number)
+                .where(deployments.c.name == name, deployments.c.revision == head.revision)
+                .values(revision=head.revision + 1, champion=number)
             )
             if moved.rowcount != 1:
-                raise _lost(connection, version)
-            check_living(_find(connection, version.deployment, version.number))
+                raise _lost(connection, name, number)
+            subject = number if number is not None else head.champion
+            if subject is None:
+                raise RegistryError(f"{name} has no champion that could be retired")
+            found = _find(connection, name, subject)
+            if number is not None:
+                check_living(found)
             connection.execute(
                 update(deployments)
-                .where(deployments.c.name == head.deployment, deployments.c.challenger == version.number)
+                .where(deployments.c.name == name, deployments.c.challenger == number)
                 .values(challenger=None)
+            )
+            move = ChampionChange(
+                deployment=name,
+                revision=head.revision + 1,
+                kind=kind,
+                from_version=head.champion,
+                to_version=number,
+                window=found.window,
+                actor=actor,
+                reason=reason,
+                override=override,
+                evidence=dict(evidence or {}),
+                at=datetime.now(UTC),
             )
             connection.execute(insert(moves).values(change_row(move)))
         return move
@@ -168,7 +178,7 @@ class Ledger:
             f"line again: version {wanted.champion} after {wanted.revision}"
         )
 
-    def retire(self, deployment: str, keep: int) -> list[Version]:
+    def discard(self, deployment: str, keep: int) -> list[Version]:
         """Mark what may be cleaned: beyond the ``keep`` newest, never champion, not the challenger.
 
         The answer holds every version marked so far; who cleans can be interrupted and begin again.
@@ -198,8 +208,9 @@ def check_living(version: Version) -> None:
     """Refuse a version whose parameters have been cleaned away."""
     if version.retired_at is not None:
         raise RegistryError(
-            f"version {version.number} of {version.deployment} was retired on {version.retired_at:%Y-%m-%d}, "
-            f"its parameters are gone; refresh the window {version.window} to publish it again"
+            f"version {version.number} of {version.deployment} was cleaned away on "
+            f"{version.retired_at:%Y-%m-%d}, its parameters are gone; refresh the window "
+            f"{version.window} to publish it again"
         )
 
 
@@ -225,14 +236,15 @@ def _ensured(connection: Connection, deployment: str) -> Head:
 def _rebuilt(connection: Connection, deployment: str) -> Head:
     """What the deployment's row must have been: the end of the line, and the newest version that waits.
 
-    It waits if it never was champion, was not retired, and is of no older window than the champion.
+    It waits if it never was champion, was not cleaned away, and is of no older window than the champion, or
+    than the one that was retired last.
     """
     line = _line(connection, deployment)
     champion = line[-1].to_version if line else None
     been = {move.to_version for move in line}
     query = select(publications).where(publications.c.deployment == deployment)
     found = [version_of(row) for row in connection.execute(query)]
-    since = next((version.window.end for version in found if version.number == champion), None)
+    since = _served_until(connection, deployment)
     waiting = [
         version
         for version in found
@@ -247,6 +259,13 @@ def _rebuilt(connection: Connection, deployment: str) -> Head:
 def _line(connection: Connection, deployment: str) -> list[ChampionChange]:
     query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision)
     return [change_of(row) for row in connection.execute(query)]
+
+
+def _served_until(connection: Connection, deployment: str) -> datetime | None:
+    """Where the window of the champion ends, or of the one that was retired; None before the first."""
+    query = select(moves.c.window_end).where(moves.c.deployment == deployment)
+    found: datetime | None = connection.scalar(query.order_by(moves.c.revision.desc()).limit(1))
+    return found
 
 
 def _set_challenger(connection: Connection, deployment: str, number: int) -> None:
@@ -280,11 +299,15 @@ def _check_number_is_free(connection: Connection, version: Version) -> None:
         )
 
 
-def _lost(connection: Connection, version: Version) -> PromotionConflict:
-    query = select(moves).where(moves.c.deployment == version.deployment).order_by(moves.c.revision.desc())
+def _lost(connection: Connection, deployment: str, number: int | None) -> PromotionConflict:
+    query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision.desc())
     row = connection.execute(query).first()
     winner = "somebody else moved first" if row is None else str(change_of(row))
+    wanted = (
+        f"the champion of {deployment} was not retired"
+        if number is None
+        else f"version {number} of {deployment} was not made champion"
+    )
     return PromotionConflict(
-        f"version {version.number} of {version.deployment} was not made champion: {winner} in the meantime; "
-        "look at the new champion, then decide again"
+        f"{wanted}: {winner} in the meantime; look at the new champion, then decide again"
     )

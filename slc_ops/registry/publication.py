@@ -15,6 +15,14 @@ from slc_ops.base.window import Window
 CHAMPION = "champion"
 CHALLENGER = "challenger"
 VERDICTS = ("promote", "hold", "reject")
+PROMOTION, RENEWAL, ROLLBACK, RETIREMENT = "promotion", "renewal", "rollback", "retirement"
+CHANGES = {
+    PROMOTION: "promoted version {}",
+    RENEWAL: "renewed the parameters by version {}",
+    ROLLBACK: "rolled back to version {}",
+    RETIREMENT: "retired the champion",
+}
+"""Kind of a change of the champion → what was done, in words."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +126,12 @@ class ChampionChange:
     revision: int
     """1, 2, 3 … without a gap within a deployment."""
     kind: str
-    """``promotion`` or ``rollback``."""
+    """One of :data:`CHANGES`."""
     from_version: int | None
-    to_version: int
+    to_version: int | None
+    """None: the champion was retired, the frozen model serves."""
     window: Window
+    """Of the new champion; of the one that went, where it was retired."""
     actor: str
     reason: str
     override: str | None
@@ -144,6 +154,5 @@ class ChampionChange:
         }
 
     def __str__(self) -> str:
-        moved = "rolled back to" if self.kind == "rollback" else "promoted"
-        when = f"{self.at:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{self.actor} {moved} version {self.to_version} at {when} ({self.reason})"
+        done = CHANGES[self.kind].format(self.to_version)
+        return f"{self.actor} {done} at {self.at:%Y-%m-%d %H:%M:%S} UTC ({self.reason})"

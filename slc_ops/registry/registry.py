@@ -20,12 +20,20 @@ from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
-from slc_ops.registry.publication import ChampionChange, Publication, Version
+from slc_ops.registry.publication import (
+    PROMOTION,
+    RETIREMENT,
+    ROLLBACK,
+    ChampionChange,
+    Publication,
+    Version,
+)
 from slc_ops.registry.rules import (
     Against,
     changed_by,
     check_against,
     check_promotion,
+    check_retirement,
     check_rollback,
     check_signed,
 )
@@ -42,7 +50,7 @@ _PUBLISHERS_WAIT = 120.0
 
 
 class Registry:
-    """Publish, promote, roll back, verify. Safe to call again, safe to call from many processes."""
+    """Publish, promote, roll back, retire, verify. Safe to call again, safe to call from many processes."""
 
     def __init__(self, places: Places, ledger: Ledger, *, create: bool = True) -> None:
         self.places = places
@@ -111,13 +119,14 @@ class Registry:
         automatic: bool = False,
         against: Against | None = None,
         request: str | None = None,
+        kind: str = PROMOTION,
     ) -> Version:
         """Make a version the champion, by the rules; promoting the champion again changes nothing.
 
         ``automatic`` says that a schedule asks, not a person. ``against`` is the champion that the decision
         was made against, or ``NO_CHAMPION``; if it is another one by now, the promotion is refused. A person
         may leave it out, a schedule may not. ``request`` names the request (a run of Airflow, say): repeated,
-        it moves nothing a second time.
+        it moves nothing a second time. ``kind`` is ``renewal`` for new parameters of the method that serves.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -130,7 +139,7 @@ class Registry:
             check_promotion(
                 candidate, champion, line, override=override, automatic=automatic, verdict=verdict
             )
-            self._advance(head, candidate, "promotion", actor, reason, override, _with(evidence, request))
+            self._advance(head, candidate, kind, actor, reason, override, _with(evidence, request))
         self._project(deployment, expected=moves)
         return candidate
 
@@ -144,13 +153,55 @@ class Registry:
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
         done = changed_by(line, request)
-        target = check_rollback(deployment, line, to) if done is None else done.to_version
+        if done is not None and done.to_version is not None:
+            target = done.to_version
+        else:
+            target = check_rollback(deployment, line, to)
         version = self.ledger.version(deployment, target)
         moves = done is None and head.champion != target
         if moves:
-            self._advance(head, version, "rollback", actor, reason, None, _with(None, request))
+            self._advance(head, version, ROLLBACK, actor, reason, None, _with(None, request))
         self._project(deployment, expected=moves)
         return version
+
+    def retire(
+        self,
+        deployment: str,
+        *,
+        actor: str,
+        reason: str,
+        evidence: Mapping[str, Any] | None = None,
+        automatic: bool = False,
+        against: int | None = None,
+        request: str | None = None,
+    ) -> ChampionChange:
+        """Let the frozen model serve again: the champion goes, and nobody comes. Answers the ledger's row.
+
+        Retiring again changes nothing and answers the retirement that is in force. ``against`` is the
+        champion that is meant; if it is another one by now, :class:`PromotionConflict` says so. A person may
+        leave it out, a schedule (``automatic``) may not. :class:`PromotionRefused` where there never was a
+        champion. :meth:`promote` leads out of it, :meth:`rollback` brings the retired champion back.
+        """
+        check_signed(actor, reason)
+        head, line = self.ledger.head(deployment), self.ledger.line(deployment)
+        champion = self._version_or_none(deployment, head.champion)
+        done = changed_by(line, request) or check_retirement(deployment, champion, line)
+        if done is None:
+            check_against(against, champion, line, deployment, automatic=automatic)
+            done = self._retire(head, actor, reason, _with(evidence, request))
+        self._project(deployment, expected=True)
+        return done
+
+    def _retire(self, head: Head, actor: str, reason: str, evidence: Mapping[str, Any]) -> ChampionChange:
+        try:
+            return self.ledger.advance(
+                head, None, kind=RETIREMENT, actor=actor, reason=reason, evidence=evidence
+            )
+        except PromotionConflict:
+            last = self.ledger.line(head.deployment)[-1]
+            if last.kind != RETIREMENT or last.from_version != head.champion:
+                raise  # otherwise the winner wanted what we wanted
+            return last
 
     def _advance(
         self,
@@ -224,8 +275,10 @@ class Registry:
         }
         for name in sorted({*published, *expected}):
             champion, challenger = self.champion(name), self.challenger(name)
+            line = self.ledger.line(name) if champion is None else []
             answer["deployments"][name] = {
                 "champion": None if champion is None else champion.as_dict(),
+                "retired": line[-1].as_dict() if line else None,
                 "challenger": None if challenger is None else challenger.as_dict(),
                 "findings": self._alias_findings(name) if name in published else [],
             }

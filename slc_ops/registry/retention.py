@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) -> list[Version]:
-    """Retire versions beyond ``keep``, then delete them and their model files; answer what was deleted.
+    """Mark versions beyond ``keep``, then delete them and their model files; answer what was deleted.
 
     Marked in the ledger first: from then on nobody can promote them, so deleting cannot hurt a champion.
     The run stays, with its figures, report and verdict: it is small, and it is the record.
@@ -24,12 +24,12 @@ def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) ->
         raise RegistryError(f"retention keeps at least 1 version; found {keep}")
     deleted = []
     present = {int(v.version) for v in client.search_model_versions(f"name = '{model_name(deployment)}'")}
-    for version in ledger.retire(deployment, keep):
+    for version in ledger.discard(deployment, keep):
         if version.number in present:
             _delete(client, version)
             deleted.append(version)
     if deleted:
-        _log.info("retired %s of %s", ", ".join(f"version {v.number}" for v in deleted), deployment)
+        _log.info("cleaned away %s of %s", ", ".join(f"version {v.number}" for v in deleted), deployment)
     return deleted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
-from slc_ops.registry.publication import ChampionChange, Version
+from slc_ops.registry.publication import RETIREMENT, ROLLBACK, ChampionChange, Version
 
 Against = int | Literal["none"]
 NO_CHAMPION: Final = "none"
@@ -64,10 +64,11 @@ def check_promotion(
 ) -> None:
     """Raise unless ``candidate`` may follow ``champion``; ``verdict`` is that of its newest evidence.
 
-    * An older window never replaces a newer one. (To go back, roll back.)
+    * An older window never replaces a newer one. (To go back, roll back.) After a retirement a person may
+      promote any version; a schedule is held to the window of the champion that went.
     * ``reject`` needs an override, and the override is recorded.
-    * A schedule (``automatic``) promotes only the verdict ``promote``, never past a person's rollback, and
-      cannot override: a retried task must not undo what somebody did at night.
+    * A schedule (``automatic``) promotes only the verdict ``promote``, never past a person's rollback or
+      retirement, and cannot override: a retried task must not undo what somebody did at night.
     """
     name = f"version {candidate.number} of {candidate.deployment}"
     if champion is not None and candidate.window.end < champion.window.end:
@@ -94,18 +95,35 @@ def _check_automatic(
             f"{name} has the verdict {verdict!r}; without a person only 'promote' is promoted"
         )
     for earlier in reversed(line):
-        if earlier.kind == "rollback" and earlier.from_version == candidate.number:
+        if earlier.kind in (ROLLBACK, RETIREMENT) and earlier.from_version == candidate.number:
             raise PromotionRefused(
                 f"{name} was taken back ({earlier}); a person may promote it again, a schedule may not"
             )
+    if line and line[-1].kind == RETIREMENT and candidate.window.end < line[-1].window.end:
+        raise PromotionRefused(
+            f"{name} is of window {candidate.window}, older than {line[-1].window} of the champion that was "
+            f"retired ({line[-1]}); a person may promote it, a schedule may not"
+        )
+
+
+def check_retirement(
+    deployment: str, champion: Version | None, line: Sequence[ChampionChange]
+) -> ChampionChange | None:
+    """The retirement that is in force already, or None where there is a champion to retire.
+
+    Raises where there never was one.
+    """
+    if champion is not None:
+        return None
+    if not line:
+        raise PromotionRefused(f"{deployment} has no champion to retire: none was ever promoted")
+    return line[-1]
 
 
 def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | None) -> int:
     """The version to go back to: the one asked for, if it was champion, or the champion before this one."""
-    target = rollback_target(line) if to is None else to
-    if target is None:
-        raise PromotionRefused(f"{deployment} has no earlier champion to go back to")
-    champions = {change.to_version for change in line}
+    target = rollback_target(deployment, line) if to is None else to
+    champions = {change.to_version for change in line if change.to_version is not None}
     if target not in champions:
         known = ", ".join(str(number) for number in sorted(champions)) or "none"
         raise PromotionRefused(
@@ -115,20 +133,31 @@ def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | No
     return target
 
 
-def rollback_target(line: Sequence[ChampionChange]) -> int | None:
+def rollback_target(deployment: str, line: Sequence[ChampionChange]) -> int:
     """The champion before the current one, however often we have gone back already.
 
-    Promotions stack up, a rollback takes off everything above its target; the answer is what lies below
-    the top. So two rollbacks in a row go two champions back instead of swapping the last two.
+    Promotions and retirements stack up, a rollback takes off everything above its target; the answer is what
+    lies below the top. So two rollbacks in a row go two champions back instead of swapping the last two, and
+    a rollback after a retirement brings back the champion that was retired. What lies below a retirement is
+    not gone back to unasked: it was retired for a reason.
     """
-    champions: list[int] = []
+    changes: list[ChampionChange] = []
     for change in line:
-        if change.kind == "rollback" and change.to_version in champions:
-            while champions[-1] != change.to_version:
-                champions.pop()
+        champions = [earlier.to_version for earlier in changes]
+        if change.kind == ROLLBACK and change.to_version in champions:
+            while changes[-1].to_version != change.to_version:
+                changes.pop()
         else:
-            champions.append(change.to_version)
-    return champions[-2] if len(champions) > 1 else None
+            changes.append(change)
+    if len(changes) < 2:
+        raise PromotionRefused(f"{deployment} has no earlier champion to go back to")
+    before = changes[-2]
+    if before.to_version is None:
+        raise PromotionRefused(
+            f"before version {changes[-1].to_version} {deployment} had no champion ({before}); to serve the "
+            "frozen model again use retire, to go further back name the version (--to N)"
+        )
+    return before.to_version
 
 
 def line_breaks(line: Sequence[ChampionChange]) -> list[str]:

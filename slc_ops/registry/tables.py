@@ -72,7 +72,7 @@ move = Table(
     Column("revision", Integer, primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("from_version", Integer),
-    Column("to_version", Integer, nullable=False),
+    Column("to_version", Integer),  # empty: the champion was retired, there is none
     Column("window_start", Timestamp, nullable=False),
     Column("window_end", Timestamp, nullable=False),
     Column("actor", Text, nullable=False),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.files import read_json, replacing_directory, write_json
-from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.pointer import Named, Pointer, Retired, named_from_dict
 from slc_ops.serving.sources import Source
 
 _KEEP = 3
@@ -48,11 +48,12 @@ class Cache:
         """Drop files that turned out to be damaged."""
         shutil.rmtree(self.directory(pointer), ignore_errors=True)
 
-    def remember(self, pointer: Pointer) -> None:
+    def remember(self, pointer: Named) -> None:
         """Note what serves now, and drop sets that have not served for long."""
         with _typed(self._last):
             write_json(self._last, pointer.as_dict())
-            self.directory(pointer).touch()
+            if not isinstance(pointer, Retired):
+                self.directory(pointer).touch()
         old = sorted(
             (path for path in self._sets.iterdir() if path.is_dir() and not path.name.startswith(".")),
             key=lambda path: path.stat().st_mtime,
@@ -60,10 +61,10 @@ class Cache:
         for path in old[:-_KEEP]:
             shutil.rmtree(path, ignore_errors=True)
 
-    def last(self) -> Pointer | None:
+    def last(self) -> Named | None:
         """What served last on this host, if anything; a file that does not say it is passed over."""
         try:
-            return Pointer(**read_json(self._last))
+            return named_from_dict(read_json(self._last))
         except FileNotFoundError:
             return None
         except (SlcError, OSError, ValueError, TypeError) as error:

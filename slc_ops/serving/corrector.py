@@ -7,6 +7,7 @@
 array([0.591…, 0.244…])
 """
 
+import logging
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import InputError, RegistryError, SlcError
 from slc_ops.base.names import model_name
 from slc_ops.serving.cache import Cache, default_cache
-from slc_ops.serving.pointer import Pointer, check_may_follow
+from slc_ops.serving.pointer import Named, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Source, open_source
 from slc_ops.serving.watch import Health, Watcher
 
 Floats = NDArray[np.float64]
+_log = logging.getLogger(__name__)
 
 
 class Corrector:
@@ -55,7 +57,8 @@ class Corrector:
         """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
 
         When the registry does not answer, the set that served last on this host is taken from ``cache``;
-        without one there is nothing to serve, and that is an error.
+        without one there is nothing to serve, and that is an error. A champion that was retired leaves the
+        frozen probabilities, and :meth:`health` says so; an alias that is merely missing does not.
         """
         source = open_source(tracking_uri, deployment, alias, timeout)
         root = default_cache() if cache is None else Path(cache)
@@ -135,9 +138,11 @@ class _Follower:
                 raise
             self.health.failed(error)
             try:
+                if isinstance(last, Retired):
+                    return Snapshot.frozen(last, cached=True)
                 return Snapshot.read(self._cache.directory(last), last, cached=True)
             except SlcError as second:
-                raise RegistryError(f"{error}; and the cached version {last.version}: {second}") from None
+                raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
         self.health.agreed()
         return snapshot
 
@@ -161,8 +166,12 @@ class _Follower:
         self.health.agreed()
         return found
 
-    def _load(self, pointer: Pointer) -> Snapshot:
+    def _load(self, pointer: Named) -> Snapshot:
         """Fetch, verify, remember; files that fail are dropped and fetched once more."""
+        if isinstance(pointer, Retired):
+            _log.warning("the champion was retired: the frozen probabilities are served from now on")
+            self._cache.remember(pointer)
+            return Snapshot.frozen(pointer)
         try:
             snapshot = Snapshot.read(self._cache.fetch(self._source, pointer), pointer)
         except SlcError:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.window import Window, parse_timestamp
@@ -22,7 +22,7 @@ class Pointer:
     revision: int | None
     """The move of the ledger that made this version champion, 1, 2, 3 …; None if no move did."""
     move: str | None
-    """``promotion`` or ``rollback``."""
+    """What kind of change that was: ``promotion``, ``rollback`` and so on."""
 
     def __post_init__(self) -> None:
         """Whoever wrote it, a registry or a file: its name becomes a directory's."""
@@ -76,15 +76,60 @@ class Pointer:
         return asdict(self)
 
 
-def check_may_follow(current: Pointer, candidate: Pointer) -> None:
-    """Refuse an older window that no newer move of the ledger explains.
+@dataclass(frozen=True)
+class Retired:
+    """The registry's word that there is no champion any more: the frozen model serves."""
+
+    revision: int
+    """The change of the ledger that retired it."""
+    name: ClassVar[str] = "retired"
+
+    def __post_init__(self) -> None:
+        if type(self.revision) is not int or not 0 < self.revision < 2**63:
+            raise RegistryError(f"{self.revision!r:.40} names no change of the ledger; expected 1, 2, 3 …")
+
+    @classmethod
+    def from_tag(cls, tag: str | None) -> "Retired | None":
+        """Read the registered model's tag; None where it has none."""
+        return cls(int(tag)) if tag is not None and re.fullmatch(r"[0-9]{1,18}", tag) else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form, for the cache."""
+        return {"retired": self.revision}
+
+
+Named = Pointer | Retired
+"""What the registry says should serve."""
+
+
+def named_from_dict(values: Any) -> Named:
+    """What :meth:`Pointer.as_dict` or :meth:`Retired.as_dict` wrote."""
+    return Retired(values["retired"]) if set(values) == {"retired"} else Pointer(**values)
+
+
+def check_may_follow(current: Named, candidate: Named) -> None:
+    """Refuse what no newer change of the ledger explains: an older window, or that there is no champion.
 
     The ledger itself never goes back except by a rollback, so a revision above ours is reason enough (we may
     have slept through the rollback and see the promotion after it). An alias that somebody set by hand has
     no newer revision: then only a window that is not older is followed.
     """
-    newer_move = candidate.revision is not None and candidate.revision > (current.revision or 0)
-    if newer_move or candidate.window.end >= current.window.end:
+    if candidate.revision is not None and candidate.revision > (current.revision or 0):
+        return
+    if current == candidate:
+        return
+    if isinstance(candidate, Retired):
+        raise RegistryError(
+            f"the alias is gone, and the newest retirement, change {candidate.revision} of the ledger, is "
+            "older than what serves here, which stays (slc-ops verify --repair sets the alias again)"
+        )
+    if isinstance(current, Retired):
+        raise RegistryError(
+            f"the alias points to version {candidate.version}, but change {current.revision} of the ledger "
+            "retired the champion and no later one is recorded; the frozen model stays (slc-ops verify shows "
+            "the difference, slc-ops promote leads out of it for all)"
+        )
+    if candidate.window.end >= current.window.end:
         return
     raise RegistryError(
         f"the alias points to version {candidate.version} of window {candidate.window}, older than version "

@@ -23,6 +23,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class Answered(RegistryError):
+    """MLflow answered, with an error of its own (``status`` of HTTP)."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class RestClient:
     """GET with a timeout; every failure is a :class:`RegistryError` that names the address."""
 
@@ -61,7 +69,9 @@ class RestClient:
                 if answer.length:
                     raise ConnectionError(f"it broke off, {answer.length} bytes are missing")
         except urllib.error.HTTPError as error:
-            raise RegistryError(f"MLflow at {self.base} answered {error.code}: {_message(error)}") from None
+            raise Answered(
+                f"MLflow at {self.base} answered {error.code}: {_message(error)}", error.code
+            ) from None
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", None) or error
             raise RegistryError(f"MLflow at {self.base} cannot be reached: {reason}") from None

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from slc_ops.numerics.curves import Affine
 from slc_ops.parameters import storage
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.pointer import Named, Pointer, Retired
 
 _NEEDED = ["item_id", "offset"]  # variances and counts are for reports, not for serving
 
@@ -19,7 +20,7 @@ class Snapshot:
     """A parameter set, the version it is of, and when it was loaded."""
 
     parameters: ParameterSet
-    pointer: Pointer | None
+    pointer: Named | None
     cached: bool
     loaded_at: datetime
 
@@ -30,17 +31,24 @@ class Snapshot:
         pa.default_memory_pool().release_unused()  # reading takes more than the result holds
         return cls(parameters, pointer, cached, datetime.now(UTC))
 
-    def renamed(self, pointer: Pointer) -> "Snapshot":
+    @classmethod
+    def frozen(cls, retired: Retired, *, cached: bool = False) -> "Snapshot":
+        """The frozen model itself, after its champion was retired: p = σ(logit)."""
+        return cls(ParameterSet("base", Affine()), retired, cached, datetime.now(UTC))
+
+    def renamed(self, pointer: Named) -> "Snapshot":
         """The same parameters under another move of the ledger."""
         return replace(self, pointer=pointer, cached=False)
 
     def as_dict(self) -> dict[str, Any]:
         """What is served, for :meth:`Corrector.health`."""
-        origin, pointer = self.parameters.provenance, self.pointer
-        window = origin.window if pointer is None else pointer.window
+        named = self.pointer
+        pointer = named if isinstance(named, Pointer) else None
+        window = self.parameters.provenance.window if pointer is None else pointer.window
         return {
+            "serves": "frozen" if isinstance(named, Retired) else "correction",
             "version": None if pointer is None else pointer.version,
-            "revision": None if pointer is None else pointer.revision,
+            "revision": None if named is None else named.revision,
             "method": self.parameters.method,
             "window": None if window is None else window.as_dict(),
             "loaded_at": self.loaded_at.isoformat(),

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
+from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.files import read_json
-from slc_ops.base.names import alias_name, model_name
-from slc_ops.serving.pointer import Pointer
-from slc_ops.serving.rest import RestClient
+from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
+from slc_ops.serving.pointer import Named, Pointer, Retired
+from slc_ops.serving.rest import Answered, RestClient
 
 PARAMETERS = "artifacts/parameters"
 """Where the parameter set lies inside the model's files."""
@@ -20,7 +21,7 @@ PARAMETERS = "artifacts/parameters"
 class Source(Protocol):
     """Asked by the watcher; every failure is a typed error."""
 
-    def pointer(self) -> Pointer: ...
+    def pointer(self) -> Named: ...
 
     def fetch(self, pointer: Pointer, into: Path) -> None: ...
 
@@ -40,10 +41,18 @@ class RestSource:
         self._rest = RestClient(tracking_uri, timeout)
         self._model, self._alias = model, alias
 
-    def pointer(self) -> Pointer:
-        """One small GET."""
-        path = "/api/2.0/mlflow/registered-models/alias"
-        answer = self._rest.get_json(path, name=self._model, alias=self._alias)
+    def pointer(self) -> Named:
+        """One small GET; a second one where there is no such alias, which may mean a retirement."""
+        path = "/api/2.0/mlflow/registered-models"
+        try:
+            answer = self._rest.get_json(f"{path}/alias", name=self._model, alias=self._alias)
+        except Answered as error:
+            if error.status not in (400, 404) or self._alias != "champion":
+                raise
+            model = self._rest.get_json(f"{path}/get", name=self._model)
+            if (retired := _retired(model)) is None:
+                raise
+            return retired
         try:
             found = answer["model_version"]
             tags = {tag["key"]: tag.get("value", "") for tag in found.get("tags", [])}
@@ -73,23 +82,54 @@ class ClientSource:
         self._uri, self._model, self._alias = tracking_uri, model, alias
         self._client: Any = None
 
-    def pointer(self) -> Pointer:
-        """One query."""
+    def pointer(self) -> Named:
+        """One query; a second one where there is no such alias, which may mean a retirement."""
         from slc_ops.base.mlflow_client import connect
 
         try:
             self._client = self._client or connect(self._uri)
-            found = self._client.get_model_version_by_alias(self._model, self._alias)
+            found = self._pointed()
         except SlcError:
             raise
+        except ModuleNotFoundError as error:
+            if missing_extra(error) is None:
+                raise
+            raise MissingExtra(
+                f"following {without_secrets(self._uri)}, a database of MLflow's,", {"mlflow": "mlflow"}
+            ) from None
         except Exception as error:  # MLflow lets its SQL drivers' errors through, and we must not die of them
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise RegistryError(f"MLflow's database does not answer: {without_secrets(first)}") from None
+        if isinstance(found, Retired):
+            return found
         return Pointer.from_tags(found.version, found.run_id or "", found.source, found.tags)
+
+    def _pointed(self) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return self._client.get_model_version_by_alias(self._model, self._alias)
+        except MlflowException:
+            if self._alias != "champion":
+                raise
+            model = self._client.get_registered_model(self._model)
+            retired = Retired.from_tag((model.tags or {}).get(RETIRED_TAG))
+            if self._alias in model.aliases or retired is None:
+                raise
+            return retired
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
         """The files of the parameter set, into an existing directory."""
         _copy_from_store(pointer.source, into)
+
+
+def _retired(answer: Any) -> Retired | None:
+    """The mark of a retirement in MLflow's description of a registered model."""
+    try:
+        tags = {tag["key"]: tag.get("value") for tag in answer["registered_model"].get("tags", [])}
+        return Retired.from_tag(tags.get(RETIRED_TAG))
+    except (KeyError, TypeError, AttributeError):
+        return None
 
 
 def _fetch_files(download: Any, into: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slc_ops.airflow import backfill_dag, promote_dag, rollback_dag
+from slc_ops.airflow import backfill_dag, promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import control_dag
 from slc_ops.base.window import Window
 from slc_ops.cli import app
@@ -165,6 +165,30 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     assert event["event"] == "rollback"
     assert "it was better" in event["sentence"]
     assert asset_events("slc://school/champion")[-1]["version"] == 3
+
+
+@pytest.mark.usefixtures("backfilled")
+def test_a_retirement_by_hand_is_signed_told_and_noted(
+    shared: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry.open(shared)
+    ledger = registry.ledger
+    ledger.advance(
+        ledger.head("school"), ledger.version("school", 3), kind="promotion", actor="ann", reason="its turn"
+    )
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        first, _ = run(retire_dag(), deployment="school", reason="a new backbone")
+        again, _ = run(retire_dag(), deployment="school", reason="once more")
+
+    assert (first, again) == ("success", "success")
+    last = registry.history("school")[-1]
+    assert (last.kind, last.to_version, last.actor) == ("retirement", None, "dag_test (Airflow)")
+    (event,) = heard
+    assert event["event"] == "retired"
+    assert "a new backbone" in event["sentence"]
+    assert "the frozen model serves school" in event["sentence"]
+    assert asset_events("slc://school/champion")[-1]["version"] is None
 
 
 @pytest.mark.usefixtures("backfilled")

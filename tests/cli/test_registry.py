@@ -61,7 +61,8 @@ def test_status_shows_what_the_deployments_file_names_before_anything_is_publish
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    assert call("status")["deployments"]["demo"] == {"champion": None, "challenger": None, "findings": []}
+    found = call("status")["deployments"]["demo"]
+    assert found == {"champion": None, "retired": None, "challenger": None, "findings": []}
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "other.yaml"))
     assert call("status")["deployments"] == {}
     (tmp_path / "other.yaml").write_text("deployments: [")
@@ -130,3 +131,21 @@ def test_a_deployment_that_is_not_there_is_refused_in_one_line(
 def test_a_version_that_is_not_there_is_named(home: Registry) -> None:
     assert "no version 99" in refused("promote", "--deployment", "demo", "--version", "99")
     assert "never was champion" in refused("rollback", "--deployment", "demo", "--to", "1")
+
+
+def test_a_champion_is_retired_and_promote_leads_out_of_it(home: Registry) -> None:
+    call("promote", "--deployment", "demo", "--version", "1")
+    asked = ["--deployment", "demo", "--reason", "a new backbone", "--actor", "ann"]
+    assert "champion 2 of demo" in refused("retire", *asked, "--against", "2")
+    answer = call("retire", *asked, "--against", "1")
+    assert (answer["champion"], answer["change"]["from_version"]) == (None, 1)
+    assert call("retire", *asked) == answer
+    shown = CliRunner().invoke(app, ["status"], catch_exceptions=False).output
+    assert "no champion, the frozen model serves" in " ".join(shown.split())
+    assert "retirement 1 → none" in CliRunner().invoke(app, ["history", "--deployment", "demo"]).output
+    assert call("promote", "--deployment", "demo", "--version", "2")["champion"]["version"] == 2
+
+
+def test_without_a_champion_or_a_reason_nothing_is_retired(home: Registry) -> None:
+    assert "no champion to retire" in refused("retire", "--deployment", "demo", "--reason", "why")
+    assert CliRunner().invoke(app, ["retire", "--deployment", "demo"]).exit_code == 2

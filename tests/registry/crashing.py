@@ -67,15 +67,16 @@ def _counted_transaction(open_transaction: Any, name: str, fuse: Fuse) -> Any:
 
 
 def main(home: str, parameters: str, calls: str) -> None:
-    """Publish and promote, and die on the way."""
+    """Publish, promote and retire, and die on the way; started again it takes up where it died."""
     registry = Registry.open(places_in(Path(home)))
     arm(registry, Fuse(int(calls)))
     report = Path(home) / "report.html"
     report.write_text("<html></html>")
     version = registry.publish(publication(Path(parameters), artifacts={"report": report}))
     registry.promote(
-        "demo", version.number, actor="schedule", reason="evidence", automatic=True, against="none"
+        "demo", version.number, actor="schedule", reason="evidence", against="none", request="first"
     )
+    registry.retire("demo", actor="ann", reason="a new backbone", against=version.number, request="second")
 
 
 if __name__ == "__main__":

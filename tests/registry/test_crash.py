@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
 from tests.registry.crashing import main
@@ -45,7 +46,7 @@ def forked(migrated: Path, parameters: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.faults(
     "`kill -9` of the publisher after each of its calls to MLflow and the ledger, then run again",
-    "one run, one version, one row, one champion",
+    "one run, one version, one promotion, one retirement",
 )
 @pytest.mark.services
 def test_after_a_kill_at_any_call_there_is_one_run_one_version_one_row(
@@ -100,6 +101,7 @@ def _check_one_of_each(home: Path, when: str) -> None:
         assert len(client.get_metric_history(runs[0].info.run_id, name)) == 1, when
     assert len(runs[0].inputs.dataset_inputs) == 1, when
     assert len(registry.ledger.versions("demo")) == 1, when
-    assert [move.to_version for move in registry.history("demo")] == [1], when
-    assert read_aliases(client, "demo") == {"champion": 1}, when
+    assert [move.to_version for move in registry.history("demo")] == [1, None], when
+    assert read_aliases(client, "demo") == {}, when
+    assert client.get_registered_model("slc-demo").tags == {RETIRED_TAG: "2"}, when
     assert registry.verify("demo") == [], when

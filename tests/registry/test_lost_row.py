@@ -55,7 +55,7 @@ def test_with_a_lost_row_status_still_knows_the_champion(registry: Registry, pro
     assert (answer["champion"]["version"], answer["challenger"]["version"]) == (2, 3)
 
 
-@pytest.mark.parametrize("move", ["publish", "promote", "rollback"])
+@pytest.mark.parametrize("move", ["publish", "promote", "rollback", "retire"])
 def test_every_write_mends_a_lost_row_instead_of_forgetting_the_champion(
     registry: Registry, promoted: list[Version], parameters: Path, move: str
 ) -> None:
@@ -66,6 +66,9 @@ def test_every_write_mends_a_lost_row_instead_of_forgetting_the_champion(
     elif move == "promote":
         registry.promote("demo", 3, actor="ann", reason="good")
         expected = {"champion": 3}
+    elif move == "retire":
+        registry.retire("demo", actor="ann", reason="bad")
+        expected = {"challenger": 3}
     else:
         registry.rollback("demo", actor="ann", reason="bad")
         expected = {"champion": 1, "challenger": 3}

@@ -60,6 +60,15 @@ def test_publish_promote_roll_back_and_serve_over_http(
         assert corrector.refresh()
         assert corrector.health()["version"] == first.number
         assert corrector.health()["status"] == "ok"
+
+        remote.retire("demo", actor="bob", reason="a new backbone")
+        assert corrector.refresh()
+        assert (corrector.health()["status"], corrector.health()["serves"]) == ("ok", "frozen")
+        _same(corrector.correct(ITEMS, LOGITS), 1 / (1 + np.exp(-np.array(LOGITS))))
+        assert remote.verify("demo") == []
+        remote.rollback("demo", actor="bob", reason="a mistake")
+        assert corrector.refresh()
+        assert corrector.health()["version"] == first.number
     assert read_aliases(remote.client, "demo") == {"champion": first.number}
     assert remote.verify("demo") == []
     third = remote.publish(publication(other, window=WEEKS[2], keep_versions=1))
@@ -75,7 +84,7 @@ def test_retention_works_through_the_server(remote: Registry, parameters: Path) 
     for week in range(4):
         remote.publish(publication(parameters, deployment="kept", window=WEEKS[week], keep_versions=1))
     assert numbers(remote, "kept") == {3, 4}
-    with pytest.raises(RegistryError, match="retired"):
+    with pytest.raises(RegistryError, match="cleaned away"):
         remote.promote("kept", 1, actor="ann", reason="gone")
     assert remote.verify("kept") == []
 

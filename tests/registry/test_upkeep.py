@@ -112,7 +112,7 @@ def test_a_retired_version_is_not_promoted_but_published_anew(registry: Registry
     retired = registry.publish(sent)
     for week in (1, 2):
         registry.publish(publication(parameters, window=WEEKS[week], keep_versions=1))
-    with pytest.raises(RegistryError, match="was retired"):
+    with pytest.raises(RegistryError, match="was cleaned away"):
         registry.promote("demo", retired.number, actor="ann", reason="?")
     anew = registry.publish(sent)
     assert anew.number == 4

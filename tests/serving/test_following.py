@@ -236,3 +236,62 @@ def _eventually(condition, seconds: float = 20.0) -> None:  # type: ignore[no-un
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
+
+
+def test_a_retired_champion_leaves_the_frozen_probabilities_and_health_says_so(stage: Stage) -> None:
+    stage.reign(0)
+    corrector = stage.corrector()
+    stage.registry.retire("demo", actor="bob", reason="a new backbone")
+    assert corrector.refresh()
+    frozen = (1 / (1 + np.exp(-np.array(LOGITS)))).tolist()
+    assert corrector.correct(ITEMS, LOGITS).tolist() == pytest.approx(frozen, abs=1e-15)
+    assert corrector.correct(ITEMS[0], LOGITS[0]) == pytest.approx(frozen[0], abs=1e-15)
+    health = corrector.health()
+    assert (health["status"], health["serves"], health["version"]) == ("ok", "frozen", None)
+    assert (health["revision"], health["method"]) == (2, "base")
+    assert not corrector.refresh()
+    assert stage.corrector().health()["serves"] == "frozen", "a new host finds it too"
+    stage.reign(1)
+    assert corrector.refresh()
+    assert (corrector.health()["serves"], corrector.health()["version"]) == ("correction", 2)
+
+
+def test_an_alias_that_a_hand_took_away_is_no_retirement(stage: Stage) -> None:
+    stage.reign(0)
+    stage.registry.retire("demo", actor="bob", reason="a new backbone")
+    stage.reign(1)
+    corrector = stage.corrector()
+    client = stage.registry.client
+    client.delete_registered_model_alias("slc-demo", "champion")
+    assert not corrector.refresh()
+    client.set_registered_model_tag("slc-demo", "champion_retired", "2")
+    assert not corrector.refresh()
+    health = corrector.health()
+    assert (health["status"], health["serves"], health["version"]) == ("stale", "correction", 2)
+    assert "older than what serves here" in health["problem"]
+
+
+def test_after_a_retirement_an_alias_set_by_hand_is_not_followed(stage: Stage) -> None:
+    stage.reign(0)
+    stage.registry.retire("demo", actor="bob", reason="a new backbone")
+    corrector = stage.corrector()
+    stage.registry.client.set_registered_model_alias("slc-demo", "champion", "1")
+    assert not corrector.refresh()
+    assert "retired the champion" in corrector.health()["problem"]
+    assert corrector.health()["serves"] == "frozen"
+
+
+def test_a_host_that_restarts_without_a_registry_remembers_the_retirement(stage: Stage) -> None:
+    stage.reign(0)
+    corrector = stage.corrector()
+    stage.registry.retire("demo", actor="bob", reason="a new backbone")
+    corrector.refresh()
+    stage.lose_the_registry()
+    again = stage.corrector().health()
+    assert (again["serves"], again["from_cache"], again["status"]) == ("frozen", True, "stale")
+
+
+def test_where_nobody_was_ever_champion_there_is_nothing_to_serve(stage: Stage) -> None:
+    stage.registry.publish(publication(stage.parameters))
+    with pytest.raises(RegistryError, match="champion"):
+        stage.corrector()

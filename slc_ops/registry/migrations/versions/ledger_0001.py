@@ -70,11 +70,11 @@ def upgrade() -> None:
             ["deployment", "to_version"], ["slc_publication.deployment", "slc_publication.version"]
         ),
     )
-    _refuse_changes("slc_publication", PUBLICATION)
-    _refuse_changes("slc_move", MOVE)
+    refuse_changes("slc_publication", PUBLICATION)
+    refuse_changes("slc_move", MOVE)
 
 
-def _refuse_changes(table: str, columns: str) -> None:
+def refuse_changes(table: str, columns: str) -> None:
     """Triggers, because a promise in a docstring does not stop an UPDATE at three in the morning."""
     if op.get_bind().dialect.name == "sqlite":
         for name, event in (("update", f"UPDATE OF {columns}"), ("delete", "DELETE")):
