@@ -1,4 +1,6 @@
-"""Tables in files: Parquet, Feather (Arrow IPC) and CSV, by the file's suffix.
+"""Tables in files: Parquet, Feather (Arrow IPC), CSV and JSON lines, by the file's suffix.
+
+CSV and JSON lines may be compressed with gzip or Zstandard (``.csv.gz``, ``.jsonl.zst``).
 
 This is the one place that knows the formats; what the columns mean, and what is said about a file that cannot
 be read, is the callers' business: errors are Arrow's and the operating system's own.
@@ -10,8 +12,23 @@ from typing import Any
 
 import pyarrow as pa
 
-SUFFIXES = (".parquet", ".csv", ".feather", ".arrow")
+COMPRESSED = (".gz", ".zst")
+FEATHER = (".feather", ".arrow")
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (
+    ".parquet", ".feather", ".arrow",
+    *(text + more for text in (".csv", *JSON_LINES) for more in ("", *COMPRESSED)),
+)  # fmt: skip
 BATCH_ROWS = 1 << 16
+
+
+def suffix_of(path: Path) -> str:
+    """What a file's name ends with; of a compressed one both parts.
+
+    >>> suffix_of(Path("log.may.csv.gz")), suffix_of(Path("may.parquet"))
+    ('.csv.gz', '.parquet')
+    """
+    return "".join(path.suffixes[-2:]) if path.suffix in COMPRESSED else path.suffix
 
 
 class TabularFile:
@@ -43,9 +60,11 @@ class TabularFile:
 
             self._footer = pq.read_metadata(path)
             self.schema: pa.Schema = self._footer.schema.to_arrow_schema()
-        elif path.suffix in (".feather", ".arrow"):
+        elif path.suffix in FEATHER:
             with pa.ipc.open_file(path) as reader:
                 self.schema = reader.schema
+        elif self._is_json:
+            self.schema = self.table().schema
         else:
             with self._csv() as reader:
                 self.schema = reader.schema
@@ -57,25 +76,36 @@ class TabularFile:
 
             with pq.ParquetFile(self.path, metadata=self._footer) as file:
                 yield from file.iter_batches(batch_rows)
-        elif self.path.suffix in (".feather", ".arrow"):
+        elif self.path.suffix in FEATHER:
             with pa.ipc.open_file(self.path) as reader:
                 yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+        elif self._is_json:
+            yield from self.table().to_batches(max_chunksize=batch_rows)
         else:
             with self._csv() as reader:
                 yield from reader
 
     def table(self) -> pa.Table:
         """All rows at once; the types of a CSV's columns are then guessed from the whole file."""
-        if self._footer is None and self.path.suffix not in (".feather", ".arrow"):
+        if self._is_json:
+            import pyarrow.json as pajson
+
+            types = pa.schema(self._csv_types) if self._csv_types else None
+            return pajson.read_json(str(self.path), parse_options=pajson.ParseOptions(explicit_schema=types))
+        if self._footer is None and self.path.suffix not in FEATHER:
             import pyarrow.csv as pacsv
 
-            return pacsv.read_csv(self.path, **self._csv_options())
+            return pacsv.read_csv(str(self.path), **self._csv_options())
         return pa.Table.from_batches(self.batches(), self.schema)
+
+    @property
+    def _is_json(self) -> bool:
+        return suffix_of(self.path).startswith(JSON_LINES)
 
     def _csv(self) -> Any:
         import pyarrow.csv as pacsv
 
-        return pacsv.open_csv(self.path, **self._csv_options())
+        return pacsv.open_csv(str(self.path), **self._csv_options())
 
     def _csv_options(self) -> dict[str, Any]:
         import pyarrow.csv as pacsv

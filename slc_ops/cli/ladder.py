@@ -1,6 +1,5 @@
 """The correction ladder from a terminal: fit, apply, compare, sweep."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,14 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
-from slc_ops.base.errors import InputError
 from slc_ops.base.text import count, number, seconds, share
 from slc_ops.cli.methods import CommandOfMethods, known_method, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
     from slc_ops.methods import FitOptions
-    from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.interactions import InteractionLog
 
 
@@ -86,16 +83,14 @@ def fit(
     The directory holds params.json, items.parquet and golden.json: plain files, verified whenever they are
     read.
     """
-    from slc_ops.methods import fit as fit_method
+    from slc_ops.methods.origin import fit_with_origin
+    from slc_ops.numerics.calibration import Calibration
 
     options = _options(prior_var, time_bins, threads)
     with progress(f"fitting {method} ..."):
         log = _read(source, rename, times=True)  # which the digest covers
         earlier = None if history is None else _read(history, rename)
-        with ThreadPoolExecutor(1) as beside:  # a fit has stretches that leave a core free
-            digest = beside.submit(log.digest)
-            fitted = fit_method(method, log, history=earlier, options=options)
-            fitted = _with_origin(fitted, log, digest.result(), options)
+        fitted = fit_with_origin(method, Calibration(log, earlier, options))
         fitted.write(out)
     answer = {
         "method": method, "out": str(out), "n_rows": fitted.n_rows, "n_items": fitted.n_items,
@@ -271,25 +266,6 @@ def _read(path: Path, rename: dict[str, str], *, times: bool = False) -> "Intera
     from slc_ops.rows.interactions import InteractionLog
 
     return InteractionLog.read(path, rename=rename, times=times)
-
-
-def _with_origin(
-    fitted: "ParameterSet", log: "InteractionLog", digest: str, options: "FitOptions"
-) -> "ParameterSet":
-    from slc_ops.base.code_version import code_version
-    from slc_ops.base.files import digest_json
-
-    versions = log.backbone_versions
-    if len(versions) > 1:
-        raise InputError(
-            f"{log.describe()} mixes the backbone versions {', '.join(versions)}; fit each on its own"
-        )
-    return fitted.with_provenance(
-        backbone_version=versions[0] if versions else None,
-        input_digest=digest,
-        config_digest=digest_json({"prior_var": options.prior_var, "time_bins": options.time_bins}),
-        code_version=code_version(),
-    )
 
 
 def _warn(warnings: tuple[str, ...], prefix: str = "") -> None:

@@ -21,6 +21,7 @@ from slc_ops.numerics.options import FitOptions
 if TYPE_CHECKING:
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.frames import Frame
     from slc_ops.rows.rows import Log
 
 _DEFAULTS = FitOptions()
@@ -30,15 +31,22 @@ __all__ = ["METHODS", "FitOptions", "fit", "fit_prepared"]
 
 def fit(
     method: str,
-    calibration: "Log",
+    calibration: "Log | Frame",
     *,
-    history: "Log | None" = None,
+    history: "Log | Frame | None" = None,
     options: FitOptions = _DEFAULTS,
 ) -> "ParameterSet":
-    """Fit one method; ``history`` (earlier rows) only helps to place the time bins."""
-    from slc_ops.numerics.calibration import Calibration
+    """Fit one method on a log, or on a data frame with the log's columns.
 
-    return fit_prepared(method, Calibration(calibration, history, options))
+    ``history`` (earlier rows) only helps to place the time bins. Raises
+    :class:`~slc_ops.base.errors.InputError` for rows that break the log's contract and
+    :class:`~slc_ops.base.errors.FitError` for rows that the method cannot be fitted to.
+    """
+    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.rows.frames import log_of
+
+    earlier = None if history is None else log_of(history)
+    return fit_prepared(method, Calibration(log_of(calibration), earlier, options))
 
 
 def fit_prepared(method: str, calibration: "Calibration") -> "ParameterSet":

@@ -1,7 +1,7 @@
 """The contract's columns as typed arrays: what a batch must look like, and errors that say where it does not.
 
-Every check names the column, how many rows break the rule, and the first of them (rows count from 0).
-Nothing is repaired.
+Every check names the column, how many rows break the rule, the first of them (rows count from 0) and what
+stands there. Nothing is repaired.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,9 +40,9 @@ def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         wanted = pa.string()
     elif pa.types.is_null(kind):
-        raise InputError(f"column {name!r} has only nulls; expected text or integers")
+        raise ColumnError(name, "it has only nulls; expected text or integers")
     else:
-        raise InputError(f"column {name!r} is of type {kind}; expected text or integers (cast it first)")
+        raise ColumnError(name, _no_id(column, kind))
     require_utf8(name, column)
     if column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count):
         refuse(~as_numpy(column.is_valid()), name, "is null", first_row)
@@ -62,7 +62,7 @@ def as_labels(column: pa.Array, first_row: int) -> NDArray[np.int8]:
     else:
         bad = values.astype(np.int64, copy=False) >> 1 != 0
     if bad.any():
-        refuse(bad, "label", "is not 0 or 1", first_row)
+        refuse(bad, "label", "is not 0 or 1", first_row, values)
     return values.astype(np.int8, copy=False)
 
 
@@ -72,12 +72,12 @@ def as_logits(column: pa.Array, name: str, first_row: int) -> NDArray[np.floatin
     if values.dtype != np.float32:
         values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
-        refuse(~np.isfinite(values), name, "is NaN or infinite", first_row)
+        refuse(~np.isfinite(values), name, "is NaN or infinite", first_row, values)
     if name != "probability":
         return values
     outside = (values < 0) | (values > 1)
     if outside.any():
-        refuse(outside, name, "is outside [0, 1]", first_row)
+        refuse(outside, name, "is outside [0, 1]", first_row, values)
     clipped = np.clip(values.astype(np.float64), PROBABILITY_FLOOR, 1 - PROBABILITY_FLOOR)
     logits: NDArray[np.floating] = np.log(clipped) - np.log1p(-clipped)
     return logits
@@ -90,7 +90,7 @@ def as_weights(column: pa.Array, first_row: int) -> NDArray[np.floating]:
         values = values.astype(np.float64, copy=False)
     bad = ~(values >= 0) | ~np.isfinite(values)
     if bad.any():
-        refuse(bad, "weight", "is not a finite number ≥ 0", first_row)
+        refuse(bad, "weight", "is not a finite number ≥ 0", first_row, values)
     return values
 
 
@@ -108,7 +108,7 @@ def as_times(column: pa.Array, first_row: int) -> NDArray[np.float64]:
         return ticks / np.float64(per_second)
     values = as_numbers(column, "event_time", first_row).astype(np.float64, copy=False)
     if not np.isfinite(values).all():
-        refuse(~np.isfinite(values), "event_time", "is NaN or infinite", first_row)
+        refuse(~np.isfinite(values), "event_time", "is NaN or infinite", first_row, values)
     return values
 
 
@@ -125,29 +125,81 @@ def as_numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise InputError(f"column {name!r} is of type {kind}; expected numbers")
+        expected = _INSTEAD_OF_TEXT.get(name, "numbers")
+        raise ColumnError(name, f"it is of type {kind}, {_example(column)}; expected {expected}")
     return as_numpy(column)
 
 
-class BadRowsError(InputError):
+class ColumnError(InputError):
+    """A column that cannot be used: ``column`` is its name in the contract, ``what`` is wrong with it.
+
+    >>> print(ColumnError("label", "it has only nulls").at("may.csv", "correct"))
+    column 'correct' (label) of may.csv: it has only nulls
+    """
+
+    def __init__(self, column: str, what: str, where: str = "", called: str = "") -> None:
+        self.column, self.what = column, what
+        meaning = f" ({column})" if called and called != column else ""
+        super().__init__(f"column {(called or column)!r}{meaning}{where and f' of {where}'}: {what}")
+
+    def at(self, where: str, called: str) -> "ColumnError":
+        """The same, with the file and the user's own name of the column."""
+        return ColumnError(self.column, self.what, where, called)
+
+
+class BadRowsError(ColumnError):
     """Rows of one column that break one rule: how many, and the first of them."""
 
-    def __init__(self, column: str, what: str, count: int, first: int, where: str = "") -> None:
-        self.column, self.what, self.count, self.first = column, what, count, first
+    def __init__(
+        self, column: str, rule: str, count: int, first: int, value: object = None, where: str = "",
+        called: str = "",
+    ) -> None:  # fmt: skip
+        self.rule, self.count, self.first, self.value = rule, count, first, value
         rows = "1 row" if count == 1 else f"{count} rows"
-        super().__init__(
-            f"column {column!r}{where and f' of {where}'}: {rows} where it {what}, the first is row {first} "
-            "(counting from 0); correct or remove them"
-        )
+        found = "" if value is None else f" with {value}"
+        at = f"the first is row {first} (counting from 0){found}"
+        super().__init__(column, f"{rows} where it {rule}, {at}; correct or remove them", where, called)
+
+    def counted(self, count: int, where: str, called: str) -> "BadRowsError":
+        """The same of a whole file."""
+        return BadRowsError(self.column, self.rule, count, self.first, self.value, where, called)
 
 
-def refuse(bad: NDArray[np.bool_], name: str, what: str, first_row: int) -> None:
-    """Raise :class:`BadRowsError` for the rows marked ``bad``."""
-    raise BadRowsError(name, what, int(bad.sum()), first_row + int(np.argmax(bad)))
+def refuse(
+    bad: NDArray[np.bool_], name: str, rule: str, first_row: int, values: NDArray[Any] | None = None
+) -> None:
+    """Raise :class:`BadRowsError` for the rows marked ``bad``; ``values`` are what stands there."""
+    first = int(np.argmax(bad))
+    value = None if values is None else values[first].item()
+    raise BadRowsError(name, rule, int(bad.sum()), first_row + first, value)
+
+
+def _example(column: pa.Array) -> str:
+    """The first value of a column, for a message."""
+    value = next((each for each in column[:1000].to_pylist() if each is not None), None)
+    return f"for example {str(value)[:40]!r}" if isinstance(value, str) else f"for example {value}"
+
+
+def _no_id(column: pa.Array, kind: pa.DataType) -> str:
+    """Why a column holds no ids, and what to do."""
+    found = f"it is of type {kind}, {_example(column)}; expected text or integers"
+    if pa.types.is_floating(kind) and (pc.max(pc.abs(column)).as_py() or 0) >= 2.0**63:
+        return f"{found}: ids beyond 64 bits lose their last digits as numbers, write them as text"
+    return f"{found} (cast it first)"
 
 
 def _cast(values: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
     try:
         return pc.cast(values, wanted)
     except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r} cannot be read as {wanted}: {error}") from None
+        raise ColumnError(
+            name, f"it cannot be read as {wanted} ({error}); ids beyond 64 bits have to be text"
+        ) from None
+
+
+_INSTEAD_OF_TEXT = {
+    "label": "the numbers 0 and 1; recode it first (yes is 1, no is 0)",
+    "event_time": (
+        "moments or numbers; write moments in UTC as 2026-03-02T09:00:00Z, without the name of a zone"
+    ),
+}

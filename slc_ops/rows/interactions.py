@@ -412,7 +412,10 @@ def check_columns(source: Source, rename: Mapping[str, str]) -> None:
         )
     absent = sorted(set(rename.values()) - set(source.types))
     if absent:
-        raise InputError(f"{source.describe()} has no column {', '.join(absent)} to rename")
+        raise InputError(
+            f"{source.describe()} has no column {', '.join(absent)} to rename; it has "
+            f"{', '.join(source.types)}"
+        )
     missing = contract.missing_columns(source.types, rename)
     if missing:
         raise InputError(

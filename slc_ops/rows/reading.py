@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.tabular import SUFFIXES, TabularFile
-from slc_ops.rows.columns import BadRowsError
+from slc_ops.base.tabular import SUFFIXES, TabularFile, suffix_of
+from slc_ops.rows.columns import BadRowsError, ColumnError
 
 BATCH_ROWS = 1 << 18
 
@@ -120,19 +120,25 @@ def converted(
     first: int,
     name: str = "",
 ) -> Any:
-    """A piece of a column, checked; on bad rows they are counted in the whole source before it is said."""
+    """A piece of a column, checked; on bad rows they are counted in the whole source before it is said.
+
+    Errors name the source and the column as it is called there.
+    """
     extra = (name,) if name else ()
     try:
         return convert(column, *extra, first)
     except BadRowsError as error:
         count = position = 0
-        for batch in source.batches([rename.get(error.column, error.column)]):
+        called = rename.get(error.column, error.column)
+        for batch in source.batches([called]):
             try:
                 convert(batch.column(0), *extra, position)
             except BadRowsError as another:
-                count += another.count if another.what == error.what else 0
+                count += another.count if another.rule == error.rule else 0
             position += batch.num_rows
-        raise BadRowsError(error.column, error.what, count, error.first, source.describe()) from None
+        raise error.counted(count, source.describe(), called) from None
+    except ColumnError as error:
+        raise error.at(source.describe(), rename.get(error.column, error.column)) from None
 
 
 def _widest(types: list[pa.DataType]) -> pa.DataType:
@@ -179,16 +185,30 @@ def _data_files(directory: Path) -> list[Path]:
     return sorted(
         file
         for file in directory.rglob("*")
-        if file.suffix in SUFFIXES and file.is_file() and not file.name.startswith((".", "_"))
+        if suffix_of(file) in SUFFIXES and file.is_file() and not file.name.startswith((".", "_"))
     )
 
 
 def _open_file(path: Path) -> Source:
     if path.suffix == ".parquet":
         return ParquetSource(path)
-    if path.suffix not in SUFFIXES:
+    suffix = suffix_of(path)
+    if suffix not in SUFFIXES:
         raise InputError(f"{path} has the suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}")
     try:
-        return TableSource(TabularFile(path).table(), str(path))
+        table = TabularFile(path).table()
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from None
+        raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}") from None
+    if table.num_columns == 1 and suffix.startswith(".csv"):
+        _refuse_other_separators(path, table.column_names[0])
+    return TableSource(table, str(path))
+
+
+def _refuse_other_separators(path: Path, header: str) -> None:
+    """A CSV whose only column is called "item_id;label;logit" has another separator."""
+    for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if separator in header:
+            raise InputError(
+                f"{path} has one column {header!r}: its fields are separated by {name}; expected commas (in "
+                f"pandas: pd.read_csv(..., sep={separator!r}), then write it again)"
+            )

@@ -149,13 +149,13 @@ def test_the_digest_tells_contents_apart():
 BAD = [
     ({"logit": [0.1, float("nan"), float("inf"), 0.2]}, r"'logit'.*2 rows.*NaN or infinite.*row 1 "),
     ({"logit": [0.1, None, 0.3, 0.2]}, r"'logit'.*1 row .*null.*row 1 "),
-    ({"logit": ["a", "b", "c", "d"]}, r"'logit' is of type string"),
+    ({"logit": ["a", "b", "c", "d"]}, r"'logit'.* is of type string, for example 'a'; expected numbers"),
     ({"label": [0, 1, 2, -1]}, r"'label'.*2 rows.*not 0 or 1.*row 2 "),
     ({"label": [0.0, 0.5, 1.0, 1.0]}, r"'label'.*1 row .*not 0 or 1.*row 1 "),
     ({"label": [0, None, 1, 1]}, r"'label'.*1 row .*null"),
     ({"weight": [1.0, -0.5, 1.0, float("nan")]}, r"'weight'.*2 rows.*row 1 "),
     ({"item_id": ["a", None, None, "b"]}, r"'item_id'.*2 rows.*null.*row 1 "),
-    ({"item_id": [1.5, 2.5, 3.5, 4.5]}, r"'item_id' is of type double"),
+    ({"item_id": [1.5, 2.5, 3.5, 4.5]}, r"'item_id'.* is of type double, for example 1.5"),
 ]
 
 

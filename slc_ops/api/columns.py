@@ -1,0 +1,152 @@
+"""Which columns of a frame or an array hold the item, the score, the time and the user."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slc_ops.api.errors import BadOption, FrameError
+from slc_ops.rows.buffers import as_numpy
+from slc_ops.rows.columns import as_ids, as_logits, as_times
+from slc_ops.rows.frames import as_table, column_array, column_names, is_frame
+
+Column = str | int
+"""A column by its name, or by its position (the only way for plain arrays)."""
+
+
+class Table:
+    """A frame or a checked plain array, whose columns are asked for by name or position."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self.names: list[str] | None = column_names(rows) if is_frame(rows) else None
+
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return int(self._rows.shape[1]) if self.names is None else len(self.names)
+
+    def has(self, column: Column) -> bool:
+        """Whether there is such a column."""
+        if isinstance(column, str):
+            return self.names is not None and column in self.names
+        return -self.width <= column < self.width
+
+    def name(self, column: Column) -> str:
+        """What to call a column in a message, and in a log."""
+        if isinstance(column, str):
+            return column
+        return str(column) if self.names is None else self.names[column]
+
+    def read(self, argument: str, column: Column) -> pa.Array:
+        """A column as an Arrow array; ``argument`` is the parameter that names it."""
+        self.require(argument, column)
+        name = self.name(column)
+        if self.names is not None:
+            found = as_table(self._rows, [name]).column(0)
+            return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        values = self._rows[:, column]
+        return column_array(
+            values.tolist() if values.dtype.kind in "OUS" else np.ascontiguousarray(values), name
+        )
+
+    def require(self, argument: str, column: Column) -> None:
+        """Refuse a column that is not there, with the columns that are."""
+        if self.has(column):
+            return
+        if isinstance(column, str) and self.names is None:
+            raise FrameError(
+                f"{argument}={column!r} is a column's name, but X is a plain array without names; give its "
+                f"position (0 to {self.width - 1}) or pass a frame"
+            )
+        known = "" if self.names is None else f": {', '.join(self.names)}"
+        raise FrameError(
+            f"X has no column {column!r}, which {argument}= names; it has {self.width} feature(s){known}"
+        )
+
+
+def item_ids(table: Table, column: Column, known: pa.DataType | None = None) -> pa.Array:
+    """The items of the rows as text or integers; ``known`` is the type that they had in the fit.
+
+    Floats that are whole numbers are taken as integers. A plain array has one type for all its columns, so of
+    a column that is named by its position any number is an item, as in scikit-learn's encoders.
+    """
+    values, name = table.read("item", column), table.name(column)
+    if pa.types.is_floating(values.type):
+        values = _from_floats(values, name, known, any_number=not isinstance(column, str))
+    ids = as_ids(values, name, 0)
+    kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+    if known is not None and kind != known and len(ids):
+        if known == pa.string() and not isinstance(column, str):
+            return pc.cast(ids, known)
+        raise FrameError(
+            f"column {name!r} holds items of type {kind}, but the calibrator was fitted to {known}; cast it"
+        )
+    return ids
+
+
+def _from_floats(values: pa.Array, name: str, known: pa.DataType | None, any_number: bool) -> pa.Array:
+    if values.null_count or not np.isfinite(as_numpy(values.fill_null(np.nan))).all():
+        raise FrameError(f"column {name!r} contains NaN or infinity; an item is text or a whole number")
+    numbers = as_numpy(values.cast(pa.float64()))
+    whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) < 2.0**53)
+    if whole.all() and known != pa.string():
+        return pa.array(numbers.astype(np.int64))
+    if not any_number or known == pa.int64():
+        bad = numbers[np.argmin(whole)] if not whole.all() else numbers[0]
+        raise FrameError(f"column {name!r} holds the item {bad:g}; expected text or whole numbers")
+    return pc.cast(pa.array(numbers), pa.string())
+
+
+def logits(table: Table, column: Column, kind: str) -> NDArray[np.floating]:
+    """The scores of the rows as logits; ``kind`` is "logit" or "probability"."""
+    return as_logits(_numbers(table, kind, column), kind, 0)
+
+
+def times(table: Table, column: Column) -> NDArray[np.float64]:
+    """The event times of the rows."""
+    return as_times(_numbers(table, "time", column), 0)
+
+
+def numbers_or_times(table: Table, argument: str, column: Column) -> pa.Array:
+    """A column of numbers, where text (of an array that holds text beside them) is read as numbers."""
+    return _numbers(table, argument, column)
+
+
+def _numbers(table: Table, argument: str, column: Column) -> pa.Array:
+    values = table.read(argument, column)
+    if pa.types.is_string(values.type) and table.names is None:  # np.array([["a", 0.3]]) holds text alone
+        try:
+            return pc.cast(values, pa.float64())
+        except pa.ArrowInvalid as error:
+            raise FrameError(f"column {table.name(column)!r} does not hold numbers: {error}") from None
+    return values
+
+
+def without(table: Table, columns: Sequence[Column]) -> list[int]:
+    """The positions of all columns but these."""
+    out = {
+        table.names.index(c) if isinstance(c, str) and table.names else int(c) % table.width for c in columns
+    }
+    return [position for position in range(table.width) if position not in out]
+
+
+def score_column(table: Table, logit: Column | None, probability: Column | None) -> tuple[str, Column]:
+    """Which kind of score is read from which column; without a word, from "logit" or "probability"."""
+    if logit is not None and probability is not None:
+        raise BadOption("logit= and probability= are both given; the score is one of them")
+    if logit is not None:
+        return "logit", logit
+    if probability is not None:
+        return "probability", probability
+    found = [name for name in ("logit", "probability") if table.has(name)]
+    if not found:
+        has = f"{table.width} feature(s)" if table.names is None else ", ".join(table.names)
+        raise FrameError(
+            "no score: give logit= or probability= (a column of the frozen model's answers) or estimator= "
+            f"(the frozen model itself); X has {has}"
+        )
+    return found[0], found[0]

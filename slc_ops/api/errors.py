@@ -1,0 +1,41 @@
+"""Errors of this package in scikit-learn's manner: ``ValueError``, and ours at the same time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from slc_ops.base.errors import FitError, InputError, SettingsError, SlcError
+
+
+class FrameError(InputError, ValueError):
+    """Rows or columns that cannot be used."""
+
+
+class CannotFit(FitError, ValueError):
+    """A method cannot be fitted to these rows."""
+
+
+class BadOption(SettingsError, ValueError):
+    """An argument that cannot be used."""
+
+
+@contextmanager
+def as_value_errors() -> Iterator[None]:
+    """Turn expected errors of other packages, and scikit-learn's own, into the ones above.
+
+    >>> with as_value_errors():
+    ...     raise FitError("all labels are 1")
+    Traceback (most recent call last):
+    slc_ops.api.errors.CannotFit: all labels are 1
+    """
+    try:
+        yield
+    except SlcError as error:
+        if isinstance(error, ValueError):
+            raise
+        if isinstance(error, FitError):
+            raise CannotFit(str(error)) from error
+        if isinstance(error, SettingsError):
+            raise BadOption(str(error)) from error
+        raise FrameError(str(error)) from error
+    except ValueError as error:
+        raise FrameError(str(error)) from error

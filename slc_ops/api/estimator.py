@@ -1,0 +1,309 @@
+"""``ItemCalibrator``: the correction ladder as a scikit-learn estimator.
+
+It stands at the end of a pipeline: a frozen model's score and an item go in, corrected probabilities come
+out. The fit is that of ``slc-ops fit``, bit by bit.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: TID253 - it derives from them
+from sklearn.utils.multiclass import check_classification_targets  # noqa: TID253 - imported on demand with it
+from sklearn.utils.validation import (  # noqa: TID253
+    _check_sample_weight,
+    assert_all_finite,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from slc_ops.api.columns import Column, Table, item_ids, numbers_or_times, score_column, times
+from slc_ops.api.errors import BadOption, CannotFit, FrameError, as_value_errors
+from slc_ops.api.explaining import Explanation, ItemRates, explain
+from slc_ops.api.frozen import frozen_logits
+from slc_ops.base.methods import method_named
+from slc_ops.methods.origin import fit_with_origin
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.kernels import sigmoid
+from slc_ops.numerics.options import FitOptions
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.buffers import as_arrow
+from slc_ops.rows.columns import ColumnError, as_logits
+from slc_ops.rows.frames import as_table, is_frame
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import TableSource
+
+if TYPE_CHECKING:
+    from slc_ops.rows.frames import Frame
+
+Floats = NDArray[np.float64]
+
+
+class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+    """Correct a frozen binary classifier item by item.
+
+    Parameters:
+        method: A method of the ladder (``slc_ops.methods.METHODS``); ``slc_eb`` chooses its own shrinkage.
+        item: The column of the item, by name or position. Methods that look at the score alone take None.
+        logit: The column of the frozen model's logits.
+        probability: Instead of ``logit``: the column of its probabilities, clipped to [1e-6, 1 − 1e-6].
+        estimator: Instead of either: the fitted classifier itself, in a
+            :class:`sklearn.frozen.FrozenEstimator`, so that clones keep what it learned. It is given the
+            columns that it was fitted to, and is never fitted here.
+        time: The column of event times (moments, or numbers that can be ordered). Methods by time need it;
+            ``slc_eb`` chooses its shrinkage on each user's latest rows where it is given.
+        user: The column of users, for the same choice.
+        prior_var: Prior variance of the item offsets; ``slc_eb`` estimates it instead.
+        time_bins: Time bins of methods by item and time.
+        n_jobs: Threads; None is one per core. It never changes a result.
+
+    Without ``logit``, ``probability`` and ``estimator`` the score is the column "logit" or "probability" of
+    the frame. Frames may be of pandas, Polars or Arrow. In a plain array columns are positions:
+    ``ItemCalibrator(item=0, logit=1)``.
+
+    Attributes:
+        parameters_: The fitted :class:`~slc_ops.parameters.parameter_set.ParameterSet`.
+        classes_: The two labels; probabilities are in this order.
+        n_features_in_: Columns of the frame that was fitted to.
+        feature_names_in_: Their names, where they are text.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> item, score = rng.integers(0, 20, 2000), rng.normal(0, 1, 2000)
+    >>> bias = rng.normal(0, 1, 20)[item]
+    >>> right = rng.random(2000) < 1 / (1 + np.exp(-score - bias))
+    >>> frame = {"problem": item, "score": score}
+    >>> calibrator = ItemCalibrator(item="problem", logit="score").fit(frame, right)
+    >>> calibrator.predict_proba({"problem": [3, 99], "score": [0.0, 0.0]}).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        method: str = "slc_eb",
+        *,
+        item: Column | None = "item_id",
+        logit: Column | None = None,
+        probability: Column | None = None,
+        estimator: Any = None,
+        time: Column | None = None,
+        user: Column | None = None,
+        prior_var: float = 1.0,
+        time_bins: int = 10,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.item = item
+        self.logit = logit
+        self.probability = probability
+        self.estimator = estimator
+        self.time = time
+        self.user = user
+        self.prior_var = prior_var
+        self.time_bins = time_bins
+        self.n_jobs = n_jobs
+
+    # --- scikit-learn's own ---------------------------------------------------------------------------
+
+    def fit(self, X: "Frame", y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows that the frozen model has not seen.
+
+        Parameters:
+            X: The frame or array with the item and the score.
+            y: The labels, two different ones; the greater one is what probabilities are of.
+            sample_weight: A weight ≥ 0 for each row.
+
+        Raises:
+            FrameError: Rows or columns that cannot be used (a ``ValueError``).
+            CannotFit: Labels of one class, or a method that cannot be fitted to these rows.
+            BadOption: An argument that cannot be used.
+        """
+        with as_value_errors():
+            table, label = self._checked(X, y)
+            log = self._log(table, X, label, sample_weight)
+            options = FitOptions(prior_var=self.prior_var, time_bins=self.time_bins, threads=self._threads())
+            calibration = Calibration(log, options=options)
+            self.parameters_ = fit_with_origin(self.method, calibration)
+            self.item_rates_ = ItemRates.of(calibration) if self._per_item else None
+        return self
+
+    def predict_proba(self, X: "Frame") -> Floats:
+        """Corrected probabilities of the two classes; unseen items get the link without an offset.
+
+        Raises :class:`FrameError` for other columns than those of the fit, NaN, and items of another type.
+        """
+        check_is_fitted(self)
+        with as_value_errors():
+            _, corrected = self._base_and_corrected(X)
+        return np.column_stack([1.0 - corrected, corrected])
+
+    def predict(self, X: "Frame") -> NDArray[Any]:
+        """The likelier class of each row."""
+        positive = self.predict_proba(X)[:, 1] > 0.5  # a tie is the first class, as in argmax
+        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    def transform(self, X: "Frame") -> Floats:
+        """``p_base`` and ``p_corrected`` of each row, as ``slc-ops apply`` adds them.
+
+        :meth:`set_output` makes it a pandas or Polars frame.
+        """
+        check_is_fitted(self)
+        with as_value_errors():
+            return np.column_stack(self._base_and_corrected(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The columns of :meth:`transform`."""
+        check_is_fitted(self)
+        return np.asarray(["p_base", "p_corrected"], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "parameters_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # it looks at one score and one item, not at other features
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+    # --- what a fit has learned -----------------------------------------------------------------------
+
+    def explain(self, item: str | int, data: "Frame | None" = None, y: Any = None) -> Explanation:
+        """Why an item's probabilities are corrected as they are: a sentence, a table, a figure.
+
+        Parameters:
+            item: An item; one that was not in the fit is explained as a cold start.
+            data: Rows to count instead of those of the fit (with their labels ``y``); a calibrator that was
+                loaded from a directory knows no rows.
+
+        Raises :class:`BadOption` for methods that correct no items.
+        """
+        check_is_fitted(self)
+        with as_value_errors():
+            rates = self.item_rates_
+            if data is not None:
+                table = Table(data if is_frame(data) else np.asarray(data))
+                label = np.searchsorted(self.classes_, np.asarray(y)).astype(np.int8)
+                rates = ItemRates.of(Calibration(self._log(table, data, label, None)))
+            return explain(self.parameters_, item, rates)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the parameter set that ``slc-ops apply``, a corrector and :func:`slc_ops.load` read.
+
+        Labels other than 0 and 1 are not part of it, nor is the frozen model.
+        """
+        check_is_fitted(self)
+        with as_value_errors():
+            self.parameters_.write(Path(directory))
+        return Path(directory)
+
+    # --- reading rows ---------------------------------------------------------------------------------
+
+    @property
+    def _per_item(self) -> bool:
+        return method_named(self.method).per_item
+
+    def _threads(self) -> int | None:
+        return None if self.n_jobs is None or self.n_jobs < 0 else self.n_jobs
+
+    def _table(self, X: "Frame", *, reset: bool) -> Table:
+        """The rows, checked as scikit-learn does: the same columns as in the fit."""
+        if not is_frame(X):
+            return Table(validate_data(self, X, reset=reset, dtype=None))
+        table = Table(X)
+        if reset or hasattr(self, "n_features_in_"):  # which a loaded calibrator does not know
+            named = as_table(X) if isinstance(X, Mapping) else X
+            validate_data(self, named, reset=reset, skip_check_array=True)
+        return table
+
+    def _checked(self, X: "Frame", y: Any) -> tuple[Table, NDArray[np.int8]]:
+        """Rows and labels of a fit; the labels as 0 and 1."""
+        method = method_named(self.method)
+        if y is None:
+            raise FrameError(
+                "ItemCalibrator requires y to be passed, but the target y is None; pass the labels"
+            )
+        table = self._table(X, reset=True)
+        if method.per_item and self.item is None:
+            raise BadOption(f"{self.method} corrects items; name their column with item=")
+        labels = column_or_1d(np.asarray(y), warn=True)
+        if len(labels) == 0:
+            raise FrameError("X and y have no rows; expected at least one of each class")
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) != 2:
+            found = ", ".join(str(value) for value in self.classes_[:5])
+            reason = "Only binary classification is supported. " if len(self.classes_) > 2 else ""
+            raise CannotFit(f"{reason}y holds {len(self.classes_)} class(es) ({found}); expected two")
+        return table, codes.astype(np.int8)
+
+    def _log(self, table: Table, X: "Frame", label: NDArray[np.int8], sample_weight: Any) -> InteractionLog:
+        """The rows as a log, under the user's own names, which messages then use."""
+        columns: dict[str, pa.Array] = {}
+        rename: dict[str, str] = {}
+
+        def add(contract: str, name: str, values: pa.Array) -> None:
+            if len(values) != len(label):
+                raise FrameError(
+                    f"Found input variables with inconsistent numbers of samples: X has {len(values)} rows, "
+                    f"y has {len(label)}"
+                )
+            unused = name if name not in columns else f"{name} ({contract})"
+            columns[unused], rename[contract] = values, unused
+
+        if self.item is not None and (self._per_item or table.has(self.item)):
+            add("item_id", table.name(self.item), item_ids(table, self.item))
+        else:
+            add("item_id", "item_id", as_arrow(np.zeros(len(label), np.int64)))
+        kind, name, score = self._score(table, X)
+        add(kind, name, score)
+        add("label", "y", as_arrow(label))
+        for contract, column in (("event_time", self.time), ("user_id", self.user)):
+            if column is not None:
+                argument = contract.partition("_")[2] if contract == "event_time" else "user"
+                read = numbers_or_times if contract == "event_time" else table_ids
+                add(contract, table.name(column), read(table, argument, column))
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, np.empty((len(label), 1)), ensure_non_negative=True)
+            add("weight", "sample_weight", as_arrow(np.asarray(weight, np.float64)))
+        return InteractionLog(TableSource(pa.table(columns), "X"), rename=rename, times=True)
+
+    def _score(self, table: Table, X: "Frame") -> tuple[str, str, pa.Array]:
+        """Kind ("logit" or "probability"), name and values of the score."""
+        if self.estimator is not None:
+            if self.logit is not None or self.probability is not None:
+                raise BadOption("estimator= is given beside logit= or probability=; the score is one of them")
+            unused = [column for column in (self.item, self.time, self.user) if column is not None]
+            return frozen_logits(self.estimator, table, X, unused)
+        kind, column = score_column(table, self.logit, self.probability)
+        return kind, table.name(column), numbers_or_times(table, kind, column)
+
+    def _base_and_corrected(self, X: "Frame") -> tuple[Floats, Floats]:
+        table = self._table(X, reset=False)
+        parameters: ParameterSet = self.parameters_
+        kind, name, values = self._score(table, X)
+        try:
+            logit = as_logits(values, kind, 0).astype(np.float64)
+        except ColumnError as error:
+            raise error.at("X", name) from None
+        time = None
+        if parameters.needs_time and self.time is not None:
+            time = times(table, self.time)
+        if parameters.items is None or self.item is None:
+            ids: Any = range(len(logit))
+        else:
+            ids = item_ids(table, self.item, parameters.items.schema.field("item_id").type)
+        return sigmoid(logit), parameters.correct(ids, logit, time)
+
+
+def table_ids(table: Table, argument: str, column: Column) -> pa.Array:
+    """Users are identifiers as items are."""
+    table.require(argument, column)
+    return item_ids(table, column)

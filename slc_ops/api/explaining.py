@@ -1,0 +1,180 @@
+"""Why an item is corrected as it is: what its rows said, how much of it is believed, what it changes."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.api.errors import BadOption
+from slc_ops.base.text import MISSING, count, number, share, signed
+from slc_ops.evidence.detectability import z_two_sided
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.numerics.kernels import Floats
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.buffers import as_arrow, as_numpy
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class ItemRates:
+    """What the rows of a fit said about each item."""
+
+    items: pa.Array
+    rows: Floats
+    observed: Floats
+    """Σ weight · label."""
+    predicted: Floats
+    """Σ weight · the frozen model's probability."""
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> "ItemRates":
+        """From the sums that the fit has made already."""
+        sums = calibration.item_sums
+        return cls(calibration.log.items, sums.n, sums.y, sums.p)
+
+    def find(self, item: str | int) -> tuple[float, float, float] | None:
+        """Rows, observed and predicted rate of an item."""
+        index = ItemIndex(self.items)
+        position = index.position(item)
+        if position < 0:
+            return None
+        k = int(index.order[position])
+        n = float(self.rows[k])
+        return None if n == 0 else (n, float(self.observed[k]) / n, float(self.predicted[k]) / n)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One item of a fitted calibrator.
+
+    Attributes:
+        rows: Its rows in the fit (their weights, where rows have weights); 0 is a cold start.
+        observed: The share of rows with the positive label; None where the rows are not known.
+        predicted: The frozen model's mean probability on the same rows.
+        raw: What the rows alone say about the logit, unshrunken; None where they say nothing.
+        shrinkage: How much of it is believed, from 0 to 1.
+        offset: What is added to the logit.
+        low, high: The offset's interval (its posterior, 95 %), where the method has one.
+        before, after: The probability at the item's usual score, from the frozen model and corrected.
+        link_only: The same without the item's offset, as an unseen item gets it.
+    """
+
+    item: str | int
+    method: str
+    rows: float
+    observed: float | None
+    predicted: float | None
+    raw: float | None
+    shrinkage: float
+    offset: float
+    low: float | None
+    high: float | None
+    before: float
+    after: float
+    link_only: float
+
+    @property
+    def sentence(self) -> str:
+        """All of it in words."""
+        if self.rows == 0:
+            return (
+                f"{self.item} is not in the calibration rows: only the link applies, which makes "
+                f"{share(self.after, 1)} of the frozen model's {share(self.before, 1)}."
+            )
+        seen = f"{self.item} has {count(self.rows)} rows"
+        if self.observed is not None and self.predicted is not None:
+            seen += (
+                f": {share(self.observed, 1)} positive where the frozen model said {share(self.predicted, 1)}"
+            )
+        bounds = "" if self.low is None else f" [{signed(self.low, 2)}, {signed(self.high, 2)}]"
+        alone = "" if self.raw is None else f"Alone they say {signed(self.raw, 2)} logit; "
+        return (
+            f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
+            f"{signed(self.offset, 2)}{bounds}. At its usual score the probability goes from "
+            f"{share(self.before, 1)} to {share(self.after, 1)} (the link alone: {share(self.link_only, 1)})."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, for machines."""
+        return {**asdict(self), "sentence": self.sentence}
+
+    def plot(self) -> Any:
+        """The raw estimate and what is left of it, with its interval, as a matplotlib figure."""
+        from slc_ops.api.figures import draw_explanation
+
+        return draw_explanation(self)
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        from slc_ops.api.pages import svg_of, table_html
+
+        rows = [
+            ("rows", count(self.rows)),
+            ("observed rate", share(self.observed, 1)),
+            ("predicted rate", share(self.predicted, 1)),
+            ("raw estimate, logit", signed(self.raw, 3)),
+            ("shrinkage", number(self.shrinkage, 3)),
+            ("offset, logit", signed(self.offset, 3)),
+            (
+                "95 % interval",
+                MISSING if self.low is None else f"{signed(self.low, 3)} … {signed(self.high, 3)}",
+            ),
+            ("probability", f"{share(self.before, 1)} → {share(self.after, 1)}"),
+        ]
+        return table_html(self.sentence, ["", str(self.item)], rows) + svg_of(self.plot())
+
+
+def explain(parameters: ParameterSet, item: str | int, rates: ItemRates | None) -> Explanation:
+    """An item under a parameter set, with what is known of its rows."""
+    if parameters.items is None:
+        raise BadOption(f"{parameters.method} corrects no items: every item has the same curve")
+    of_item = _row(parameters, parameters.items, item)
+    found = None if rates is None else rates.find(item)
+    n, observed, predicted = found or (_rows(of_item), None, None)
+    offset = _value(of_item, "offset") or 0.0
+    shrinkage = _value(of_item, "shrinkage") or 0.0
+    variance = _value(of_item, "offset_var")
+    reach = None if variance is None else z_two_sided(1 - CONFIDENCE) * float(np.sqrt(variance))
+    before = 0.5 if predicted is None else min(max(predicted, 1e-6), 1 - 1e-6)
+    logit = float(np.log(before) - np.log1p(-before))
+    return Explanation(
+        item=item,
+        method=parameters.method,
+        rows=n if of_item is not None else 0.0,
+        observed=observed,
+        predicted=predicted,
+        raw=offset / shrinkage if shrinkage > 0 else None,
+        shrinkage=shrinkage,
+        offset=offset,
+        low=None if reach is None else offset - reach,
+        high=None if reach is None else offset + reach,
+        before=before,
+        after=parameters.correct_one(item, logit),
+        link_only=float(parameters.link.probability(np.array([logit]), 0.0, None)[0]),
+    )
+
+
+def _row(parameters: ParameterSet, table: pa.Table, item: str | int) -> pa.Table | None:
+    """The rows of the item table that belong to an item: one, or one for each time bin."""
+    bins = 1 if parameters.time_edges is None else len(parameters.time_edges) - 1
+    ids = table.column("item_id").combine_chunks()
+    index = ItemIndex(ids.take(as_arrow(np.arange(0, len(ids), bins))))
+    position = index.position(item)
+    return None if position < 0 else table.slice(int(index.order[position]) * bins, bins)
+
+
+def _rows(of_item: pa.Table | None) -> float:
+    return 0.0 if of_item is None else float(np.sum(as_numpy(of_item.column("n_obs"))))
+
+
+def _value(of_item: pa.Table | None, name: str) -> float | None:
+    """A figure of the item; of several time bins the newest, which serves."""
+    if of_item is None:
+        return None
+    value = of_item.column(name)[-1].as_py()
+    return None if value is None else float(value)

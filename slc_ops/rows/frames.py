@@ -1,0 +1,133 @@
+"""Data frames of users as Arrow tables and logs: pandas, Polars, Arrow, or a mapping of columns.
+
+Columns are converted one by one and only those that are asked for, so that an error names the column, and a
+column that nobody looks at may hold anything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slc_ops.base.errors import InputError
+from slc_ops.rows.columns import CONTRACT_COLUMNS
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import TableSource
+from slc_ops.rows.rows import Log
+
+Frame = Any
+"""A pandas, Polars or Arrow frame, anything with Arrow's stream interface, or a mapping of columns."""
+
+EXPECTED = "a pandas, Polars or Arrow frame, or a mapping of columns"
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value has named columns.
+
+    >>> is_frame({"item_id": ["a"]}), is_frame(pa.table({"item_id": ["a"]})), is_frame([[1.0, 2.0]])
+    (True, True, False)
+    """
+    if isinstance(value, Mapping | pa.Table | pa.RecordBatch):
+        return True
+    return hasattr(value, "columns") or (hasattr(value, "__arrow_c_stream__") and not hasattr(value, "dtype"))
+
+
+def column_names(frame: Frame) -> list[str]:
+    """The names of a frame's columns, as text.
+
+    Raises :class:`InputError` for what is no frame and for two columns of one name.
+    """
+    names = [str(name) for name in _names(frame)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"the frame has two columns {twice[0]!r}; rename one of them")
+    return names
+
+
+def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
+    """The columns (default: all) of a frame as an Arrow table.
+
+    Raises :class:`InputError` for what is no frame, a column that is not there, and a column of mixed types.
+
+    >>> as_table({"item_id": ["a"], "label": [1], "notes": [object()]}, ["item_id", "label"]).num_rows
+    1
+    """
+    names = column_names(frame)
+    wanted = names if columns is None else list(columns)
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InputError(f"the frame has no column {', '.join(map(repr, absent))}; it has {', '.join(names)}")
+    arrow = _as_arrow(frame)
+    return pa.table({name: _column(arrow, frame, name, names.index(name)) for name in wanted})
+
+
+def as_log(
+    frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame", times: bool = False
+) -> InteractionLog:
+    """A frame's rows as a log; ``rename`` maps a contract's column to the frame's (``{"item_id": "pid"}``).
+
+    A log is returned as it is.
+
+    >>> as_log({"pid": ["a", "b"], "label": [0, 1], "logit": [0.1, 0.2]}, {"item_id": "pid"}).n_rows
+    2
+    """
+    if isinstance(frame, InteractionLog):
+        return frame
+    rename = dict(rename or {})
+    known = {rename.get(column, column) for column in CONTRACT_COLUMNS}
+    table = as_table(frame, [column for column in column_names(frame) if column in known])
+    return InteractionLog(TableSource(table, name), rename=rename, times=times)
+
+
+def log_of(rows: Log | Frame) -> Log:
+    """A log as it is, wherever its rows lie; a frame with the contract's columns as a log."""
+    return rows if hasattr(rows, "add_up") else as_log(rows)
+
+
+def _names(frame: Frame) -> Iterable[Any]:
+    if isinstance(frame, Mapping):
+        return list(frame)
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return list(frame.schema.names)
+    if _is_lazy(frame):
+        raise InputError("the frame is a plan that has not run yet; call .collect() on it first")
+    if hasattr(frame, "columns"):
+        return list(frame.columns)
+    if is_frame(frame):
+        return list(pa.table(frame).schema.names)
+    raise InputError(f"found {type(frame).__name__}; expected {EXPECTED}")
+
+
+def _is_lazy(frame: Frame) -> bool:
+    return type(frame).__name__ == "LazyFrame"
+
+
+def _as_arrow(frame: Frame) -> pa.Table | None:
+    """The frame where it is Arrow's already, without a copy; None for frames that are read by column."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, Mapping) or hasattr(frame, "iloc"):
+        return None
+    return pa.table(frame)
+
+
+def _column(arrow: pa.Table | None, frame: Frame, name: str, position: int) -> Any:
+    if arrow is not None:
+        return arrow.column(position)
+    values = list(frame.values())[position] if isinstance(frame, Mapping) else frame.iloc[:, position]
+    return column_array(values, name)
+
+
+def column_array(values: Any, name: str) -> pa.Array:
+    """One column as an Arrow array; missing values of pandas become nulls, mixed types are refused."""
+    try:
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        return pa.array(values, from_pandas=hasattr(values, "iloc"))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"column {name!r} cannot be read ({reason:.120}); all its values need one type: cast it first"
+        ) from None

@@ -1,0 +1,303 @@
+"""``ItemCalibrator`` keeps scikit-learn's promises and gives what ``slc-ops fit`` gives."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import slc_ops
+from slc_ops import ItemCalibrator
+from slc_ops.api.errors import BadOption, CannotFit, FrameError
+from slc_ops.base.errors import InputError, SlcError
+from slc_ops.base.methods import METHODS
+from slc_ops.cli import app
+from slc_ops.methods import fit
+from tests.api.factory import KINDS, as_kind, frame
+
+COLUMNS = {"item": "problem", "logit": "score", "time": "when", "user": "student"}
+EXPECTED_TO_FAIL = {
+    "slc_eb": {
+        "check_sample_weight_equivalence_on_dense_data": "link and offsets are iterated until nothing "
+        "moves, so a row of weight 2 and a row twice agree to 1e-8, not to the 1e-9 that is asked for"
+    }
+}
+
+
+def features(found: Any) -> Any:
+    return found.drop(columns="correct")
+
+
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if not method.needs_time])
+def test_check_estimator_passes(method: str) -> None:
+    found = check_estimator(
+        ItemCalibrator(method, item=0, logit=1),
+        expected_failed_checks=EXPECTED_TO_FAIL.get(method, {}),
+        on_skip=None,
+    )
+    assert sum(each["status"] == "passed" for each in found) > 60
+
+
+def test_weights_are_rows_repeated_where_scikit_learn_asks_for_more_than_the_iteration_gives() -> None:
+    rows = frame(400)
+    weight = np.random.default_rng(1).integers(0, 4, len(rows))
+    repeated = rows.loc[rows.index.repeat(weight)]
+    columns = {"item": "problem", "logit": "score"}
+    one = ItemCalibrator(**columns).fit(features(rows), rows["correct"], sample_weight=weight)
+    other = ItemCalibrator(**columns).fit(features(repeated), repeated["correct"])
+    np.testing.assert_allclose(
+        one.predict_proba(features(rows)), other.predict_proba(features(rows)), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_rows_give_the_same_bytes_as_the_command_line(method: str, tmp_path: Path) -> None:
+    rows = frame()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    done = CliRunner().invoke(
+        app,
+        ["fit", "--input", str(tmp_path / "rows.parquet"), "--method", method, "--out", str(tmp_path / "a")]
+        + [f"--map={name}" for name in ("item_id=problem", "label=correct", "logit=score")]
+        + ["--map=event_time=when", "--map=user_id=student"],
+    )
+    assert done.exit_code == 0, done.output
+    ItemCalibrator(method, **COLUMNS).fit(features(rows), rows["correct"]).save(tmp_path / "b")
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(names) >= 2
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_gives_the_same_probabilities(kind: str) -> None:
+    rows, later = frame(), frame(seed=1)
+    expected = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"]).predict_proba(features(later))
+    found = ItemCalibrator(**COLUMNS).fit(as_kind(features(rows), kind), rows["correct"].to_numpy())
+    np.testing.assert_array_equal(found.predict_proba(as_kind(features(later), kind)), expected)
+    assert list(found.feature_names_in_) == ["problem", "score", "student", "when"]
+    assert found.n_features_in_ == 4
+
+
+def test_plain_arrays_are_read_by_position() -> None:
+    rows = frame()
+    item = rows["problem"].str.removeprefix("item-").astype(int)
+    plain = np.column_stack([item, rows["score"]])
+    found = ItemCalibrator(item=0, logit=1).fit(plain, rows["correct"])
+    named = ItemCalibrator(item="problem", logit="score").fit(
+        pd.DataFrame({"problem": item, "score": rows["score"]}), rows["correct"]
+    )
+    np.testing.assert_array_equal(
+        found.predict_proba(plain), named.predict_proba(pd.DataFrame(plain, columns=["problem", "score"]))
+    )
+    mixed = np.column_stack([rows["problem"].to_numpy(object), rows["score"]])
+    text = ItemCalibrator(item=0, logit=1).fit(mixed, rows["correct"])
+    np.testing.assert_allclose(text.predict_proba(mixed), found.predict_proba(plain), atol=1e-12)
+
+
+def test_unseen_items_get_the_link_alone() -> None:
+    rows = frame()
+    found = ItemCalibrator("slc", **COLUMNS).fit(features(rows), rows["correct"])
+    asked = features(rows).head(2).assign(problem=["item-3", "never seen"], score=[0.4, 0.4])
+    known, unseen = found.predict_proba(asked)[:, 1]
+    link = found.parameters_.affine()
+    assert unseen == pytest.approx(1 / (1 + np.exp(-(link["a"] * 0.4 + link["b0"]))))
+    assert known != unseen
+
+
+def test_a_frozen_classifier_stands_at_the_end_of_a_pipeline() -> None:
+    rng = np.random.default_rng(0)
+    rows = 4000
+    X = pd.DataFrame(
+        {"a": rng.normal(size=rows), "b": rng.normal(size=rows), "shop": rng.integers(0, 20, rows)}
+    )
+    bias = rng.normal(0, 1.5, 20)[X["shop"]]
+    y = (rng.random(rows) < 1 / (1 + np.exp(-X["a"] - bias))).astype(int)
+    old, new = slice(0, 2000), slice(2000, None)
+    frozen = FrozenEstimator(LogisticRegression().fit(X[["a", "b"]][old], y[old]))
+    pipeline = make_pipeline(FunctionTransformer(), ItemCalibrator(item="shop", estimator=frozen))
+    pipeline.fit(X[new], y[new])
+    clone(pipeline).fit(X[new], y[new])  # what the frozen model learned is still there
+    platt = CalibratedClassifierCV(frozen).fit(X[["a", "b"]][new], y[new])
+    likelihood = [
+        np.log(np.where(y[new], p, 1 - p)).mean()
+        for p in (pipeline.predict_proba(X[new])[:, 1], platt.predict_proba(X[["a", "b"]][new])[:, 1])
+    ]
+    assert likelihood[0] > likelihood[1] + 0.05
+    plain = LogisticRegression().fit(X[["a", "b"]].to_numpy()[old], y[old])
+    by_position = ItemCalibrator(item=2, estimator=FrozenEstimator(plain)).fit(X.to_numpy()[new], y[new])
+    np.testing.assert_allclose(
+        by_position.predict_proba(X.to_numpy()[new]), pipeline.predict_proba(X[new]), atol=1e-9
+    )
+    with pytest.raises(BadOption, match="FrozenEstimator"):
+        ItemCalibrator(item="shop", estimator=LogisticRegression()).fit(X, y)
+
+
+def test_it_is_searched_cloned_crossed_and_pickled() -> None:
+    rows = frame(600)
+    X, y = features(rows), np.where(rows["correct"] == 1, "yes", "no")
+    search = GridSearchCV(ItemCalibrator("slc", **COLUMNS), {"prior_var": [0.1, 1.0]}, scoring="neg_log_loss")
+    search.fit(X, y)
+    assert list(search.classes_) == ["no", "yes"]
+    assert cross_val_predict(clone(search.best_estimator_), X, y, method="predict_proba").shape == (600, 2)
+    again = pickle.loads(pickle.dumps(search.best_estimator_))  # noqa: S301 - our own bytes
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def test_transform_gives_what_apply_adds_as_a_frame_of_either_kind() -> None:
+    rows = frame(500)
+    calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
+    as_pandas = calibrator.set_output(transform="pandas").transform(features(rows))
+    assert isinstance(as_pandas, pd.DataFrame)
+    assert list(as_pandas.columns) == ["p_base", "p_corrected"]
+    np.testing.assert_array_equal(as_pandas["p_corrected"], calibrator.predict_proba(features(rows))[:, 1])
+    assert isinstance(calibrator.set_output(transform="polars").transform(features(rows)), pl.DataFrame)
+
+
+def test_what_was_saved_is_loaded_with_its_columns(tmp_path: Path) -> None:
+    rows = frame()
+    fitted = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
+    fitted.save(tmp_path / "set")
+    loaded = slc_ops.load(tmp_path / "set", item="problem", logit="score")
+    np.testing.assert_array_equal(
+        loaded.predict_proba(rows[["score", "problem"]]), fitted.predict_proba(features(rows))
+    )
+    (tmp_path / "set" / "params.json").write_text("{}")
+    with pytest.raises(SlcError, match="schema version"):
+        slc_ops.load(tmp_path / "set")
+
+
+BAD = {
+    "no item column": (lambda f: f.drop(columns="problem"), "no column 'problem'.*score, student, when"),
+    "no score": (lambda f: f.drop(columns="score"), "no column 'score'"),
+    "a score that is NaN": (lambda f: f.assign(score=np.nan), "'score'.*3000 rows where it is null"),
+    "an infinite score": (lambda f: f.assign(score=np.inf), "'score'.*NaN or infinite"),
+    "an item that is null": (lambda f: f.assign(problem=[None, *f["problem"][1:]]), "'problem'.*is null"),
+    "items of two types": (lambda f: f.assign(problem=[7, *f["problem"][1:]]), "'problem' cannot be read"),
+    "items that are fractions": (lambda f: f.assign(problem=0.5), "'problem' holds the item 0.5"),
+    "text as a score": (lambda f: f.assign(score="high"), "'score'.*expected numbers"),
+    "no rows": (lambda f: f.head(0), "have no rows"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_frame_that_cannot_be_used_is_refused_in_one_sentence(what: str) -> None:
+    rows = frame()
+    change, said = BAD[what]
+    changed = change(features(rows))
+    with pytest.raises(FrameError, match=said) as caught:
+        ItemCalibrator(**COLUMNS).fit(changed, rows["correct"].head(len(changed)))
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, InputError)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_that_cannot_be_used_are_refused() -> None:
+    rows = frame(100)
+    calibrator = ItemCalibrator(**COLUMNS)
+    with pytest.raises(CannotFit, match=r"1 class\(es\) \(1\)"):
+        calibrator.fit(features(rows), np.ones(100, int))
+    with pytest.raises(CannotFit, match="Only binary"):
+        calibrator.fit(features(rows), np.arange(100) % 3)
+    with pytest.raises(FrameError, match="inconsistent"):
+        calibrator.fit(features(rows), rows["correct"][:50])
+    with pytest.raises(FrameError, match="requires y"):
+        calibrator.fit(features(rows), None)
+
+
+def test_other_columns_than_those_of_the_fit_are_refused() -> None:
+    rows = frame(200)
+    calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
+    with pytest.raises(FrameError, match="feature names should match"):
+        calibrator.predict_proba(features(rows).rename(columns={"problem": "item"}))
+    with pytest.raises(FrameError, match=r"'problem' holds items of type int64.*fitted to string"):
+        calibrator.predict_proba(features(rows).assign(problem=7))
+    with pytest.raises(NotFittedError):
+        ItemCalibrator().predict_proba(rows)
+
+
+def test_options_that_cannot_be_used_are_refused() -> None:
+    rows = frame(200)
+    for options, said in [
+        ({"method": "slcc"}, "did you mean 'slc'"),
+        ({"prior_var": -1.0}, "prior_var"),
+        ({"item": None}, "item="),
+        ({"probability": "score"}, "both given"),
+    ]:
+        with pytest.raises(BadOption, match=said):
+            ItemCalibrator(**{**COLUMNS, **options}).fit(features(rows), rows["correct"])
+    with pytest.raises(FrameError, match="plain array without names"):
+        ItemCalibrator().fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+def test_the_ladder_itself_takes_frames() -> None:
+    rows = frame().rename(columns={"problem": "item_id", "score": "logit", "correct": "label"})
+    found = [fit("slc_eb", as_kind(rows, kind)).prior_var for kind in KINDS]
+    assert len(set(found)) == 1
+    with pytest.raises(InputError, match="expected a pandas, Polars or Arrow frame"):
+        fit("slc_eb", [1, 2, 3])
+    with pytest.raises(InputError, match=r"\.collect\(\)"):
+        fit("slc_eb", pl.from_pandas(rows).lazy())
+
+
+def test_an_item_is_explained_with_what_its_rows_said(tmp_path: Path) -> None:
+    rows = frame()
+    calibrator = ItemCalibrator("slc", **COLUMNS).fit(features(rows), rows["correct"])
+    mine = rows[rows["problem"] == "item-17"]
+    p = 1 / (1 + np.exp(-mine["score"]))
+    W = float((p * (1 - p)).sum())
+    found = calibrator.explain("item-17")
+    assert found.rows == len(mine)
+    assert found.observed == pytest.approx(mine["correct"].mean())
+    assert found.predicted == pytest.approx(p.mean())
+    assert found.raw == pytest.approx((mine["correct"].sum() - p.sum()) / W)
+    assert found.shrinkage == pytest.approx(W / (1 + W))
+    assert found.offset == pytest.approx(found.raw * found.shrinkage)
+    assert found.high - found.low == pytest.approx(2 * 1.95996 / np.sqrt(1 + W), rel=1e-4)
+    assert f"{len(mine)} rows" in found.sentence
+    assert "<svg" in found._repr_html_()
+    unseen = calibrator.explain("never seen")
+    assert (unseen.rows, unseen.offset, unseen.raw) == (0, 0, None)
+    assert "not in the calibration rows" in repr(unseen)
+    with pytest.raises(BadOption, match="corrects no items"):
+        ItemCalibrator("platt", **COLUMNS).fit(features(rows), rows["correct"]).explain("item-17")
+    loaded = slc_ops.load(calibrator.save(tmp_path / "set"), item="problem", logit="score")
+    assert loaded.explain("item-17").observed is None
+    assert loaded.explain("item-17", features(rows), rows["correct"]) == found
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, slc_ops; print(dir(slc_ops)); print([n for n in sys.modules if n in %r])"
+    heavy = ("numpy", "pyarrow", "sklearn", "pandas", "matplotlib", "scipy", "click")
+    done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
+    names, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    assert {"ItemCalibrator", "load"} <= set(eval(names))  # noqa: S307 - what the line above printed
+    with pytest.raises(AttributeError, match="it has ItemCalibrator"):
+        slc_ops.nothing  # noqa: B018 - asking is the point
+
+
+def test_arrow_batches_and_chunks_are_frames_too() -> None:
+    rows = frame(400)
+    table = pa.Table.from_pandas(features(rows), preserve_index=False)
+    chunked = pa.concat_tables([table.slice(0, 150), table.slice(150)])
+    one = ItemCalibrator(**COLUMNS).fit(chunked, rows["correct"]).predict_proba(table)
+    other = (
+        ItemCalibrator(**COLUMNS).fit(table.to_batches()[0], pa.array(rows["correct"])).predict_proba(table)
+    )
+    np.testing.assert_array_equal(one, other)
