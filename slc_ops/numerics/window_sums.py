@@ -65,7 +65,11 @@ def read_windows(logs: Sequence[Path]) -> SummedLog:
 
 def sum_window(log: Path) -> ItemSums:
     """One pass over a window's rows."""
-    rows = InteractionLog.read(log)
+    return sums_of(InteractionLog.read(log))
+
+
+def sums_of(rows: InteractionLog) -> ItemSums:
+    """The same of rows that have been read."""
     return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
 
 

@@ -72,14 +72,39 @@ def would_stop(manifest: WindowManifest, trailing: Sequence[WindowManifest], qua
     Earlier windows are asked this when they are to be a yardstick, many at a time, where a suite each would
     take seconds.
     """
+    evaluated, _, _ = by_rules(manifest, trailing, quality)
+    return any(each.rule.severity == "critical" and not each.met for each in evaluated)
+
+
+def judge_by_rules(
+    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+) -> ValidationResult:
+    """What :func:`judge_window` says of a window, from the same rules without the suite and its pages.
+
+    For many windows at a time, when nothing is published on them: failing rows are put aside and a critical
+    finding raises :class:`~slc_ops.base.errors.ValidationStopped` in the same way.
+    """
+    manifest.verify()
+    evaluated, now, past = by_rules(manifest, trailing, quality)
+    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality)
+    if result.status == "stopped":
+        raise ValidationStopped(not_fit(result, manifest))
+    return result
+
+
+def by_rules(
+    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
+    """Every rule whose measure is defined, held against it here; and the statistics of all windows."""
     now = statistics_of(manifest, quality.logit_limit)
     before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
-    return any(
-        rule.severity == "critical" and rule.measure in table and not rule.met_by(table[rule.measure])
-        for rule in rules(quality, checks)
-    )
+    asked = [rule for rule in rules(quality, checks) if rule.measure in table]
+    evaluated = [
+        Evaluated(rule, "rule", table[rule.measure], rule.met_by(table[rule.measure])) for rule in asked
+    ]
+    return evaluated, now, [statistics for _, statistics in before]
 
 
 def settle(
@@ -147,9 +172,14 @@ def stop_if_critical(result: ValidationResult, manifest: WindowManifest) -> Vali
     """Raise when the verdict is to stop."""
     if result.status != "stopped":
         return result
-    critical = [finding for finding in result.findings if finding.severity == "critical"]
-    more = f"; also critical: {', '.join(finding.code for finding in critical[1:])}" if critical[1:] else ""
     raise ValidationStopped(
-        f"window {manifest.window} is not fit for use: {critical[0].line()}{more}. "
+        f"{not_fit(result, manifest)}. "
         f"The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
     )
+
+
+def not_fit(result: ValidationResult, manifest: WindowManifest) -> str:
+    """Why a stopped window is not used."""
+    critical = [finding for finding in result.findings if finding.severity == "critical"]
+    more = f"; also critical: {', '.join(finding.code for finding in critical[1:])}" if critical[1:] else ""
+    return f"window {manifest.window} is not fit for use: {critical[0].line()}{more}"

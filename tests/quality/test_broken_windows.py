@@ -15,7 +15,7 @@ import yaml
 
 from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality.verdict import would_stop
+from slc_ops.quality.verdict import judge_by_rules, would_stop
 from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
@@ -241,6 +241,14 @@ def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not
     directory = bench.places.windows("demo")
     *trailing, newest = [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
     assert would_stop(newest, trailing, bench.deployment.quality) == stopped
+    if not stopped:
+        by_suite = bench.validate()
+        by_rules = judge_by_rules(newest, trailing, bench.deployment.quality)
+        assert by_rules.clean_digest == by_suite.clean_digest
+        assert {each.code for each in by_rules.findings} == {each.code for each in by_suite.findings}
+    else:
+        with pytest.raises(ValidationStopped, match=f"window {NEWEST} is not fit for use"):
+            judge_by_rules(newest, trailing, bench.deployment.quality)
 
 
 def test_the_undamaged_week_passes(bench: Bench) -> None:
