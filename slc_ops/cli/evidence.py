@@ -93,8 +93,8 @@ def paper(
     from slc_ops.evidence.metrics import headline_metrics
     from slc_ops.methods import FitOptions
     from slc_ops.paper import analyses
-    from slc_ops.paper.history import read_history
     from slc_ops.paper.page import write_paper
+    from slc_ops.rows.history import read_history
     from slc_ops.rows.interactions import InteractionLog
 
     if len(calibrations) != len(tests):

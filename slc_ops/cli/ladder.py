@@ -85,11 +85,12 @@ def fit(
     """
     from slc_ops.methods.origin import fit_with_origin
     from slc_ops.numerics.calibration import Calibration
+    from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress(f"fitting {method} ..."):
         log = _read(source, rename, times=True)  # which the digest covers
-        earlier = None if history is None else _read(history, rename)
+        earlier = None if history is None else read_history(history, rename)
         fitted = fit_with_origin(method, Calibration(log, earlier, options))
         fitted.write(out)
     answer = {
@@ -170,10 +171,11 @@ def compare(
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.evidence.evaluation import Evaluator
     from slc_ops.evidence.metrics import METRICS
+    from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):
-        earlier = None if history is None else _read(history, rename)
+        earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
             _read(calibration, rename), _read(test, rename), Evaluator(),
             methods=None if methods == "all" else methods, history=earlier, options=options,

@@ -223,3 +223,18 @@ def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch, reference)
     assert not (tmp_path / "mlflow.db").exists()
     test = InteractionLog.read(files / "test.parquet")
     assert np.array_equal(pq.read_table(out)["p_corrected"].to_numpy(), fit("slc", log).apply(test))
+
+
+def test_a_history_needs_no_more_than_its_times(files):
+    """Of earlier rows only the times are used: a file with nothing else gives the same bins."""
+    earlier = table(seed=2)
+    pq.write_table(earlier, files / "whole.parquet")
+    pq.write_table(earlier.select(["event_time"]), files / "times.parquet")
+    edges = []
+    for name in ("whole", "times"):
+        arguments = ["--method", "slc_t", "--history", files / f"{name}.parquet", "--out", files / name]
+        assert run("fit", "--input", files / "calibration.parquet", *arguments).exit_code == 0
+        edges.append((files / name / "items.parquet").read_bytes())
+        compared = run("compare", *pair(files), "--methods", "slc_t", "--history", files / f"{name}.parquet")
+        assert compared.exit_code == 0
+    assert edges[0] == edges[1]

@@ -11,8 +11,8 @@ import pytest
 from slc_ops.base.errors import InputError
 from slc_ops.methods import FitOptions, fit
 from slc_ops.paper.analyses import analyse, means
-from slc_ops.paper.history import read_history
 from slc_ops.paper.page import as_csv, as_markdown, write_paper
+from slc_ops.rows.history import read_history
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows
 

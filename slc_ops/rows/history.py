@@ -1,4 +1,4 @@
-"""The history of a pair: earlier rows of which only the time is needed, to place the time bins."""
+"""The history of a log: earlier rows of which only the time is needed, to place the time bins."""
 
 from collections.abc import Mapping
 from pathlib import Path
