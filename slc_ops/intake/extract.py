@@ -1,12 +1,13 @@
 """Pull one window of a deployment's log into an immutable Parquet file with a manifest."""
 
+import errno
 import fcntl
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def extract(
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
     erased = Erased(home, directory.name)
-    with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary:
+    with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary, _held(temporary):
         pulled = pull(source, deployment.source, window, Path(temporary) / LOG, observer, erased)
         finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer, erased)
     return WindowManifest.read(target)
@@ -93,13 +94,29 @@ def finish(
 
 
 def sweep(directory: Path) -> None:
-    """Remove what killed extractions left behind: temporary directories that nobody has touched for a day.
+    """Remove what killed extractions left behind: directories that nobody holds or has touched for a day.
 
-    The files in them count, too: where the clock jumps ahead, a running extraction goes on writing.
+    Times alone do not say that somebody is dead: a clock may jump while an extraction waits for its source.
     """
     for path in directory.glob(".*"):
         if path.is_dir() and time.time() - _last_touched(path) > ABANDONED:
-            shutil.rmtree(path, ignore_errors=True)
+            with suppress(BlockingIOError, FileNotFoundError), _held(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _held(directory: str | Path, how: int = fcntl.LOCK_SH) -> Iterator[None]:
+    """Lock a directory while its owner works in it; the lock ends with the process, however it ends."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, how)
+        except OSError as error:
+            if error.errno not in {errno.ENOLCK, errno.ENOTSUP}:
+                raise
+        yield
+    finally:
+        os.close(handle)
 
 
 def _last_touched(directory: Path) -> float:

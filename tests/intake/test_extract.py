@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
+from slc_ops.intake import extract as module
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Deployment, LakeSource
@@ -195,3 +197,25 @@ def test_what_a_killed_extraction_left_is_swept_away(tmp_path: Path, lake: Path)
         os.utime(path, (0, 0))
     pull(tmp_path)
     assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_an_extraction_that_waits_for_its_source_is_not_swept_away_when_the_clock_jumps(
+    tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another extraction of the deployment begins meanwhile, two days later by its clock."""
+    windows = tmp_path / "windows"
+    waiting = module.pull
+    survivors = []
+
+    def slow(*arguments: object) -> WindowManifest:
+        with monkeypatch.context() as clock:
+            now = time.time()
+            clock.setattr(module.time, "time", lambda: now + 48 * 3600)
+            module.sweep(windows)
+        survivors.extend(path for path in windows.glob(".*") if path.is_dir())
+        return waiting(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "pull", slow)
+    assert pull(tmp_path).path.exists()
+    assert len(survivors) == 1
+    assert not any(path.is_dir() for path in windows.glob(".*"))
