@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from slc_ops.evidence.decision import decide
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.tuning import Grid
+from slc_ops.evidence.verdict import decide
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import backtest, write_weeks
 

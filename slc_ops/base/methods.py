@@ -32,6 +32,7 @@ class Method:
       nothing else, so that it cannot change the AUC; the self-test relies on it.
     * ``fits_link``: it estimates the slope a and the intercept b₀.
     * ``tracks_drift``: it may win only where drift can be detected.
+    * ``long_memory``: in a refresh it learns its offsets from more windows than its link.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Method:
     monotone: bool = False
     fits_link: bool = False
     tracks_drift: bool = False
+    long_memory: bool = False
 
     @property
     def needs_time(self) -> bool:
@@ -162,6 +164,7 @@ METHODS: Mapping[str, Method] = {
             "moves it: reorders rows of different items",
             looks_at=SCORE_ITEM,
             fits_link=True,
+            long_memory=True,
         ),
     )
 }

@@ -13,9 +13,9 @@ from slc_ops.cli.methods import CommandOfMethods, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
-    from slc_ops.evidence.decision import Verdict
     from slc_ops.evidence.metrics import Metric
     from slc_ops.evidence.results import Backtest
+    from slc_ops.evidence.verdict import Verdict
     from slc_ops.settings.deployments import Deployment
 
 path_type = click.Path(path_type=Path)

@@ -1,163 +1,268 @@
-"""The verdict: promote, hold or reject, with reasons.
+"""Which method serves: decided by the series of windows, apart from the renewal of its parameters.
 
-1. **Choose** on the older folds: the lowest mean NLL among the eligible methods; means closer than
-   ``nll_tie`` are told apart by the higher AUC. A method that ranks worse than Platt there is not eligible,
-   nor is one that tracks drift (``slc_t``) where drift cannot be seen.
-2. **Confirm** on the newest window, by the ends of paired, user-clustered intervals: better than Platt in
-   AUC and NLL; not worse than the champion beyond the margins; not worse than Platt in any slice.
-3. Clearly worse than either is ``reject``; everything passed is ``promote``; anything else is ``hold``.
+Of a statistic (:mod:`slc_ops.evidence.series`) two things can be said, for better and for worse:
 
-Nothing is promoted for lack of evidence against it.
+* **large**: the mean difference is at least ``min_gain`` and at least one standard error;
+* **clear** at a level: it lies beyond the t-quantile of that level.
+
+Every refresh, in this order, with at most one change of method:
+
+1. Another method than Platt serves. Large or clear worse than Platt: Platt takes over. Else clear (99 %)
+   worse than the frozen model: no champion.
+2. A method with two windows or more that is large or clear better than Platt (and than the other method that
+   serves, if one does), and not clear (99 %) worse than the frozen model, takes over. Of several the
+   lowest mean; within ``min_gain`` of it the simpler.
+3. No champion: Platt takes over when its mean is better than the frozen model's. While fewer than two windows
+   can say so, it takes over unless the frozen model is clearly (99 %) better.
+4. Platt serves, clear (99 %) worse than the frozen model: no champion.
+
+The way to the frozen model is longer than the way to Platt, because Platt that is not needed costs a few
+parameters' noise, and a frozen model costs what the level has moved: on five flight logs, waiting for two
+windows of proof cost up to a third of the year's gain in one or two expensive weeks. A method beyond Platt
+needs two windows because one can be a whim of its week. Nothing here is decided by the newest parameters
+against the champion's: parameters of one age against another's can hardly be told from the weather of one
+week.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from slc_ops.base.methods import method_named, score_only
-from slc_ops.evidence.detectability import Detectability
-from slc_ops.evidence.reasons import Reason, against_champion, against_platt, slice_reasons
-from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.scoring import CHAMPION
+from slc_ops.base.methods import ladder
+from slc_ops.base.text import interval
+from slc_ops.evidence.reasons import Reason, Says
+from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
 
-AUC_TOLERANCE = 0.001  # isotonic maps lose this little through ties
+FROZEN = "base"
+"""The method that stands for no champion: the frozen model serves."""
+PLATT = "platt"
+LEAST_WINDOWS = 2
+"""Windows that a method needs to become champion, beside Platt."""
+LONG_WAY = 0.99
+"""The level of what sends us back to the frozen model."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the older folds say: a method, and why not the others."""
+class MethodDecision:
+    """The method that is to serve, and why; ``statistics`` by method and what it is compared with."""
 
-    method: str | None
-    source: Literal["older_folds", "forward_hold_out"]
-    folds: int
-    table: list[dict[str, Any]]
-    options: dict[str, Any] = field(default_factory=dict)
+    current: str
+    method: str
+    reasons: tuple[Reason, ...]
+    statistics: Mapping[str, Mapping[str, Statistic]]
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What may happen with the candidate, and why."""
-
-    verdict: Literal["promote", "hold", "reject"]
-    method: str | None
-    window: dict[str, str]
-    sentence: str
-    reasons: list[dict[str, Any]]
-    choice: dict[str, Any]
-    options: dict[str, Any]
-    confirmation: dict[str, Any]
-    temporal_tracking: str
-    notes: list[str]
-    rules: dict[str, Any]
+    @property
+    def change(self) -> bool:
+        """Whether another method than the current one is to serve."""
+        return self.method != self.current
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Verdict":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**value)
-
-
-def choose(backtest: Backtest, detectability: Detectability | None, rules: Decision) -> Choice:
-    """The method with the lowest mean NLL on the older folds, AUC as co-primary."""
-    means = backtest.older_means()
-    platt_auc = means["platt"]["auc"]
-    table: list[dict[str, Any]] = []
-    for method in backtest.methods:
-        nll, auc = means[method]["nll"], means[method]["auc"]
-        why_not = None
-        if nll is None or auc is None:
-            errors = [backtest.scores[fold.key][method].error for fold in backtest.choosing]
-            why_not = next((error for error in errors if error), "a fold has no number for it")
-        elif method_named(method).tracks_drift and (detectability is None or not detectability.viable):
-            why_not = "temporal tracking is not viable on these data"
-        elif platt_auc is not None and auc < platt_auc - AUC_TOLERANCE:
-            why_not = f"it ranks worse than Platt (AUC {auc:.4f} against {platt_auc:.4f})"
-        table.append({"method": method, "mean_nll": nll, "mean_auc": auc, "why_not": why_not})
-    eligible = [row for row in table if row["why_not"] is None]
-    hold_out = any(fold.hold_out for fold in backtest.choosing)
-    source: Literal["older_folds", "forward_hold_out"] = "forward_hold_out" if hold_out else "older_folds"
-    if not eligible:
-        return Choice(None, source, len(backtest.choosing), table)
-    best = min(row["mean_nll"] for row in eligible)
-    close = [row for row in eligible if row["mean_nll"] <= best + rules.nll_tie]
-    # Of equal AUCs (Platt and temperature always have them) the lower NLL, then the simpler method.
-    chosen = min(close, key=lambda row: (round(-row["mean_auc"], 9), row["mean_nll"]))["method"]
-    options = backtest.newest[chosen].options
-    return Choice(chosen, source, len(backtest.choosing), table, options)
+        return {
+            "current": self.current,
+            "method": self.method,
+            "change": self.change,
+            "reasons": [reason.as_dict() for reason in self.reasons],
+            "statistics": {
+                m: {r: each.as_dict() for r, each in rest.items()} for m, rest in self.statistics.items()
+            },
+        }
 
 
-def decide(
-    backtest: Backtest, detectability: Detectability | None, rules: Decision, *, notes: tuple[str, ...] = ()
-) -> Verdict:
-    """Choose, confirm, and say it in words."""
-    choice = choose(backtest, detectability, rules)
-    reasons = sorted(_reasons(backtest, choice, rules), key=lambda reason: reason.says == "note")
-    outcome = _outcome(reasons)
-    confirmation = {
-        "window": backtest.window.as_dict(),
-        "against": {
-            name: difference.as_dict()
-            for name, difference in backtest.differences.get(choice.method or "", {}).items()
-        },
-        "champion": vars(backtest.champion),
+def decide_method(
+    entries: Sequence[Entry],
+    current: str,
+    listed: Sequence[str],
+    rules: Decision,
+    *,
+    evidence_windows: int = 8,
+    may_not: Mapping[str, str] | None = None,
+) -> MethodDecision:
+    """Which of the listed methods serves from now on.
+
+    Parameters: the entries in the order of time; the method that serves (``base`` where no champion does or
+    the champion is of another backbone); the deployment's methods; its rules; how many of the last entries
+    count; and methods that may not be chosen, with the reason. A current method that is not listed any more
+    counts as Platt, and Platt replaces it.
+    """
+    methods = ladder(listed)
+    bench = _Bench(entries, methods, rules, evidence_windows)
+    unlisted = current not in methods
+    serves = PLATT if unlisted else current
+    reasons: list[Reason] = []
+    if unlisted:
+        text = f"{current} serves, but is no longer among the deployment's methods; Platt takes its place"
+        reasons.append(Reason("unlisted", "pass", text))
+    if may_not and serves in may_not:
+        reasons.append(Reason("may_not", "note", f"{serves} serves, though {may_not[serves]}"))
+    method, said = _step(bench, serves, may_not or {})
+    statistics = {
+        m: {r: found for r in methods if r != m and (found := bench.against(m, r)) is not None}
+        for m in methods
+        if m != FROZEN
     }
-    return Verdict(
-        verdict=outcome,
-        method=choice.method,
-        window=backtest.window.as_dict(),
-        sentence=_sentence(outcome, choice, reasons, backtest),
-        reasons=[reason.as_dict() for reason in reasons],
-        choice={k: v for k, v in vars(choice).items() if k != "options"},
-        options=choice.options,
-        confirmation=confirmation,
-        temporal_tracking="unknown" if detectability is None else detectability.temporal_tracking,
-        notes=[*backtest.notes, *notes],
-        rules=rules.model_dump(mode="json"),
-    )
+    return MethodDecision(current, method, (*reasons, *said), statistics)
 
 
-def _reasons(backtest: Backtest, choice: Choice, rules: Decision) -> list[Reason]:
-    if choice.method is None:
-        return [Reason("no_choice", "hold", "no method has a number on every older fold; nothing to propose")]
-    method = choice.method
-    newest = backtest.newest[method]
-    if newest.error is not None:
-        text = f"{method} could not be fitted for the newest window: {newest.error}"
-        return [Reason("fit_failed", "hold", text)]
-    reasons = []
-    slope = backtest.newest["platt"].slope
-    if slope is not None and slope <= 0:
-        text = f"Platt's slope is {slope:.3f}: the backbone ranks no better than backwards, check its logits"
-        reasons.append(Reason("platt_slope", "hold", text, estimate=slope, threshold=0.0))
-    if choice.source == "forward_hold_out":
-        text = "chosen on a forward hold-out inside the calibration weeks, for lack of older folds"
-        reasons.append(Reason("choice_by_hold_out", "note", text))
-    if score_only(method):
-        if backtest.champion.status != "scored":
-            text = f"{method} won on the older folds: no per-item correction is worth promoting"
-            reasons.append(Reason("no_item_correction", "hold", text))
-    else:
-        reasons += against_platt(backtest.differences[method].get("platt"), rules)
-        reasons += slice_reasons(backtest.slice_differences.get(method, {}), rules)
-    reasons += against_champion(
-        backtest.champion, backtest.differences[method].get(CHAMPION), rules, score_only(method)
-    )
-    return reasons
+def _step(bench: "_Bench", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
+    """One look at the series: the method and what speaks for it."""
+    if (beaten := _beaten(bench, serves)) is not None:
+        return beaten
+    found, notes = _best(bench, serves, may_not)
+    if found is not None:
+        return found
+    platt = bench.against(PLATT, FROZEN)
+    if platt is None:
+        nothing = Reason("no_evidence", "note", "no window compares Platt with the frozen model")
+        return serves, [*notes, nothing]
+    method, reason = _platt_or_frozen(bench, serves, platt)
+    return method, [*notes, *bench.stays(serves)] if reason is None else [reason, *notes]
 
 
-def _outcome(reasons: list[Reason]) -> Literal["promote", "hold", "reject"]:
-    says = {reason.says for reason in reasons}
-    if "reject" in says:
-        return "reject"
-    return "hold" if "hold" in says or "pass" not in says else "promote"
+def _beaten(bench: "_Bench", serves: str) -> tuple[str, list[Reason]] | None:
+    """Step 1: what a method beyond Platt has to fear."""
+    worse, frozen = bench.against(serves, PLATT), bench.against(serves, FROZEN)
+    if serves in (FROZEN, PLATT) or worse is None or frozen is None:
+        return None
+    if bench.beaten(worse):
+        return PLATT, [_reason("worse_than_platt", "pass", bench.words(worse, "worse than"), worse)]
+    if _clear(frozen, LONG_WAY, worse=True):
+        return FROZEN, [_reason("worse_than_frozen", "pass", bench.words(frozen, "worse than"), frozen)]
+    return None
 
 
-def _sentence(outcome: str, choice: Choice, reasons: list[Reason], backtest: Backtest) -> str:
-    deciding = [reason for reason in reasons if reason.says == ("pass" if outcome == "promote" else outcome)]
-    verb = {"promote": "Promote", "hold": "Hold", "reject": "Reject"}[outcome]
-    said_by = [reason.brief or reason.sentence for reason in deciding or reasons]
-    said = " and ".join([", ".join(said_by[:-1]), said_by[-1]] if len(said_by) > 1 else said_by)
-    return f"{verb} {choice.method or 'the candidate'}: on the newest window {backtest.window} {said}."
+def _platt_or_frozen(bench: "_Bench", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
+    """Steps 3 and 4, where no other method takes over."""
+    worse = _clear(platt, LONG_WAY, worse=True)
+    if serves == PLATT and worse:
+        return FROZEN, _reason("platt_worse", "pass", bench.words(platt, "worse than"), platt)
+    if serves == FROZEN and platt.mean < 0:
+        return PLATT, _reason("platt_better", "pass", bench.words(platt, "better than"), platt)
+    if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
+        text = f"Platt begins: {bench.words(platt, 'not clearly worse than')}"
+        return PLATT, _reason("platt_begins", "pass", text, platt)
+    return serves, None
+
+
+def _best(
+    bench: "_Bench", serves: str, may_not: Mapping[str, str]
+) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
+    """The method that takes over from the one that serves, if there is one; and why others do not."""
+    rival = PLATT if serves == FROZEN else serves
+    good: list[tuple[float, str]] = []
+    notes: list[Reason] = []
+    for method in bench.methods:
+        if method in (FROZEN, PLATT, serves):
+            continue
+        platt, frozen = bench.against(method, PLATT), bench.against(method, FROZEN)
+        over = bench.against(method, rival)
+        if method in may_not:
+            notes.append(Reason(f"may_not:{method}", "note", f"{method} is not chosen: {may_not[method]}"))
+        elif platt is None or frozen is None or over is None:
+            notes.append(Reason(f"no_number:{method}", "note", bench.why_no_number(method)))
+        elif platt.windows < LEAST_WINDOWS or platt.hold_out:
+            text = (
+                f"{method} has {_windows(0 if platt.hold_out else platt.windows)} behind it; "
+                f"{LEAST_WINDOWS} are needed"
+            )
+            notes.append(Reason(f"too_early:{method}", "hold", text))
+        elif bench.ahead(platt) and bench.ahead(over) and not _clear(frozen, LONG_WAY, worse=True):
+            good.append((over.mean, method))
+        else:
+            notes.append(_reason(f"not_better:{method}", "hold", bench.not_better(over, platt), over))
+    if not good:
+        return None, notes
+    lowest = min(good)[0]
+    chosen = next(name for mean, name in good if mean <= lowest + bench.rules.min_gain)
+    found = bench.against(chosen, rival)
+    assert found is not None  # noqa: S101 - it was compared above
+    return (chosen, [_reason("better", "pass", bench.words(found, "better than"), found), *notes]), []
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """The series as the decision looks at it."""
+
+    entries: Sequence[Entry]
+    methods: tuple[str, ...]
+    rules: Decision
+    last: int
+
+    def against(self, method: str, reference: str) -> Statistic | None:
+        """One method against another over the last windows."""
+        if method == reference:
+            return None
+        return statistic(self.entries, method, reference, last=self.last, confidence=self.rules.confidence)
+
+    def ahead(self, found: Statistic) -> bool:
+        """Large or clear better."""
+        return self._large(-found.mean, found.error) or _clear(found, self.rules.confidence, worse=False)
+
+    def beaten(self, found: Statistic) -> bool:
+        """Large or clear worse."""
+        return self._large(found.mean, found.error) or _clear(found, self.rules.confidence, worse=True)
+
+    def _large(self, size: float, error: float) -> bool:
+        return size >= self.rules.min_gain and size >= error
+
+    def words(self, found: Statistic, how: str) -> str:
+        """One comparison for people."""
+        than = IN_WORDS.get(found.reference, found.reference)
+        return (
+            f"over {_windows(found.windows, found.hold_out)} {found.method} was {how} {than}: "
+            f"NLL {_interval(found)}"
+        )
+
+    def not_better(self, over: Statistic, platt: Statistic) -> str:
+        """Why a method does not take over."""
+        weak = over if not self.ahead(over) else platt
+        than = IN_WORDS.get(weak.reference, weak.reference)
+        same = weak.mean == 0 and weak.error == 0
+        what = "the same as" if same else "not better enough than"
+        return (
+            f"over {_windows(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
+            f"NLL {_interval(weak)}"
+        )
+
+    def stays(self, serves: str) -> list[Reason]:
+        """What speaks for the method that goes on serving."""
+        reference = FROZEN if serves == PLATT else PLATT
+        found = self.against(serves, reference)
+        if found is None:
+            return []
+        than = IN_WORDS[reference]
+        who = IN_WORDS.get(serves, serves)
+        if serves == FROZEN:
+            text = f"over {_windows(found.windows, found.hold_out)} Platt was no better than {who}"
+        else:
+            text = f"{serves} goes on: against {than} NLL {_interval(found)} over {_windows(found.windows)}"
+        return [_reason("stays", "note", text, found)]
+
+    def why_no_number(self, method: str) -> str:
+        """The newest reason why a method has no number."""
+        for each in reversed(self.entries):
+            if method in each.left_out:
+                return f"{method} has no number on {each.window}: {each.left_out[method]}"
+        return f"{method} has no number on any window"
+
+
+IN_WORDS = {FROZEN: "the frozen model", PLATT: "Platt"}
+
+
+def _clear(found: Statistic, level: float, *, worse: bool) -> bool:
+    return (found.mean if worse else -found.mean) > found.bound(level)
+
+
+def _windows(count: int, hold_out: bool = False) -> str:
+    if hold_out:
+        return "the later part of the first window"
+    return "one window" if count == 1 else f"{count} windows"
+
+
+def _interval(found: Statistic) -> str:
+    return interval(found.mean, found.low, found.high)
+
+
+def _reason(code: str, says: Says, text: str, found: Statistic) -> Reason:
+    return Reason(code, says, text, found.mean, found.low, found.high)

@@ -35,22 +35,35 @@ def fit(
     *,
     history: "Log | Frame | None" = None,
     options: FitOptions = _DEFAULTS,
+    long: "Log | None" = None,
 ) -> "ParameterSet":
     """Fit one method on a log, or on a data frame with the log's columns.
 
-    ``history`` (earlier rows) only helps to place the time bins. Raises
-    :class:`~slc_ops.base.errors.InputError` for rows that break the log's contract and
-    :class:`~slc_ops.base.errors.FitError` for rows that the method cannot be fitted to.
+    ``history`` (earlier rows) only helps to place the time bins; ``long`` is the same log with what lies
+    before it, for methods of long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that break
+    the log's contract and :class:`~slc_ops.base.errors.FitError` for rows that the method cannot be fitted to.
     """
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.frames import log_of
 
     earlier = None if history is None else log_of(history)
-    return fit_prepared(method, Calibration(log_of(calibration), earlier, options))
+    further = None if long is None or long is calibration else Calibration(long, earlier, options)
+    return fit_prepared(method, Calibration(log_of(calibration), earlier, options), further)
 
 
-def fit_prepared(method: str, calibration: "Calibration") -> "ParameterSet":
-    """Fit one method on rows whose shared sums are kept for the next method."""
-    module = importlib.import_module(f"slc_ops.methods.{method_named(method).name}")
-    fitted: ParameterSet = module.fit(calibration)
+def fit_prepared(
+    method: str, calibration: "Calibration", long: "Calibration | None" = None
+) -> "ParameterSet":
+    """Fit one method on rows whose shared sums are kept for the next method.
+
+    A method of long memory takes its offsets from ``long``, where that is given and holds more rows, and its
+    link from ``calibration``; all others look at ``calibration`` alone.
+    """
+    known = method_named(method)
+    module = importlib.import_module(f"slc_ops.methods.{known.name}")
+    fitted: ParameterSet
+    if known.long_memory and long is not None and long is not calibration:
+        fitted = module.fit(long, calibration)
+    else:
+        fitted = module.fit(calibration)
     return fitted

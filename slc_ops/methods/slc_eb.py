@@ -13,6 +13,11 @@ differ only for a season, they take up noise. Here
    which is convex: Platt first, then offsets and link in turn until neither moves, would end there too;
 3. what is used is the lasting part πᵢ = s·cᵢ, and the link that goes with it: p̂ = σ(a·η₀ + b₀ + πᵢ).
 
+Offsets last longer than the level of a deployment. Where the newest rows are given apart (``link``),
+variance, share and offsets come from the long log and (a, b₀) from the short one, with the offsets fixed.
+Items that are not in the long log get Platt's line of the same rows as the link: the joint line is the line
+of an item with offset 0, Platt's is the average over items, and of a new item nothing else is known.
+
 With Wᵢ = Σ p(1 − p) at the solution, the posterior variance of πᵢ is s²/(Wᵢ + 1/v) + s(1 − s)·v, its prior
 variance s·v (``prior_var`` of the parameter set), and the shrinkage λᵢ = 1 − posterior/prior, which is
 s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: every offset is 0.
@@ -35,6 +40,7 @@ import numpy as np
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.numerics.joint import JointModel, Minimum, State
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.link import FittedLink, fit_link, link_warnings
@@ -44,34 +50,53 @@ from slc_ops.numerics.prior_variance import Prior, choose_prior
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
-def fit(calibration: Calibration) -> ParameterSet:
-    """Prior, link and offsets together, and the link of what lasts."""
+def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
+    """Prior, link and offsets together, and the link of what lasts.
+
+    ``link`` are the rows of the link, where they are others: the newest of the calibration's.
+    """
     calibration.require_two_classes()
+    newest = link or calibration
     model = joint_model(calibration)
     rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
     prior, near = choose_prior(calibration.log, model, start)
+    platt = fit_link(newest)
     if prior.variance == 0:
-        link, offset, variance = fit_link(calibration), start.offset, start.offset
+        found_link, offset, variance = platt, start.offset, start.offset
     else:
         here = model.visit(near)
         if is_large(calibration.log):  # the sample knows the link, but not every item
             here = model.approached(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
-        settled = prior.lasting == 1 and model.spread > 0
-        link = joint_link(model, found) if settled else fit_link(calibration, ItemOffsets(offset))
+        settled = link is None and prior.lasting == 1 and model.spread > 0
+        found_link = (
+            joint_link(model, found)
+            if settled
+            else fit_link(newest, ItemOffsets(_by_code(offset, calibration, newest)))
+        )
     prior_var = prior.lasting * prior.variance
     shrinkage = 1.0 - variance / prior_var if prior_var else np.zeros_like(variance)
     return ParameterSet(
         method="slc_eb",
-        link=Affine(link.a, link.b0),
+        link=Affine(found_link.a, found_link.b0),
         items=item_table(calibration, offset, variance, shrinkage),
         prior_var=prior_var,
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
-        warnings=link.warnings,
+        warnings=found_link.warnings,
+        cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
     )
+
+
+def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> Floats:
+    """The offsets in the order of another log's items; an item that the long log has not got has none."""
+    if newest is calibration:
+        return offset
+    index = ItemIndex(calibration.log.items)
+    found: Floats = np.append(offset[index.order], 0.0)[index.positions(newest.log.items)]
+    return found
 
 
 def joint_model(calibration: Calibration) -> JointModel:

@@ -44,12 +44,14 @@ class ParameterSet:
     ``items`` has one row per item (per item and time bin when ``time_edges`` is set), sorted by item id:
     ``item_id``, ``offset`` δ, ``offset_var`` (posterior variance), ``n_obs`` (Σ weight), ``fisher_weight`` W
     and ``shrinkage`` λ. It is None for methods that look at the score alone. Items that are not in it (cold
-    start) get δ = 0.
+    start) get δ = 0, or the line ``cold`` where there is one: σ(a·η₀ + b₀) with its own a and b₀.
 
     >>> items = pa.table({"item_id": ["a"], "offset": [1.0]})
     >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), items=items)
     >>> parameters.correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
     [0.7311, 0.5]
+    >>> replace(parameters, cold=Affine(a=1.0, b0=-1.0)).correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
+    [0.7311, 0.2689]
     """
 
     method: str
@@ -61,6 +63,7 @@ class ParameterSet:
     n_items: int = 0
     warnings: tuple[str, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
+    cold: Affine | None = None
 
     def with_provenance(self, **known: Any) -> "ParameterSet":
         """The same parameters, with (more of) their origin filled in."""
@@ -91,8 +94,12 @@ class ParameterSet:
 
     def on(self, items: pa.Array) -> "Apply":
         """The same for rows whose codes are indices into these items: ids are looked up once per item."""
-        offsets = None if self._index is None else self._offsets[self._index.positions(items)]
-        return Apply(self.link, offsets, self.time_edges, TIME if self.needs_time else NO_COLUMNS)
+        columns = TIME if self.needs_time else NO_COLUMNS
+        if self._index is None:
+            return Apply(self.link, None, self.time_edges, columns)
+        positions = self._index.positions(items)
+        unknown = None if self._cold_shift is None else positions < 0
+        return Apply(self.link, self._offsets[positions], self.time_edges, columns, self._cold_shift, unknown)
 
     @property
     def needs_time(self) -> bool:
@@ -115,11 +122,11 @@ class ParameterSet:
             return self.link.probability(values, 0.0, times)
         positions = self._index.positions(item_ids)
         if len(values) <= SLICE_ROWS:
-            return self.link.probability(values, self._pick(self._offsets, positions, times), times)
+            return self.link.probability(values, self._pick(positions, times, values), times)
         result = np.empty(len(values))
         for part in slices(len(values)):
             then = None if times is None else times[part]
-            offset = self._pick(self._offsets, positions[part], then)
+            offset = self._pick(positions[part], then, values[part])
             result[part] = self.link.probability(values[part], offset, then)
         return result
 
@@ -132,16 +139,27 @@ class ParameterSet:
         offset = 0.0
         if self._index is not None:
             position = self._index.position(item_id)
-            if self.time_edges is None:
-                offset = self._offsets.item(position)
+            if self.time_edges is not None:
+                offset = float(pick(self._offsets, np.array([position]), then, self.time_edges)[0])
+            elif position < 0 and self._cold_shift is not None:
+                offset = self._cold_shift.of(value)
             else:
-                offset = float(self._pick(self._offsets, np.array([position]), then)[0])
+                offset = self._offsets.item(position)
         if isinstance(self.link, Affine):
             return self.link.probability_of_one(value, offset)
         return float(self.link.probability(np.array([value]), offset, then)[0])
 
-    def _pick(self, offsets: Floats, positions: NDArray[Any], time: Floats | None) -> Floats:
-        return pick(offsets, positions, time, self.time_edges)
+    def _pick(self, positions: NDArray[Any], time: Floats | None, logit: Floats) -> Floats:
+        offset = pick(self._offsets, positions, time, self.time_edges)
+        return offset if self._cold_shift is None else self._cold_shift.into(offset, positions < 0, logit)
+
+    @cached_property
+    def _cold_shift(self) -> "ColdShift | None":
+        if self.cold is None:
+            return None
+        if not isinstance(self.link, Affine) or self.time_edges is not None or self.items is None:
+            raise ValueError(f"{self.method} has a line for unknown items, but no line of known ones")
+        return ColdShift(self.cold.a - self.link.a, self.cold.b0 - self.link.b0)
 
     @cached_property
     def _index(self) -> ItemIndex | None:
@@ -181,13 +199,34 @@ class ParameterSet:
 
 
 @dataclass(frozen=True)
+class ColdShift:
+    """What turns the line of known items into the line of unknown ones: an offset that grows with η₀."""
+
+    a: float
+    b0: float
+
+    def of(self, logit: float) -> float:
+        """δ of an unknown item at one logit."""
+        return self.a * logit + self.b0
+
+    def into(self, offset: Floats, unknown: NDArray[np.bool_], logit: Floats) -> Floats:
+        """The offsets of rows, with those of unknown items filled in."""
+        return np.where(unknown, self.a * logit + self.b0, offset)
+
+
+@dataclass(frozen=True)
 class Apply:
-    """A parameter set made ready for the rows of one log: offsets by item code."""
+    """A parameter set made ready for the rows of one log: offsets by item code.
+
+    ``unknown`` marks the codes of unknown items, which get ``cold`` where there is such a line.
+    """
 
     link: Curve
     offsets: Floats | None
     time_edges: Floats | None
     columns: Columns
+    cold: ColdShift | None = None
+    unknown: NDArray[np.bool_] | None = None
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
         """Corrected probabilities."""
@@ -201,10 +240,13 @@ class Apply:
         result = np.empty(len(rows)) if out is None else out
         for part in slices(len(rows)):
             time = None if rows.time is None else rows.time[part]
+            logit = rows.logit[part].astype(np.float64)
             offset: Floats | float = 0.0
             if self.offsets is not None:
                 offset = pick(self.offsets, rows.codes[part], time, self.time_edges)
-            result[part] = formula(rows.logit[part].astype(np.float64), offset, time)
+                if self.cold is not None and self.unknown is not None:
+                    offset = self.cold.into(offset, self.unknown.take(rows.codes[part]), logit)
+            result[part] = formula(logit, offset, time)
         return result
 
 

@@ -10,12 +10,15 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import ParameterSetError
 from slc_ops.base.files import digest_file, digest_json, read_json, replacing_directory, write_json
 from slc_ops.base.window import Window
-from slc_ops.numerics.curves import curve_from_dict
+from slc_ops.numerics.curves import Affine, curve_from_dict
 from slc_ops.parameters import GOLDEN, ITEMS, PARAMS
 from slc_ops.parameters.golden import check_golden, golden_vectors
 from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 
 SCHEMA_VERSION = 1
+COLD_LINE_VERSION = 2
+"""Version 2 is version 1 and ``cold_link``, the line of items that are not in the table. It is written where
+there is such a line only, so that every other set stays what older releases read."""
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
@@ -69,10 +72,10 @@ def _read_params(directory: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ParameterSetError(f"{directory / PARAMS} is not JSON: {error}") from None
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version != SCHEMA_VERSION:
+    if version not in (SCHEMA_VERSION, COLD_LINE_VERSION):
         raise ParameterSetError(
-            f"{directory} has schema version {version!r}; this release reads {SCHEMA_VERSION} (upgrade "
-            "slc-ops, or fit again)"
+            f"{directory} has schema version {version!r}; this release reads {SCHEMA_VERSION} and "
+            f"{COLD_LINE_VERSION} (upgrade slc-ops, or fit again)"
         )
     stated = values.pop("params_digest", None)
     if stated != digest_json(values):
@@ -98,8 +101,11 @@ def _verify(path: Path, digest: str) -> None:
 def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
     origin = parameters.provenance
     edges = parameters.time_edges
+    cold: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+    if parameters.cold is not None:
+        cold = {"schema_version": COLD_LINE_VERSION, "cold_link": parameters.cold.as_dict()}
     return {
-        "schema_version": SCHEMA_VERSION,
+        **cold,
         "method": parameters.method,
         "link": parameters.link.as_dict(),
         "prior_var": parameters.prior_var,
@@ -117,6 +123,9 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
 
 def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
     window, edges = values["window"], values["time_edges"]
+    cold = curve_from_dict(values["cold_link"]) if values["schema_version"] == COLD_LINE_VERSION else None
+    if not (cold is None or isinstance(cold, Affine)):
+        raise ValueError(f"cold_link is of kind {cold.kind!r}; expected 'affine'")
     return ParameterSet(
         method=values["method"],
         link=curve_from_dict(values["link"]),
@@ -134,4 +143,5 @@ def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
             config_digest=values["config_digest"],
             code_version=values["code_version"],
         ),
+        cold=cold,
     )

@@ -88,8 +88,8 @@ def decide(plan: Plan) -> dict[str, Any]:
 
     A finished verdict is returned as long as it is about the champion of the backtest.
     """
-    from slc_ops.evidence.decision import decide as give_verdict
     from slc_ops.evidence.detectability import read_detectability
+    from slc_ops.evidence.verdict import decide as give_verdict
 
     target = plan.files.verdict
     compared = read_json(plan.files.backtest)["champion"]

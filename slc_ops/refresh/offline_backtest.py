@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.intake.sources.lake import Lake
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.champion import champion_in

@@ -41,6 +41,12 @@ class Decision(Part):
         ge=0,
         description="NLL loss allowed in any one slice; unset, a worse slice is only noted",
     )
+    min_gain: float = Field(
+        default=0.0005,
+        gt=0,
+        description="smaller mean differences in NLL over the windows decide nothing unless they are clear; "
+        "methods this close to the best are ties, and go to the simpler",
+    )
     nll_tie: float = Field(default=0.0002, ge=0, description="mean NLLs this close are told apart by AUC")
     prior_vars: tuple[Annotated[float, Field(gt=0)], ...] = Field(
         default=(0.1, 1.0, 10.0), description="prior variances tried beside `prior_var`"

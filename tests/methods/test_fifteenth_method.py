@@ -14,9 +14,9 @@ from slc_ops import cli
 from slc_ops.base.errors import SelfTestFailed, SettingsError
 from slc_ops.base.methods import METHODS, Method, ladder
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.decision import decide
 from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.tuning import Grid, candidates
+from slc_ops.evidence.verdict import decide
 from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report

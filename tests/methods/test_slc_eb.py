@@ -399,3 +399,58 @@ def test_real_rows_meet_the_bar_however_the_backbone_is_distorted(distort):
     losses = {method: nll(fit(method, log_of(calibration)), test) for method in ("platt", "slc", "slc_eb")}
     assert losses["slc_eb"] <= min(losses["platt"], losses["slc"]) + 0.001
     assert losses["slc_eb"] < 0.633 if scale == 0.0 else losses["slc_eb"] < 0.6085
+
+
+def joined(*tables):
+    return log_of(pa.concat_tables(tables))
+
+
+def test_a_long_memory_keeps_the_offsets_and_a_short_one_the_link():
+    early, late = world(seed=21, rows=8000)
+    moved = late.set_column(
+        late.schema.get_field_index("logit"), "logit", pa.array(late["logit"].to_numpy() - 1)
+    )
+    both = fit("slc_eb", log_of(moved), long=joined(early, moved))
+    whole, short = fit("slc_eb", joined(early, moved)), fit("slc_eb", log_of(moved))
+    assert both.items.select(["item_id", "offset"]).equals(whole.items.select(["item_id", "offset"]))
+    assert both.link.b0 == pytest.approx(short.link.b0, abs=0.1)
+    assert abs(both.link.b0 - whole.link.b0) > 0.2
+
+
+def test_the_short_link_is_the_likelihoods_maximum_with_the_offsets_fixed():
+    early, late = world(seed=22, rows=6000)
+    found = fit("slc_eb", log_of(late), long=joined(early, late))
+    offset = dict(zip(found.items["item_id"].to_pylist(), found.items["offset"].to_pylist(), strict=True))
+    eta, y = late["logit"].to_numpy(), late["label"].to_numpy()
+    b = np.array([offset[item] for item in late["item_id"].to_pylist()])
+    residual = y - sigmoid(found.link.a * eta + found.link.b0 + b)
+    assert abs(residual.sum()) < 1e-4 * len(y)
+    assert abs(residual @ eta) < 1e-4 * len(y)
+
+
+def test_the_same_rows_as_long_memory_change_nothing():
+    calibration, _ = world(seed=23, rows=5000)
+    log = log_of(calibration)
+    assert fit("slc_eb", log, long=log).items.equals(fit("slc_eb", log).items)
+
+
+def test_other_methods_have_no_long_memory():
+    early, late = world(seed=24, rows=4000)
+    alone, given = fit("slc", log_of(late)), fit("slc", log_of(late), long=joined(early, late))
+    assert given.items.equals(alone.items)
+    assert given.link == alone.link
+
+
+def test_items_that_were_never_seen_get_platts_line():
+    calibration, _ = world(seed=25, rows=6000, scale=0.6, shift=0.4)
+    found, platt = fit("slc_eb", log_of(calibration)), fit("platt", log_of(calibration))
+    logits = np.linspace(-5, 5, 11)
+    new = found.correct([10**6] * 11, logits)
+    assert new == pytest.approx(platt.correct([10**6] * 11, logits), abs=1e-12)
+    assert found.cold == platt.link
+
+
+def test_variance_0_is_platt_and_needs_no_line_of_its_own():
+    calibration, _ = world(seed=3, rows=3000, sd=0.0)
+    found = fit("slc_eb", log_of(calibration))
+    assert (found.prior_var, found.cold) == (0.0, None)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from slc_ops.base.errors import ParameterSetError, StorageError
 from slc_ops.base.files import digest_file, digest_json
 from slc_ops.base.window import Window
 from slc_ops.methods import METHODS, fit
+from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, table
@@ -121,9 +123,55 @@ def test_an_altered_parameter_is_refused(written):
 
 
 def test_an_unknown_schema_version_is_refused(written):
-    change(written, schema_version=2)
-    with pytest.raises(ParameterSetError, match="schema version 2"):
+    change(written, schema_version=3)
+    with pytest.raises(ParameterSetError, match="schema version 3"):
         ParameterSet.read(written)
+
+
+def with_cold_line():
+    return replace(fit("slc", log()), cold=Affine(0.8, -0.4))
+
+
+def test_a_line_for_unknown_items_is_version_2_and_every_way_to_correct_knows_it(tmp_path):
+    with_cold_line().write(tmp_path / "set")
+    params = json.loads((tmp_path / "set" / "params.json").read_text())
+    assert (params["schema_version"], params["cold_link"]) == (2, {"kind": "affine", "a": 0.8, "b0": -0.4})
+    second = ParameterSet.read(tmp_path / "set")
+    logits = np.linspace(-40, 40, 17)
+    expected = 1 / (1 + np.exp(-(0.8 * logits - 0.4)))
+    ids = ["never seen"] * len(logits)
+    assert second.correct(ids, logits) == pytest.approx(expected, abs=1e-12)
+    assert [second.correct_one("never seen", each) for each in logits] == pytest.approx(expected, abs=1e-12)
+    table = pa.table({"item_id": ids, "label": np.arange(17) % 2, "logit": logits})
+    unseen = InteractionLog.from_table(table)
+    assert second.apply(unseen) == pytest.approx(expected, abs=1e-12)
+    score = second.on(unseen.items).score(unseen.rows(0, 17, frozenset()))
+    assert (np.diff(score) > 0).all()
+    known = log()
+    assert np.array_equal(second.apply(known), fit("slc", known).apply(known))
+
+
+def test_a_cold_line_is_in_the_golden_vectors(tmp_path):
+    with_cold_line().write(tmp_path / "set")
+    change(tmp_path / "set", cold_link={"kind": "affine", "a": 0.8, "b0": -0.3})
+    with pytest.raises(ParameterSetError, match="golden vector"):
+        ParameterSet.read(tmp_path / "set")
+
+
+@pytest.mark.parametrize(
+    "found", [{"kind": "isotonic", "x": [0.0, 1.0], "y": [0.0, 1.0]}, {"kind": "affine", "a": 0.8}]
+)
+def test_a_cold_line_that_is_no_line_is_refused(tmp_path, found):
+    with_cold_line().write(tmp_path / "set")
+    change(tmp_path / "set", cold_link=found)
+    with pytest.raises(ParameterSetError, match=r"cannot be (understood|read)"):
+        ParameterSet.read(tmp_path / "set")
+
+
+def test_sets_without_such_a_line_stay_version_1(written):
+    params = json.loads((written / "params.json").read_text())
+    assert params["schema_version"] == 1
+    assert "cold_link" not in params
 
 
 def test_a_set_of_a_method_that_this_release_does_not_know_still_serves(written):

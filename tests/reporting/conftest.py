@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.evidence.decision import decide
 from slc_ops.evidence.detectability import detectability, write_detectability
+from slc_ops.evidence.verdict import decide
 from slc_ops.methods import FitOptions, fit
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.backtest import Backtest, Champion
-from slc_ops.evidence.decision import decide
+from slc_ops.evidence.verdict import decide
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import offsets

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting.figures import density, detectable, methods, offsets, over_time, reliability, rivals
 from slc_ops.reporting.style import Drawing

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from slc_ops.base.methods import score_only
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.reporting.style import INK, MUTED, Drawing, new_figure, save, styled, tone
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.methods import REFERENCES, score_only
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.reporting.style import ACCENT, INK, MUTED, SOFT, Drawing, label_end, new_figure, save, styled
 
 Line = list[tuple[float, float | None]]

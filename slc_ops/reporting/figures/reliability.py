@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from slc_ops.base.text import number
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.reporting.style import ACCENT, INK, MUTED, Drawing, new_figure, save, styled
 
 

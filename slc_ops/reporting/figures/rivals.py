@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.text import share
-from slc_ops.evidence.decision import Verdict
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.uncertainty import Interval
+from slc_ops.evidence.verdict import Verdict
 from slc_ops.reporting.style import INK, MUTED, Drawing, new_figure, save, styled, tone
 
 NAMES = {"base": "the backbone", "platt": "Platt scaling", "champion": "the champion"}

@@ -1,0 +1,136 @@
+"""Whether renewed parameters are sane: within what past renewals of the same method did, else they are held.
+
+Two lengths say how far a renewal moves the answers of the rows that it learned the link from, in logits:
+
+    link     sqrt( (Δa·η̄ + Δb₀)² + (Δa·sd η)² )          η̄, sd: their logits
+    offsets  sqrt( Σ nᵢ Δπᵢ² / Σ nᵢ )                    items of both sets, nᵢ: their weight
+
+Past renewals need no records: the fits behind the series' windows are what was published window by window,
+and the lengths between neighbours are those of the renewals. A renewal is held when a length exceeds five
+times the past median (floor 0.05), given four past renewals; with fewer only a slope that is not above 0, or
+a number that is not finite, holds it. Real renewals reached 3.8 times the median on flights; a week of labels
+turned round mostly exceeds five. A week whose items are shuffled moves one eighth of the offsets, which no
+check of parameters sees, and which does as little harm.
+
+A held window is left out of later memories; two in a row are news, not damage, and are accepted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.buffers import as_numpy
+
+FACTOR = 5.0
+FLOOR = 0.05
+LEAST_RENEWALS = 4
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How far one set of parameters lies from the one before it, in logits."""
+
+    link: float
+    offsets: float
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """Whether the new parameters may serve; ``limit`` is None where the past is too short for one."""
+
+    accepted: bool
+    news: bool
+    lengths: Lengths | None
+    limit: Lengths | None
+    sentence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+
+def lengths(before: ParameterSet, after: ParameterSet, moments: tuple[float, float]) -> Lengths:
+    """How far ``after`` lies from ``before``; ``moments`` are mean and standard deviation of the logits."""
+    link = 0.0
+    if isinstance(before.link, Affine) and isinstance(after.link, Affine):
+        a, b0 = after.link.a - before.link.a, after.link.b0 - before.link.b0
+        link = float(np.hypot(a * moments[0] + b0, a * moments[1]))
+    return Lengths(link, _offsets_moved(before, after))
+
+
+def check_renewal(
+    after: ParameterSet,
+    past: Sequence[ParameterSet],
+    moments: tuple[float, float],
+    *,
+    held_before: bool = False,
+) -> Renewal:
+    """Hold new parameters that moved as no renewal before.
+
+    ``past`` are the same method's earlier fits, oldest first; ``held_before`` says that the window before was
+    held by this check.
+    """
+    if (broken := _broken(after)) is not None:
+        return Renewal(False, False, None, None, broken)
+    if not past:
+        return Renewal(True, False, None, None, f"the first parameters of {after.method}")
+    found = lengths(past[-1], after, moments)
+    steps = [lengths(one, other, moments) for one, other in pairwise(past)]
+    if len(steps) < LEAST_RENEWALS:
+        text = f"{after.method} moved by {_words(found)}; {len(steps)} renewals before it give no limit yet"
+        return Renewal(True, False, found, None, text)
+    limit = Lengths(
+        FACTOR * max(float(np.median([step.link for step in steps])), FLOOR),
+        FACTOR * max(float(np.median([step.offsets for step in steps])), FLOOR),
+    )
+    beyond = found.link > limit.link or found.offsets > limit.offsets
+    moved = f"{after.method} moved by {_words(found)} (limits {limit.link:.2f} and {limit.offsets:.2f})"
+    if not beyond:
+        return Renewal(True, False, found, limit, moved)
+    if held_before:
+        text = f"{moved}, the second window in a row: this is news, and accepted"
+        return Renewal(True, True, found, limit, text)
+    text = (
+        f"{moved}, further than any renewal should: the parameters that serve stay, and the window is left "
+        "out of later fits unless the next one moves as far"
+    )
+    return Renewal(False, False, found, limit, text)
+
+
+def _broken(after: ParameterSet) -> str | None:
+    """What no parameters may be, whatever the past."""
+    affine = after.affine()
+    if affine is not None and not (np.isfinite(affine["a"]) and np.isfinite(affine["b0"])):
+        return f"the link of {after.method} is not finite"
+    if affine is not None and affine["a"] <= 0:
+        return (
+            f"the slope of {after.method} is {affine['a']:.3f}: the backbone ranks no better than backwards, "
+            "check its logits"
+        )
+    if after.items is not None and not np.isfinite(as_numpy(after.items.column("offset"))).all():
+        return f"an offset of {after.method} is not finite"
+    return None
+
+
+def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:
+    if before.items is None or after.items is None or before.time_edges is not None:
+        return 0.0
+    ids, offset = before.items.column("item_id").combine_chunks(), as_numpy(before.items.column("offset"))
+    index = ItemIndex(ids)
+    positions = index.positions(after.items.column("item_id").combine_chunks())
+    known = positions >= 0
+    weight = as_numpy(after.items.column("n_obs"))[known]
+    if not weight.sum() > 0:
+        return 0.0
+    moved = as_numpy(after.items.column("offset"))[known] - offset[index.order][positions[known]]
+    return float(np.sqrt(weight @ moved**2 / weight.sum()))
+
+
+def _words(found: Lengths) -> str:
+    return f"{found.link:.3f} in the link and {found.offsets:.3f} in the offsets"

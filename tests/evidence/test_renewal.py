@@ -1,0 +1,89 @@
+"""The sanity check of renewed parameters: what it lets through, what it holds, and when it gives way."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.evidence.renewal import check_renewal, lengths
+from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.parameter_set import ParameterSet
+
+MOMENTS = (-1.0, 2.0)
+
+
+def made(a=1.0, b0=0.0, offsets=(0.1, -0.2, 0.3), ids=("a", "b", "c"), n=(10.0, 20.0, 30.0)):
+    items = pa.table({"item_id": list(ids), "offset": list(offsets), "n_obs": list(n)})
+    return ParameterSet("slc_eb", Affine(a, b0), items)
+
+
+def steady(count=6, sd=0.05, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        made(b0=rng.normal(0, sd), offsets=np.array([0.1, -0.2, 0.3]) + rng.normal(0, sd, 3))
+        for _ in range(count)
+    ]
+
+
+def test_the_length_of_the_link_is_how_far_the_rows_move():
+    rng = np.random.default_rng(1)
+    eta = rng.normal(*MOMENTS, 200_000)
+    one, other = made(1.0, 0.2), made(1.3, -0.1)
+    moved = (1.3 - 1.0) * eta + (-0.1 - 0.2)
+    assert lengths(one, other, MOMENTS).link == pytest.approx(np.sqrt(np.mean(moved**2)), rel=0.01)
+
+
+def test_the_length_of_the_offsets_weighs_items_by_their_rows_and_takes_those_of_both():
+    one = made(offsets=(0.0, 0.0), ids=("b", "c"), n=(1.0, 1.0))
+    other = made(offsets=(9.0, 0.3, -0.4), ids=("a", "b", "c"), n=(99.0, 1.0, 3.0))
+    assert lengths(one, other, MOMENTS).offsets == pytest.approx(np.sqrt((0.09 + 3 * 0.16) / 4))
+
+
+def test_a_usual_renewal_is_accepted_and_a_leap_is_held():
+    past = steady()
+    assert check_renewal(steady(seed=9)[0], past, MOMENTS).accepted
+    leap = check_renewal(made(b0=2.0), past, MOMENTS)
+    assert not leap.accepted
+    assert leap.lengths.link > leap.limit.link
+    assert "left out of later fits" in leap.sentence
+    thrown = check_renewal(made(offsets=(3.0, -3.0, 3.0)), past, MOMENTS)
+    assert not thrown.accepted
+
+
+def test_the_second_leap_in_a_row_is_news():
+    found = check_renewal(made(b0=2.0), steady(), MOMENTS, held_before=True)
+    assert (found.accepted, found.news) == (True, True)
+    assert "news" in found.sentence
+    calm = check_renewal(steady(seed=9)[0], steady(), MOMENTS, held_before=True)
+    assert (calm.accepted, calm.news) == (True, False)
+
+
+def test_a_short_past_sets_no_limit():
+    assert check_renewal(made(b0=2.0), steady(4), MOMENTS).accepted
+    assert not check_renewal(made(b0=2.0), steady(5), MOMENTS).accepted
+    assert check_renewal(made(b0=2.0), [], MOMENTS).sentence == "the first parameters of slc_eb"
+
+
+def test_renewals_that_hardly_move_have_a_floor():
+    past = [made() for _ in range(6)]
+    assert check_renewal(made(b0=0.2), past, MOMENTS).accepted
+    assert not check_renewal(made(b0=0.3), past, MOMENTS).accepted
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (made(a=-0.2), "backwards"),
+        (made(a=float("nan")), "not finite"),
+        (made(offsets=(np.nan, 0.0, 0.0)), "not finite"),
+    ],
+)
+def test_what_no_parameters_may_be_is_held_without_any_past(broken, says):
+    found = check_renewal(broken, [], MOMENTS, held_before=True)
+    assert not found.accepted
+    assert says in found.sentence
+
+
+def test_a_method_without_items_has_a_link_only():
+    past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
+    assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted
+    assert not check_renewal(ParameterSet("platt", Affine(1.0, 1.0)), past, MOMENTS).accepted

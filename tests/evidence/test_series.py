@@ -1,0 +1,120 @@
+"""The series: its statistic against independent formulas, and what must not matter."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from slc_ops.evidence.series import Entry, Paired, entry, paired, statistic
+from slc_ops.evidence.uncertainty import Clusters, user_sums
+from tests.evidence.worlds import week
+
+
+def made(differences, errors=None, weights=None, hold_out=None, method="slc_eb", reference="platt"):
+    """Entries with these differences, one per window."""
+    n = len(differences)
+    errors, weights = errors or [0.001] * n, weights or [1000.0] * n
+    return [
+        Entry(week(k), int(m), 50, m, {}, {method: {reference: Paired(d, se)}}, hold_out=hold_out == k)
+        for k, (d, se, m) in enumerate(zip(differences, errors, weights, strict=True))
+    ]
+
+
+def sums_of(rng, rows=4000, users=80, sharp=0.0):
+    label, user = rng.integers(0, 2, rows), rng.integers(0, users, rows)
+    clusters = Clusters.of(user, rows)
+    p, q = rng.uniform(0.1, 0.9, rows), rng.uniform(0.1, 0.9, rows)
+    return [user_sums(label, each, clusters) for each in (p, (1 - sharp) * q + sharp * p)]
+
+
+def test_the_error_of_a_window_is_that_of_resampled_users():
+    rng = np.random.default_rng(1)
+    a, b = sums_of(rng)
+    found = paired(a, b)
+    D, M = a.means["nll"] - b.means["nll"], a.weight
+    draws = rng.integers(0, len(M), (4000, len(M)))
+    bootstrap = D[draws].sum(1) / M[draws].sum(1)
+    assert found.d == pytest.approx(D.sum() / M.sum())
+    assert found.se == pytest.approx(bootstrap.std(), rel=0.05)
+
+
+def test_an_entry_knows_every_pair_and_survives_json():
+    rng = np.random.default_rng(2)
+    platt, eb = sums_of(rng)
+    found = entry(week(0), {"slc_eb": eb, "platt": platt, "base": platt}, left_out={"slc_t": "no time"})
+    assert set(found.against) == {"platt", "slc_eb"}
+    assert found.difference("platt", "slc_eb").d == -found.difference("slc_eb", "platt").d
+    assert found.difference("slc_eb", "platt").d == pytest.approx(found.nll["slc_eb"] - found.nll["platt"])
+    assert found.difference("base", "platt") == Paired(0.0, 0.0)
+    assert found.difference("slc_t", "platt") is None
+    assert Entry.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
+
+
+def test_equal_windows_give_the_plain_mean_with_half_the_windows_as_freedom():
+    d = [-0.010, -0.004, -0.007, -0.001, -0.012, -0.006, -0.003, -0.009]
+    found = statistic(made(d, errors=[1e-6] * 8), "slc_eb", "platt")
+    spread = np.std(d, ddof=1)
+    assert found.mean == pytest.approx(np.mean(d))
+    assert found.spread == pytest.approx(spread, rel=1e-6)
+    assert found.error == pytest.approx(spread / 2, rel=1e-6)  # eight windows count as four
+    reach = stats.t.ppf(0.975, 4)
+    assert (found.low, found.high) == pytest.approx(
+        (np.mean(d) - reach * spread / 2, np.mean(d) + reach * spread / 2)
+    )
+    assert found.next_high == pytest.approx(np.mean(d) + reach * spread * np.sqrt(1.25), rel=1e-6)
+
+
+def test_the_weights_are_those_of_dersimonian_and_laird():
+    d, se, m = np.array([0.02, -0.01, 0.03]), 0.01, np.array([4000.0, 1000.0, 250.0])
+    # The pooled variance per row gives each window its own within-variance.
+    pooled = np.sum(m**2 * se**2) / np.sum(m)
+    w = m / pooled
+    centre = w @ d / w.sum()
+    tau2 = max(0.0, (w @ (d - centre) ** 2 - 2) / (w.sum() - w @ w / w.sum()))
+    weights = 1 / (tau2 + pooled / m)
+    found = statistic(made(list(d), [se] * 3, list(m)), "slc_eb", "platt")
+    assert found.mean == pytest.approx(weights @ d / weights.sum())
+
+
+def test_a_small_window_weighs_little():
+    steady = [-0.005, -0.0051, -0.0049, -0.005]
+    entries = made([*steady, 0.04], errors=[0.001] * 4 + [0.03], weights=[1e4] * 4 + [20.0])
+    assert statistic(entries, "slc_eb", "platt").mean < -0.004
+
+
+def test_one_window_is_judged_by_its_users():
+    found = statistic(made([-0.02], errors=[0.004]), "slc_eb", "platt")
+    assert (found.windows, found.mean, found.error) == (1, -0.02, pytest.approx(0.004))
+    assert (found.next_low, found.next_high) == (None, None)
+
+
+def test_only_the_last_windows_count_and_the_hold_out_only_alone():
+    d = [5.0, 5.0, 1.0, 2.0, 3.0]
+    assert statistic(made(d), "slc_eb", "platt", last=3).mean == pytest.approx(2.0, rel=1e-3)
+    alone = statistic(made([0.3], hold_out=0), "slc_eb", "platt")
+    assert (alone.hold_out, alone.mean) == (True, 0.3)
+    later = statistic(made([0.3, 0.1], hold_out=0), "slc_eb", "platt")
+    assert (later.hold_out, later.windows, later.mean) == (False, 1, 0.1)
+
+
+def test_methods_that_agree_exactly_differ_by_nothing():
+    found = statistic(made([0.0] * 4, errors=[0.0] * 4), "slc_eb", "platt")
+    assert (found.mean, found.low, found.high, found.error) == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_windows_of_one_user_have_no_error_and_are_pooled_with_the_others():
+    some = statistic(made([0.1, 0.2], errors=[None, 0.01]), "slc_eb", "platt")
+    assert some.error > 0
+    assert statistic(made([0.1, 0.2], errors=[None, None]), "slc_eb", "platt") is None
+    assert statistic([], "slc_eb", "platt") is None
+
+
+def test_seven_users_are_scored_as_any_other_window():
+    rng = np.random.default_rng(3)
+    windows = [
+        entry(week(k), dict(zip(("platt", "slc_eb"), sums_of(rng, users=7), strict=True))) for k in range(4)
+    ]
+    found = statistic(windows, "slc_eb", "platt")
+    assert found.windows == 4
+    assert np.isfinite([found.low, found.high]).all()
