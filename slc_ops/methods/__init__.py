@@ -40,8 +40,8 @@ def fit(
     """Fit one method on a log, or on a data frame with the log's columns.
 
     ``history`` (earlier rows) only helps to place the time bins; ``long`` is the same log with what lies
-    before it, for methods of long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that break
-    the log's contract and :class:`~slc_ops.base.errors.FitError` for rows that the method cannot be fitted to.
+    before it, for methods of long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that
+    break the log's contract, :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted to.
     """
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.frames import log_of
