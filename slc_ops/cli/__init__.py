@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollback": ("registry", "Make an earlier champion the champion again."),
     "retire": ("registry", "Let the frozen model serve again: no champion."),
     "verify": ("registry", "Compare the ledger with MLflow's aliases; --repair closes gaps."),
+    "clean": ("upkeep", "Remove windows and refreshes beyond what a deployment keeps."),
+    "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
     "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }
 

@@ -99,7 +99,7 @@ def promote(
     champion = registry.promote(
         deployment,
         version,
-        actor=_actor(actor),
+        actor=acting(actor),
         reason=reason or override or "promoted from the command line",
         override=override,
         against=against,
@@ -117,7 +117,7 @@ def rollback(
     deployment: str, to: int | None, reason: str | None, actor: str | None, json_path: str | None
 ) -> None:
     """Make an earlier champion the champion again, at once."""
-    why, who = reason or "rolled back from the command line", _actor(actor)
+    why, who = reason or "rolled back from the command line", acting(actor)
     champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
     with _telling() as notify:
@@ -256,7 +256,8 @@ def _against(text: str | None) -> "Against | None":
     return int(text)
 
 
-def _actor(given: str | None) -> str:
+def acting(given: str | None) -> str:
+    """Who a command acts for: who was named, else SLC_OPS_ACTOR, else the login name."""
     return given or TerminalVariables.read().actor or getpass.getuser()
 
 

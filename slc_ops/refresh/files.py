@@ -75,5 +75,5 @@ class RefreshFiles:
 
 def refreshes_in(refreshes: Path, window: Window | None = None) -> Iterator[RefreshFiles]:
     """Every planned refresh below a deployment's directory, or of one of its windows, in window order."""
-    for plan in sorted(refreshes.glob(f"{window.key if window else '*'}/*/{PLAN}")):
+    for plan in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/[!.]*/{PLAN}")):
         yield RefreshFiles(plan.parent)

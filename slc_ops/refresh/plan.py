@@ -14,7 +14,10 @@ from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
 
-NOT_IN_KEY = {"owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify"}
+NOT_IN_KEY = {
+    "owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify", "keep_windows",
+    "keep_refreshes",
+}  # fmt: skip
 """Settings that change when or by whom a refresh runs, not what it works out."""
 
 

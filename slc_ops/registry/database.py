@@ -23,8 +23,8 @@ from slc_ops.base.locks import create_once, file_lock
 from slc_ops.registry.tables import metadata
 
 SCHEMA_TABLE = "slc_ledger_schema"
-SCHEMA = "0002"
-READABLE = ("0001", SCHEMA)
+SCHEMA = "0003"
+READABLE = ("0001", "0002", SCHEMA)
 """Schemas that can be read without being migrated; who writes brings them to the newest."""
 BUSY_SECONDS = 30.0
 

@@ -81,3 +81,13 @@ move = Table(
     Column("evidence", JSON, nullable=False),
     Column("at", Timestamp, nullable=False),
 )
+
+erasure = Table(
+    "slc_erasure",
+    metadata,
+    Column("deployment", String(63), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("actor", Text, nullable=False),
+    Column("receipt", JSON, nullable=False),
+    Column("at", Timestamp, nullable=False),
+)

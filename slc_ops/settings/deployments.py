@@ -82,6 +82,15 @@ class Deployment(Part):
     )
     decision: Decision = Field(default=Decision(), description="thresholds of the gate, below")
     quality: Quality = Field(default=Quality(), description="what a window must look like, below")
+    keep_windows: int = Field(
+        default=104, ge=1, le=10_000, description="newest windows that `slc-ops clean` keeps on disk"
+    )
+    keep_refreshes: int = Field(
+        default=52,
+        ge=1,
+        le=10_000,
+        description="newest windows whose refreshes `slc-ops clean` keeps on disk",
+    )
     owner: str = Field(default="slc-ops", description="owner shown in Airflow")
     start: date = Field(
         default=date(2025, 1, 6),

@@ -1,0 +1,81 @@
+"""``clean`` and ``erase``: what goes, and what never comes back."""
+
+from pathlib import Path
+
+import click
+
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.extras import require
+from slc_ops.base.text import count
+from slc_ops.settings.deployments import Places
+
+
+@click.command()
+@click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and how many bytes.")
+@json_option
+def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
+    """Remove windows and refreshes beyond keep_windows and keep_refreshes of the deployment.
+
+    What the next refresh, a rollback or a refresh at work needs stays, and so do the ledger and MLflow.
+    """
+    require("slc-ops clean", "mlflow")
+    from slc_ops.refresh.retention import remove, superfluous
+
+    found = superfluous(Places.from_environment(), deployment)
+    answer = found.as_dict()
+    if not dry_run:
+        with progress(f"cleaning {deployment}"):
+            remove(found)
+    emit_json(json_path, {**answer, "removed": not dry_run})
+    rows = [[kind, path] for kind in ("windows", "refreshes", "leftovers") for path in answer[kind]]
+    if rows:
+        title = f"{'Would go' if dry_run else 'Gone'} of {deployment}"
+        print_table(json_path, title, ["what", "where"], rows)
+    verb = "would give back" if dry_run else "gave back"
+    said = f"{len(rows)} directories, {verb} {count(answer['bytes'])} bytes" if rows else "nothing to clean"
+    say(json_path, said)
+
+
+@click.command()
+@click.option(
+    "--users",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="One id per line, or a Parquet, CSV or Feather file with a column of ids.",
+)
+@click.option("--column", default="user_id", show_default=True, metavar="NAME", help="That column.")
+@click.option("--actor", metavar="NAME", help="Who erases; recorded. Default: as for promote.")
+@json_option
+def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> None:
+    """Erase users from everything that is kept, for good, and leave a receipt in the ledger.
+
+    Windows, quarantine, sums and pages lose their rows; extraction leaves them out from now on, though the
+    source may still hold them: erase them there, too. Versions that had learned from them are named: refresh
+    and promote to replace them.
+    """
+    require("slc-ops erase", "mlflow", "quality")
+    from slc_ops.cli.registry import acting
+    from slc_ops.intake.user_lists import read_users
+    from slc_ops.refresh.erasure import erase as erase_users
+
+    users = read_users(file, column)
+    with progress(f"erasing {len(users)} users"):
+        receipts = erase_users(Places.from_environment(), users, actor=acting(actor))
+    emit_json(json_path, {"receipts": [receipt.as_dict() for receipt in receipts]})
+    rows = []
+    for receipt in receipts:
+        details = receipt.details
+        learned = ", ".join(str(number) for number in details["versions"]) or "none"
+        if details["unknown_versions"]:
+            learned += f"; not known of {', '.join(str(number) for number in details['unknown_versions'])}"
+        gone = count(sum(details["rows"].values()))
+        rows.append(
+            [receipt.deployment, str(len(details["users"])), gone, str(len(details["rows"])), learned]
+        )
+    columns = ["deployment", "users", "rows", "windows", "versions that had learned from them"]
+    print_table(json_path, "Erased", columns, rows)
+    if not receipts:
+        say(json_path, "no deployment is known here, so nothing was erased; see SLC_OPS_HOME")

@@ -1,0 +1,168 @@
+"""``clean``: windows and refreshes beyond what a deployment keeps go; what somebody still needs stays.
+
+Nothing that decides is thrown away: the line of champions, the versions and their parameters lie in the
+ledger and in MLflow, which this never touches. A directory gets a hidden name before it is emptied, so that
+whoever is killed in between leaves no half window behind; the next call finishes what was begun.
+"""
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.files import read_json, typed_storage
+from slc_ops.base.window import Window
+from slc_ops.intake.extract import ABANDONED
+from slc_ops.intake.manifest import FILE, WindowManifest
+from slc_ops.observability.steps import DIRECTORY
+from slc_ops.refresh.files import PLAN, RefreshFiles
+from slc_ops.refresh.plan import read_plan
+from slc_ops.settings.deployments import Deployment, Places
+
+GONE = "gone-"
+
+
+@dataclass(frozen=True)
+class Superfluous:
+    """What a deployment no longer needs, and the bytes that removing it gives back."""
+
+    deployment: str
+    windows: list[Path]
+    refreshes: list[Path]
+    leftovers: list[Path]
+
+    @property
+    def paths(self) -> list[Path]:
+        """All of it."""
+        return [*self.windows, *self.refreshes, *self.leftovers]
+
+    @property
+    def bytes(self) -> int:
+        """What the file system gets back: a file with a second name that stays gives nothing."""
+        found: dict[tuple[int, int], list[os.stat_result]] = {}
+        for path in self.paths:
+            for file in _files(path):
+                stat = file.stat()
+                found.setdefault((stat.st_dev, stat.st_ino), []).append(stat)
+        return sum(names[0].st_size for names in found.values() if len(names) >= names[0].st_nlink)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops clean``."""
+        return {
+            "deployment": self.deployment,
+            "windows": [path.name for path in self.windows],
+            "refreshes": [str(Path(*path.parts[-2:])) for path in self.refreshes],
+            "leftovers": [str(path) for path in self.leftovers],
+            "bytes": self.bytes,
+        }
+
+
+def superfluous(places: Places, name: str) -> Superfluous:
+    """What may go: beyond ``keep_windows`` and ``keep_refreshes``, and needed by nobody.
+
+    These stay, however old: windows that the next refresh reads; the refreshes of the champion, of the
+    challenger and of the version that a rollback would lead to; and every refresh that was touched within a
+    day, with the windows it names, because it may be at work.
+    """
+    deployment = places.deployment(name)
+    refreshes, at_work = _refreshes(places, name, deployment)
+    return Superfluous(
+        deployment=name,
+        windows=_windows(places, name, deployment, at_work),
+        refreshes=refreshes,
+        leftovers=leftovers(places, name),
+    )
+
+
+def remove(found: Superfluous) -> None:
+    """Remove it; called again, it finishes what was interrupted.
+
+    Raises :class:`~slc_ops.base.errors.StorageError` where the file system refuses; what is left is whole.
+    """
+    for path in found.paths:
+        discard(path)
+    for path in found.refreshes:
+        _drop_empty(path.parent)
+
+
+def _windows(places: Places, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
+    from slc_ops.quality.history import REACH
+    from slc_ops.refresh.windows import needed_windows
+
+    found = sorted(path.parent for path in places.windows(name).glob(f"[!.]*/{FILE}"))
+    if not found:
+        return []
+    newest = needed_windows(deployment, WindowManifest.read(found[-1]).window)
+    next_one = Window(newest[-1].end, newest[-1].end + (newest[-1].end - newest[-1].start))
+    needed = [*newest[0].before(REACH), *newest, *needed_windows(deployment, next_one)]
+    kept = {window.key for window in needed} | at_work
+    return [
+        path for path in found[: -deployment.keep_windows] if path.name not in kept and not _is_recent(path)
+    ]
+
+
+def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[Path], set[str]]:
+    """The refreshes that may go, and the windows of those that may be at work."""
+    weeks = sorted(path for path in places.refreshes(name).glob("[!.]*") if path.is_dir())
+    in_use = _versions_in_use(places, name)
+    superfluous_ones: list[Path] = []
+    at_work: set[str] = set()
+    for position, week in enumerate(weeks):
+        old = position < len(weeks) - deployment.keep_refreshes
+        for directory in sorted(path.parent for path in week.glob(f"[!.]*/{PLAN}")):
+            files = RefreshFiles(directory)
+            if _is_recent(directory) or _is_recent(week):
+                at_work |= {each.window.key for each in read_plan(files.plan).windows}
+            elif old and not (files.version.exists() and read_json(files.version)["version"] in in_use):
+                superfluous_ones.append(directory)
+    return superfluous_ones, at_work
+
+
+def _versions_in_use(places: Places, name: str) -> set[int]:
+    from slc_ops.registry import Registry
+    from slc_ops.registry.rules import rollback_target
+
+    ledger = Registry.open(places, create=False).ledger
+    head = ledger.head(name)
+    found = {head.champion, head.challenger, rollback_target(ledger.line(name))}
+    return {number for number in found if number is not None}
+
+
+def leftovers(places: Places, name: str) -> list[Path]:
+    """What killed processes left: directories with hidden names, marked as gone or untouched for a day."""
+    found = [path for root in (places.windows(name), places.refreshes(name)) for path in root.rglob(".*/")]
+    return sorted(path for path in found if f".{GONE}" in path.name or not _is_recent(path))
+
+
+def _is_recent(directory: Path) -> bool:
+    """Whether something in it was touched within a day; of a week of refreshes: its records of steps."""
+    touched = [directory.stat().st_mtime]
+    steps = directory / DIRECTORY
+    for file in _files(steps) if steps.is_dir() else _files(directory):
+        touched.append(file.lstat().st_mtime)
+    return time.time() - max(touched) < ABANDONED
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return (each for each in path.rglob("*") if each.is_file())
+
+
+def discard(path: Path) -> None:
+    """Remove a directory: first its name, which takes no time, then what is in it."""
+    with typed_storage(path), suppress(FileNotFoundError):  # somebody else was first
+        gone = path
+        if f".{GONE}" not in path.name:
+            gone = path.with_name(f".{path.name.lstrip('.')}.{GONE}{secrets.token_hex(4)}")
+            os.replace(path, gone)
+        shutil.rmtree(gone)
+
+
+def _drop_empty(week: Path) -> None:
+    """A week without refreshes has no records of steps either."""
+    if week.is_dir() and not any(week.glob(f"*/{PLAN}")):
+        discard(week)

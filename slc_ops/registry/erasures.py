@@ -1,0 +1,63 @@
+"""Receipts of erasures in the ledger: they only grow, and name nobody."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from slc_ops.base.files import digest_json
+from slc_ops.registry.ledger import Ledger
+from slc_ops.registry.tables import erasure as erasures
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What one erasure took from a deployment.
+
+    ``details`` holds the users as salted hashes, the rows and windows that went, and the versions that had
+    learned from them.
+    """
+
+    deployment: str
+    key: str
+    actor: str
+    details: Mapping[str, Any]
+    at: datetime
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form, with the number of users instead of their hashes."""
+        details = {name: value for name, value in self.details.items() if name != "users"}
+        return {
+            "deployment": self.deployment,
+            "key": self.key,
+            "actor": self.actor,
+            "at": self.at.isoformat(),
+            "users": len(self.details["users"]),
+            **details,
+        }
+
+
+def record_erasure(ledger: Ledger, deployment: str, details: Mapping[str, Any], actor: str) -> Receipt:
+    """Enter a receipt; one with the same details is there already and is returned."""
+    key = digest_json([deployment, dict(details)])
+    with ledger.database.writing() as connection:
+        query = select(erasures).where(erasures.c.deployment == deployment, erasures.c.key == key)
+        row = connection.execute(query).first()
+        if row is None:
+            receipt = Receipt(deployment, key, actor, dict(details), datetime.now(UTC))
+            connection.execute(
+                insert(erasures).values(
+                    deployment=deployment, key=key, actor=actor, receipt=receipt.details, at=receipt.at
+                )
+            )
+            return receipt
+        return Receipt(*row)
+
+
+def recorded_erasures(ledger: Ledger, deployment: str) -> list[Receipt]:
+    """The receipts of a deployment, oldest first."""
+    query = select(erasures).where(erasures.c.deployment == deployment).order_by(erasures.c.at)
+    with ledger.database.reading() as connection:
+        return [Receipt(*row) for row in connection.execute(query)]

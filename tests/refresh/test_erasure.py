@@ -1,0 +1,202 @@
+"""An erased user is nowhere any more, and a refresh is as if the log had never had them."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from slc_ops.base.errors import InputError, MissingFile, SlcError
+from slc_ops.base.window import Window
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.user_lists import read_users
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.erasure import erase
+from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.publishing import refit
+from slc_ops.registry import Registry
+from slc_ops.registry.erasures import recorded_erasures
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST
+from tests.registry.factory import no_file_above, places_in
+
+pytestmark = pytest.mark.slow
+
+USER = "user-000017"
+SIXTH = Window.parse("2026-02-09/2026-02-16")
+
+
+def telling(table: pa.Table) -> pa.Table:
+    """Event ids that hold the user's; the user's rows of every week begin with an impossible label."""
+    ids = pc.binary_join_element_wise(table["user_id"], table["event_id"], ":")
+    first = pc.equal(table["event_id"], pc.filter(table["event_id"], pc.equal(table["user_id"], USER))[0])
+    labels = pc.if_else(first, pa.scalar(2, table["label"].type), table["label"])
+    table = table.set_column(table.column_names.index("event_id"), "event_id", ids)
+    return table.set_column(table.column_names.index("label"), "label", labels)
+
+
+def rewritten(lake: Path, target: Path, change: object) -> Path:
+    shutil.copytree(lake, target)
+    for part in target.glob("week=*/*.parquet"):
+        pq.write_table(change(pq.read_table(part, partitioning=None)), part)  # type: ignore[operator]
+    return target
+
+
+def home_on(lake: Path) -> Places:
+    """A home beside a lake, with the same settings wherever both lie."""
+    home = lake.with_name("home")
+    home.mkdir()
+    entry = {
+        "source": {"kind": "lake", "path": "../lake"},
+        "methods": ["platt", "slc"],
+        "calibration_weeks": 3,
+        "folds": 2,
+        "gate": "auto",
+        "decision": {"replicates": 200},
+    }
+    (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))
+    return places_in(home)
+
+
+@pytest.fixture(scope="module")
+def lakes(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The lake with the user, and the same without."""
+    full = rewritten(lake, tmp_path_factory.mktemp("full") / "lake", telling)
+    never = tmp_path_factory.mktemp("never") / "lake"
+    return full, rewritten(full, never, lambda t: t.filter(pc.not_equal(t["user_id"], USER)))
+
+
+@pytest.fixture(scope="module")
+def refreshed(lakes: tuple[Path, Path]) -> Path:
+    """A home in which the sixth week was refreshed and published. Copy it where it was: it holds paths."""
+    places = home_on(lakes[0])
+    pipeline.refresh(places, "school", SIXTH)
+    shutil.copytree(places.home, places.home.with_name("kept"))
+    return places.home
+
+
+@pytest.fixture
+def places(refreshed: Path) -> Places:
+    shutil.rmtree(refreshed)
+    shutil.copytree(refreshed.with_name("kept"), refreshed)
+    return places_in(refreshed)
+
+
+def files_with(home: Path, text: str) -> list[str]:
+    """Files whose bytes, or whose Parquet values, hold a text: a grep that sees through compression."""
+    found = []
+    for path in home.rglob("*"):
+        if not path.is_file():
+            continue
+        held = text.encode() in path.read_bytes()
+        if path.suffix == ".parquet":
+            columns = pq.read_table(path).columns
+            held = held or any(text in str(value) for column in columns for value in column.to_pylist())
+        if held:
+            found.append(str(path.relative_to(home)))
+    return found
+
+
+def parameters(plan: Plan, verdict: dict[str, Any]) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in refit(plan, verdict).iterdir()}
+
+
+def test_the_user_was_everywhere_before(places: Places) -> None:
+    found = files_with(places.home, USER)
+    for part in ("log.parquet", "quarantine.parquet", "validation.json", "validation.html", "plan.json"):
+        assert any(name.endswith(part) for name in found), part
+    assert any(name.startswith("mlflow/artifacts") and "data-docs" in name for name in found)
+
+
+def test_an_erased_user_is_nowhere_and_the_receipt_names_who_had_learned(places: Places) -> None:
+    (receipt,) = erase(places, [USER], actor="ann")
+    assert files_with(places.home, USER) == []
+    assert (receipt.actor, receipt.details["versions"], receipt.details["unknown_versions"]) == (
+        "ann",
+        [1],
+        [],
+    )
+    assert len(receipt.details["rows"]) == 6  # the weeks of the lake that were extracted
+    assert recorded_erasures(Registry.open(places).ledger, "school") == [receipt]
+    assert Registry.open(places).verify("school") == []
+
+
+def test_a_refresh_after_it_is_that_of_a_log_that_never_had_the_user(
+    places: Places, lakes: tuple[Path, Path]
+) -> None:
+    erase(places, [USER], actor="ann")
+    after, never = (
+        pipeline.refresh(each, "school", NEWEST, leave_out=["publish"])
+        for each in (places, home_on(lakes[1]))
+    )
+    verdict = pipeline.decide(after)
+    assert after.path.parent.name == never.path.parent.name  # the same key
+    assert parameters(after, verdict) == parameters(never, verdict)
+
+
+def test_erasing_twice_gives_the_same_receipt_and_changes_nothing(places: Places) -> None:
+    first = erase(places, [USER], actor="ann")
+    before = {path: path.stat().st_mtime_ns for path in places.windows("school").rglob("*.parquet")}
+    assert erase(places, [USER], actor="bob") == first
+    assert {path: path.stat().st_mtime_ns for path in places.windows("school").rglob("*.parquet")} == before
+
+
+def test_an_unknown_user_has_a_receipt_of_nothing(places: Places) -> None:
+    (receipt,) = erase(places, ["nobody"], actor="ann")
+    assert receipt.details["rows"] == {}
+    assert receipt.details["versions"] == []
+
+
+def test_a_full_disk_in_the_middle_loses_nothing(places: Places) -> None:
+    smallest = min(path.stat().st_size for path in places.windows("school").glob("2026-*/log.parquet"))
+    with no_file_above(smallest // 2), pytest.raises(SlcError):
+        erase(places, [USER], actor="ann")
+    for window in places.windows("school").glob("2026-*"):
+        WindowManifest.read(window).verify()  # whole, as it was
+    assert recorded_erasures(Registry.open(places).ledger, "school") == []
+    (receipt,) = erase(places, [USER], actor="ann")
+    assert files_with(places.home, USER) == []
+    assert receipt.details["versions"] == [1]
+
+
+def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(places: Places) -> None:
+    window = places.windows("school") / SIXTH.key
+    shutil.copytree(window, places.home / "backup")
+    erase(places, [USER], actor="ann")
+    shutil.rmtree(window)
+    os.replace(places.home / "backup", window)
+    (again,) = erase(places, [USER], actor="ann")
+    assert list(again.details["rows"]) == [SIXTH.key]
+    assert files_with(places.home, USER) == []
+    assert len(recorded_erasures(Registry.open(places).ledger, "school")) == 2
+
+
+def test_a_refresh_without_a_result_begins_again(places: Places) -> None:
+    plan = pipeline.read_plan(next(places.refreshes("school").glob("*/*/plan.json")))
+    plan.files.version.unlink()
+    erase(places, [USER], actor="ann")
+    with pytest.raises(MissingFile, match="run again what wrote it"):
+        pipeline.read_plan(plan.path)
+    assert files_with(places.home, USER) == []
+
+
+def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
+    (tmp_path / "users.txt").write_text("17\n\nann\n17\n")
+    (tmp_path / "users.csv").write_text("user_id,x\n007,1\n,2\n")
+    pq.write_table(pa.table({"who": [7, None]}), tmp_path / "users.parquet")
+    assert read_users(tmp_path / "users.txt") == ["17", "ann"]
+    assert read_users(tmp_path / "users.csv") == ["007"]
+    assert read_users(tmp_path / "users.parquet", "who") == ["7"]
+    with pytest.raises(InputError, match="no column 'user_id'; it has who"):
+        read_users(tmp_path / "users.parquet")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(InputError, match="no user id"):
+        read_users(tmp_path / "empty")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_users(tmp_path / "binary")

@@ -1,0 +1,178 @@
+"""What ``clean`` takes, and what it leaves alone."""
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from slc_ops.base.errors import SettingsError, StorageError
+from slc_ops.base.files import write_json
+from slc_ops.base.window import Window
+from slc_ops.cli import app
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.refresh import retention
+from slc_ops.refresh.retention import remove, superfluous
+from slc_ops.registry import Version
+from slc_ops.registry.ledger import Ledger
+from slc_ops.settings.deployments import Places
+from tests.registry.factory import places_in
+
+FIRST = Window.parse("2025-01-06/2025-01-13")
+WEEKS = [Window(FIRST.start + k * timedelta(7), FIRST.end + k * timedelta(7)) for k in range(30)]
+SIZE = 10_000
+
+
+def settle(path: Path) -> None:
+    """Let everything below look as if nobody had touched it for a week."""
+    ago = time.time() - 7 * 86_400
+    for each in [*path.rglob("*"), path]:
+        os.utime(each, (ago, ago))
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """Thirty weeks of windows and refreshes; version k is of week k."""
+    places = places_in(tmp_path)
+    entry = {
+        "source": {"kind": "lake", "path": "lake"},
+        "folds": 2,
+        "calibration_weeks": 2,
+        "keep_windows": 5,
+        "keep_refreshes": 3,
+    }
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    ledger = Ledger(places.ledger_url)
+    for number, week in enumerate(WEEKS, start=1):
+        log = places.windows("demo") / week.key / "log.parquet"
+        log.parent.mkdir(parents=True)
+        log.write_bytes(b"x" * SIZE)
+        WindowManifest(1, "d", log, week, {}, {}).write()
+        refresh = places.refreshes("demo") / week.key / "k"
+        (refresh / "windows").mkdir(parents=True)
+        os.link(log, refresh / "windows" / f"{week.key}.parquet")
+        planned = {"window": week.as_dict(), "log": str(log), "digest": "d", "validation": {}}
+        write_json(
+            refresh / "plan.json",
+            {
+                "deployment": "demo", "window": week.as_dict(), "windows": [planned], "excluded": [],
+                "settings": {"calibration_weeks": 2}, "input_digest": "i", "config_digest": "c",
+                "code_version": "1",
+            },
+        )  # fmt: skip
+        write_json(refresh / "version.json", {"version": number})
+        write_json(refresh.parent / "steps" / "publish.json", {})
+        ledger.record(
+            Version("demo", number, "slc", week, "promote", {}, f"r{number}", f"k{number}", datetime.now(UTC))
+        )
+    for number in (2, 4):
+        champion = ledger.version("demo", number)
+        ledger.advance(ledger.head("demo"), champion, kind="promotion", actor="ann", reason="good")
+    settle(tmp_path / "windows")
+    settle(tmp_path / "refreshes")
+    return places
+
+
+def windows(places: Places) -> list[str]:
+    return sorted(path.parent.name for path in places.windows("demo").glob("[!.]*/manifest.json"))
+
+
+def refreshes(places: Places) -> list[str]:
+    return sorted(path.parent.parent.name for path in places.refreshes("demo").glob("[!.]*/[!.]*/plan.json"))
+
+
+def test_what_the_next_refresh_and_a_rollback_need_stays(places: Places) -> None:
+    remove(superfluous(places, "demo"))
+    # four windows to learn from and eight to measure them by, though five would be kept
+    assert windows(places) == [week.key for week in WEEKS[-12:]]
+    # the newest three; the champion, version 4, and the one before it, version 2
+    assert refreshes(places) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
+    assert not (places.refreshes("demo") / WEEKS[0].key).exists()
+    assert superfluous(places, "demo").paths == []
+
+
+def test_bytes_are_those_that_the_disk_gets_back(places: Places) -> None:
+    found, before = superfluous(places, "demo"), used(places)
+    said = found.bytes  # the rows of versions 2 and 4 have a second name in a refresh that stays
+    remove(found)
+    steps = (len(WEEKS) - 5) * len("{}\n")  # their records go with the last refresh of a week
+    assert before - used(places) == said + steps
+
+
+def used(places: Places) -> int:
+    files = [path.stat() for path in places.home.rglob("*") if path.is_file()]
+    return sum({(each.st_dev, each.st_ino): each.st_size for each in files}.values())
+
+
+def test_a_refresh_that_may_be_at_work_stays_with_its_windows(places: Places) -> None:
+    at_work = places.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
+    write_json(at_work, {})
+    remove(superfluous(places, "demo"))
+    assert WEEKS[7].key in refreshes(places)
+    assert WEEKS[7].key in windows(places)
+
+
+def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLC_OPS_HOME", str(places.home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(places.deployments_file))
+    dry = CliRunner().invoke(app, ["clean", "--deployment", "demo", "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert len(windows(places)) == 30
+    assert "43 directories, would give back" in dry.output
+    wet = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
+    assert wet.output.splitlines()[-1] == dry.output.splitlines()[-1].replace("would give back", "gave back")
+    again = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
+    assert again.output == "nothing to clean\n"
+
+
+def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, left = shutil.rmtree, [5]
+
+    def killed(path: Path) -> None:
+        left[0] -= 1
+        if not left[0]:
+            (path / "log.parquet").unlink()
+            raise KeyboardInterrupt
+        real(path)
+
+    monkeypatch.setattr(retention.shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        remove(superfluous(places, "demo"))
+    monkeypatch.undo()
+    assert all((places.windows("demo") / name / "log.parquet").exists() for name in windows(places))
+    remove(superfluous(places, "demo"))
+    assert superfluous(places, "demo").paths == []
+    assert not list(places.home.rglob(".*gone*"))
+
+
+def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(retention.os, "replace", refuses)
+    with pytest.raises(StorageError, match="No space left"):
+        remove(superfluous(places, "demo"))
+    monkeypatch.undo()
+    assert len(windows(places)) == 30
+
+
+def test_a_deployment_that_nobody_knows_is_refused(places: Places) -> None:
+    with pytest.raises(SettingsError, match="no deployment 'other'"):
+        superfluous(places, "other")
+
+
+def test_looking_makes_no_ledger(places: Places) -> None:
+    for path in places.home.glob("ledger.db*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    superfluous(places, "demo")
+    assert not (places.home / "ledger.db").exists()
