@@ -143,7 +143,7 @@ def retire(
     """
     registry = _registry(deployment, writes=True)
     before = registry.champion(deployment)
-    change = registry.retire(deployment, actor=_actor(actor), reason=reason, against=against)
+    change = registry.retire(deployment, actor=acting(actor), reason=reason, against=against)
     emit_json(json_path, {"deployment": deployment, "champion": None, "change": change.as_dict()})
     if before is None:
         say(json_path, f"{deployment} has no champion already: {change}")

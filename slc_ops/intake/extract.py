@@ -93,13 +93,13 @@ def finish(
             placed.write()
 
 
-def sweep(directory: Path) -> None:
+def sweep(directory: Path, idle: float = ABANDONED) -> None:
     """Remove what killed extractions left behind: directories that nobody holds or has touched for a day.
 
     Times alone do not say that somebody is dead: a clock may jump while an extraction waits for its source.
     """
     for path in directory.glob(".*"):
-        if path.is_dir() and time.time() - _last_touched(path) > ABANDONED:
+        if path.is_dir() and time.time() - _last_touched(path) > idle:
             with suppress(BlockingIOError, FileNotFoundError), _held(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 shutil.rmtree(path, ignore_errors=True)
 

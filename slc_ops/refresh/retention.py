@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json, typed_storage
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import ABANDONED
@@ -129,14 +130,19 @@ def _versions_in_use(places: Places, name: str) -> set[int]:
 
     ledger = Registry.open(places, create=False).ledger
     head = ledger.head(name)
-    found = {head.champion, head.challenger, rollback_target(ledger.line(name))}
+    found = {head.champion, head.challenger}
+    with suppress(PromotionRefused):  # nothing to go back to
+        found.add(rollback_target(name, ledger.line(name)))
     return {number for number in found if number is not None}
 
 
 def leftovers(places: Places, name: str) -> list[Path]:
-    """What killed processes left: directories with hidden names, marked as gone or untouched for a day."""
-    found = [path for root in (places.windows(name), places.refreshes(name)) for path in root.rglob(".*/")]
-    return sorted(path for path in found if f".{GONE}" in path.name or not _is_recent(path))
+    """What a killed ``clean`` left; and temporary directories of refreshes, untouched for a day."""
+    gone = [
+        path for root in (places.windows(name), places.refreshes(name)) for path in root.rglob(f".*.{GONE}*")
+    ]
+    idle = [path for path in places.refreshes(name).rglob(".*/") if not _is_recent(path)]
+    return sorted({*gone, *idle})
 
 
 def _is_recent(directory: Path) -> bool:
