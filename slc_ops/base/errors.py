@@ -15,6 +15,10 @@ class InputError(SlcError):
     """Rows, columns or files that break the log's contract."""
 
 
+class BackboneMismatch(InputError):
+    """Rows of another backbone than the correction was fitted for, where the deployment refuses them."""
+
+
 class DamagedFile(InputError, ValueError):
     """A file that a step of ours wrote, and that no longer says what was written."""
 

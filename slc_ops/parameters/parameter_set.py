@@ -24,6 +24,8 @@ from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import in_spans
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 
+Positions = NDArray[Any]
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -35,6 +37,8 @@ class Provenance:
     input_digest: str | None = None
     config_digest: str | None = None
     code_version: str | None = None
+    on_backbone_mismatch: str | None = None
+    """What a server does with rows of another backbone, where the deployment says so."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,13 @@ class ParameterSet:
         """Whether the event time of a row matters."""
         return self.time_edges is not None or isinstance(self.link, AffineInTime)
 
-    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> Floats:
-        """The same for plain arrays; without ``time`` the last time bin counts."""
+    def correct(
+        self, item_ids: Any, logits: Any, time: Any = None, *, look: Callable[[Positions], None] | None = None
+    ) -> Floats:
+        """The same for plain arrays; without ``time`` the last time bin counts.
+
+        ``look`` is shown where the items were found, −1 for unknown ones; methods without items look none up.
+        """
         values = np.asarray(logits, dtype=np.float64)
         if values.ndim != 1 or len(values) != len(item_ids):
             raise InputError(
@@ -121,6 +130,8 @@ class ParameterSet:
         if self._index is None:
             return self.link.probability(values, 0.0, times)
         positions = self._index.positions(item_ids)
+        if look is not None:
+            look(positions)
         if len(values) <= SLICE_ROWS:
             return self.link.probability(values, self._pick(positions, times, values), times)
         result = np.empty(len(values))
@@ -130,7 +141,14 @@ class ParameterSet:
             result[part] = self.link.probability(values[part], offset, then)
         return result
 
-    def correct_one(self, item_id: Any, logit: float, time: float | None = None) -> float:
+    def correct_one(
+        self,
+        item_id: Any,
+        logit: float,
+        time: float | None = None,
+        *,
+        look: Callable[[int], None] | None = None,
+    ) -> float:
         """The same for one row, as a server asks: no arrays of ids, no conversion of types."""
         value = float(logit)
         if not isfinite(value):
@@ -139,6 +157,8 @@ class ParameterSet:
         offset = 0.0
         if self._index is not None:
             position = self._index.position(item_id)
+            if look is not None:
+                look(position)
             if self.time_edges is not None:
                 offset = float(pick(self._offsets, np.array([position]), then, self.time_edges)[0])
             elif position < 0 and self._cold_shift is not None:

@@ -19,6 +19,7 @@ SCHEMA_VERSION = 1
 COLD_LINE_VERSION = 2
 """Version 2 is version 1 and ``cold_link``, the line of items that are not in the table. It is written where
 there is such a line only, so that every other set stays what older releases read."""
+BACKBONE_RULES = ("frozen", "refuse", "serve")
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
@@ -118,7 +119,15 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "input_digest": origin.input_digest,
         "config_digest": origin.config_digest,
         "code_version": origin.code_version,
+        # Only where a deployment says it, so that all other sets keep their bytes.
+        **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
     }
+
+
+def _rule(found: Any) -> str | None:
+    if found not in (None, *BACKBONE_RULES):
+        raise ValueError(f"on_backbone_mismatch is {found!r}; expected {', '.join(BACKBONE_RULES)}")
+    return None if found is None else str(found)
 
 
 def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
@@ -142,6 +151,7 @@ def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
             input_digest=values["input_digest"],
             config_digest=values["config_digest"],
             code_version=values["code_version"],
+            on_backbone_mismatch=_rule(values.get("on_backbone_mismatch")),
         ),
         cold=cold,
     )

@@ -95,6 +95,9 @@ def refit(plan: Plan, verdict: dict[str, Any]) -> Path:
             input_digest=plan.input_digest,
             config_digest=plan.config_digest,
             code_version=plan.code_version,
+            on_backbone_mismatch=None
+            if (rule := plan.settings.get("on_backbone_mismatch")) == "frozen"
+            else rule,
         ).write(target)
     return target
 

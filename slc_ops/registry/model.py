@@ -68,6 +68,7 @@ def _inputs(parameters: "ParameterSet") -> Any:
             ColSpec("double", "logit", required=False),
             ColSpec("double", "probability", required=False),
             ColSpec("double", "event_time", required=False),
+            ColSpec("string", "backbone_version", required=False),
         ]
     )
 

@@ -14,9 +14,12 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import InputError, RegistryError, SlcError
+from slc_ops.base.errors import BackboneMismatch, InputError, RegistryError, SlcError
 from slc_ops.base.names import model_name
+from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.parameter_set import ParameterSet, Positions
 from slc_ops.serving.cache import Cache, default_cache
+from slc_ops.serving.counts import EXAMPLES, mismatch_sentence
 from slc_ops.serving.pointer import Named, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Source, open_source
@@ -71,24 +74,56 @@ class Corrector:
         return corrector
 
     @overload
-    def correct(self, item_ids: str | int, logits: float, time: float | None = None) -> float: ...
+    def correct(
+        self,
+        item_ids: str | int,
+        logits: float,
+        time: float | None = None,
+        *,
+        backbone_version: str | None = None,
+    ) -> float: ...
     @overload
-    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> Floats: ...
-    def correct(self, item_ids: Any, logits: Any, time: Any = None) -> float | Floats:
+    def correct(
+        self, item_ids: Any, logits: Any, time: Any = None, *, backbone_version: str | None = None
+    ) -> Floats: ...
+    def correct(
+        self, item_ids: Any, logits: Any, time: Any = None, *, backbone_version: str | None = None
+    ) -> float | Floats:
         """Corrected probabilities: an array for arrays, a number for one item and its logit.
+
+        ``backbone_version`` is the version of the model that made these logits. Where it is not the one that
+        the parameters were fitted for, the deployment's rule says what happens: the frozen probability (the
+        default), :class:`~slc_ops.base.errors.BackboneMismatch`, or the correction nevertheless; each way it
+        is counted, logged and said by :meth:`health`. Unknown items are counted too.
 
         Raises :class:`~slc_ops.base.errors.InputError` for anything that is not ids and finite logits.
         """
-        parameters = self._snapshot.parameters
+        snapshot = self._snapshot
+        parameters, counts = snapshot.parameters, snapshot.counts
+        if backbone_version is not None and backbone_version != (
+            fitted := parameters.provenance.backbone_version
+        ):
+            parameters = _for_another(snapshot, fitted, backbone_version, item_ids)
         try:
             if isinstance(item_ids, str | int | np.integer):
-                return parameters.correct_one(item_ids, logits, time)
+                places: list[int] = []
+                one = parameters.correct_one(item_ids, logits, time, look=places.append)
+                counts.add(1, (item_ids,) if places and places[0] < 0 else ())
+                return one
             if isinstance(item_ids, bytes | bytearray) or not hasattr(item_ids, "__len__"):
                 raise InputError(
                     f"item ids are {item_ids!r:.60}, of type {type(item_ids).__name__}; expected a text, an "
                     "integer, or an array of them"
                 )
-            return parameters.correct(item_ids, logits, time)
+            missed: list[int] = []
+
+            def look(positions: Positions) -> None:
+                if positions.min(initial=0) < 0:
+                    missed.extend(np.flatnonzero(positions < 0).tolist())
+
+            many = parameters.correct(item_ids, logits, time, look=look)
+            counts.add(len(many), [_at(item_ids, place) for place in missed[:EXAMPLES]], len(missed))
+            return many
         except (TypeError, ValueError, OverflowError) as error:  # NumPy's and Arrow's words for what they got
             raise InputError(f"item ids, logits or times cannot be understood: {error}") from None
 
@@ -107,6 +142,12 @@ class Corrector:
         follower, snapshot = self._follower, self._snapshot
         return snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
 
+    def metrics(self) -> str:
+        """The counts and what is served, as text that Prometheus reads; for a server's ``/metrics``."""
+        from slc_ops.serving.exposition import exposition
+
+        return exposition(self.health())
+
     def close(self) -> None:
         """Stop watching; the corrector goes on serving what it has."""
         if self._watcher is not None:
@@ -117,6 +158,29 @@ class Corrector:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+_FROZEN = ParameterSet("base", Affine())
+
+
+def _for_another(snapshot: Snapshot, fitted: str | None, asked: str, item_ids: Any) -> ParameterSet:
+    """The parameters for rows of another backbone than the set's, by the deployment's rule."""
+    if not isinstance(asked, str):
+        raise InputError(f"backbone_version is {asked!r:.60}; expected a text, one for all rows of a call")
+    if fitted is None:
+        return snapshot.parameters  # nobody knows what they were fitted for
+    rows = len(item_ids) if hasattr(item_ids, "__len__") and not isinstance(item_ids, str) else 1
+    snapshot.counts.mismatch(rows, asked, snapshot.rule)
+    if snapshot.rule == "refuse":
+        raise BackboneMismatch(mismatch_sentence(fitted, asked, "refuse"))
+    return _FROZEN if snapshot.rule == "frozen" else snapshot.parameters
+
+
+def _at(item_ids: Any, place: int) -> Any:
+    """One id of a list, an array or a column, as Python's own type."""
+    found = getattr(item_ids, "iloc", item_ids)[place]
+    convert = getattr(found, "as_py", None) or getattr(found, "item", None)
+    return found if convert is None else convert()
 
 
 class _Follower:

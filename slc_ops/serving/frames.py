@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFrame":
-    """``item_id`` and ``logit`` (or ``probability``, clipped as in the log's contract) → ``p_corrected``."""
+    """``item_id`` and ``logit`` (or ``probability``, clipped as in the log's contract) → ``p_corrected``.
+
+    A column ``backbone_version`` says which model made each row's logit; a row without one is taken as it is.
+    """
     import pandas as pd
 
     if ("logit" in frame) == ("probability" in frame):
@@ -28,7 +31,16 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
     # Methods that look at the score alone need no ids.
     items = frame["item_id"].to_numpy() if "item_id" in frame else np.zeros(len(frame), np.int64)
     time = _numbers(frame, "event_time") if "event_time" in frame else None
-    return pd.DataFrame({"p_corrected": corrector.correct(items, logit, time)}, index=frame.index)
+    if "backbone_version" not in frame:
+        return pd.DataFrame({"p_corrected": corrector.correct(items, logit, time)}, index=frame.index)
+    versions = frame["backbone_version"].to_numpy(object)
+    versions[pd.isna(versions)] = None
+    result = np.empty(len(frame))
+    for version in dict.fromkeys(versions):
+        rows = np.flatnonzero(versions == version)
+        then = None if time is None else time[rows]
+        result[rows] = corrector.correct(items[rows], logit[rows], then, backbone_version=version)
+    return pd.DataFrame({"p_corrected": result}, index=frame.index)
 
 
 def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:

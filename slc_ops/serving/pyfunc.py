@@ -11,7 +11,11 @@ import pandas as pd  # noqa: TID253 - and hands it pandas
 
 
 class CorrectionModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # MLflow carries no types
-    """``item_id`` and ``logit`` (or ``probability``) in, ``p_corrected`` out, in the same order."""
+    """``item_id`` and ``logit`` (or ``probability``) in, ``p_corrected`` out, in the same order.
+
+    With a column ``backbone_version``, rows of another backbone than the correction was fitted for follow the
+    deployment's rule: the frozen probability unless it says otherwise.
+    """
 
     def load_context(self, context: Any) -> None:
         """Read the parameter set, verify its digests and golden vectors; refuse it otherwise."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters import storage
 from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.serving.counts import Counts
 from slc_ops.serving.pointer import Named, Pointer, Retired
 
 _NEEDED = ["item_id", "offset"]  # variances and counts are for reports, not for serving
@@ -23,18 +24,25 @@ class Snapshot:
     pointer: Named | None
     cached: bool
     loaded_at: datetime
+    counts: Counts
 
     @classmethod
     def read(cls, directory: Path, pointer: Pointer | None = None, *, cached: bool = False) -> "Snapshot":
         """Read and verify a directory: schema version, digests, golden vectors."""
         parameters = storage.read(directory, columns=_NEEDED)
         pa.default_memory_pool().release_unused()  # reading takes more than the result holds
-        return cls(parameters, pointer, cached, datetime.now(UTC))
+        counts = Counts(parameters.provenance.backbone_version)
+        return cls(parameters, pointer, cached, datetime.now(UTC), counts)
 
     @classmethod
     def frozen(cls, retired: Retired, *, cached: bool = False) -> "Snapshot":
         """The frozen model itself, after its champion was retired: p = σ(logit)."""
-        return cls(ParameterSet("base", Affine()), retired, cached, datetime.now(UTC))
+        return cls(ParameterSet("base", Affine()), retired, cached, datetime.now(UTC), Counts())
+
+    @property
+    def rule(self) -> str:
+        """What happens to rows of another backbone: ``frozen``, ``refuse`` or ``serve``."""
+        return self.parameters.provenance.on_backbone_mismatch or "frozen"
 
     def renamed(self, pointer: Named) -> "Snapshot":
         """The same parameters under another move of the ledger."""
@@ -50,7 +58,10 @@ class Snapshot:
             "version": None if pointer is None else pointer.version,
             "revision": None if named is None else named.revision,
             "method": self.parameters.method,
+            "backbone_version": self.parameters.provenance.backbone_version,
+            "on_backbone_mismatch": self.rule,
             "window": None if window is None else window.as_dict(),
             "loaded_at": self.loaded_at.isoformat(),
             "from_cache": self.cached,
+            **self.counts.as_dict(),
         }

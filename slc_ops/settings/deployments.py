@@ -77,6 +77,11 @@ class Deployment(Part):
     approval_hours: float = Field(
         default=72, gt=0, le=8760, description="a manual gate holds after this long, at most a year"
     )
+    on_backbone_mismatch: Literal["frozen", "refuse", "serve"] = Field(
+        default="frozen",
+        description="what a server does with rows whose caller names another backbone than the champion was "
+        "fitted for: the frozen probability, an error, or the correction nevertheless",
+    )
     notify: Notify = Field(
         default=Notify(), description="who hears of stops, rejections and rollbacks, below"
     )
