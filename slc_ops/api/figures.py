@@ -1,31 +1,106 @@
 """Figures of notebooks, in the style of the report."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.reporting.style import ACCENT, INK, MUTED, new_figure, styled
+import numpy as np
+
+from slc_ops.evidence.metrics import paired_metrics
+from slc_ops.reporting.style import ACCENT, INK, MUTED, styled, tone
 
 if TYPE_CHECKING:
+    from slc_ops.api.comparing import Compared
     from slc_ops.api.explaining import Explanation
+    from slc_ops.evidence.detectability import Detectability
+
+
+@cache
+def figure_class() -> type[Any]:
+    """A matplotlib figure that a notebook shows without pyplot, readable on light and on dark."""
+    from matplotlib.figure import Figure
+
+    from slc_ops.api.pages import svg_of
+
+    class NotebookFigure(Figure):
+        def _repr_html_(self) -> str:
+            return svg_of(self)
+
+    return NotebookFigure
+
+
+def new_figure(height: float, columns: int = 1, width: float = 6.4, **options: Any) -> tuple[Any, Any]:
+    """A figure and its axes."""
+    figure = figure_class()(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns, **options)
 
 
 def draw_explanation(found: "Explanation") -> Any:
     """One item: the raw estimate, what shrinkage leaves of it, the posterior interval."""
     with styled("explanation"):
-        figure, axis = new_figure(1.9, width=6.4)
+        figure, axis = new_figure(2.0)
         axis.axvline(0, color=INK, linewidth=0.9)
         if found.raw is not None:
             axis.plot([found.raw], [1], "o", markersize=8, markerfacecolor="none", color=MUTED)
-            axis.annotate(
-                "", (found.offset, 0.1), (found.raw, 0.9), arrowprops={"arrowstyle": "->", "color": MUTED}
-            )
+            arrow = {"arrowstyle": "->", "color": MUTED}
+            axis.annotate("", (found.offset, 0.1), (found.raw, 0.9), arrowprops=arrow)
         if found.low is not None and found.high is not None:
             axis.plot([found.low, found.high], [0, 0], color=ACCENT, linewidth=3)
         axis.plot([found.offset], [0], "o", markersize=8, color=ACCENT)
-        believed = f"shrunk to {found.shrinkage:.0%}"
-        axis.set_yticks([1, 0], ["the rows alone", believed])
+        axis.set_yticks([1, 0], ["the rows alone", f"shrunk to {found.shrinkage:.0%}"])
         axis.set_ylim(-0.6, 1.6)
         axis.margins(x=0.15)
         axis.set_xlabel("offset of the item, logit (line: 95 % interval)")
         axis.set_title(f"{found.item}: {found.rows:,.0f} rows, offset {found.offset:+.2f} ({found.method})")
         axis.grid(axis="y", visible=False)
+        return figure
+
+
+def draw_comparison(found: "Compared") -> Any:
+    """Every method minus Platt on the test rows, with intervals."""
+    names = list(found.differences)
+    with styled("comparison"):
+        metrics = paired_metrics()
+        figure, axes = new_figure(1.1 + 0.27 * len(names), len(metrics), sharey=True)
+        for axis, metric in zip(axes, metrics, strict=True):
+            axis.axvline(0, color=INK, linewidth=0.9)
+            for row, name in enumerate(names):
+                each = found.differences[name][metric.name]
+                if each.estimate is None:
+                    continue
+                colour = tone(each, metric.better)
+                if each.low is not None:
+                    axis.plot([each.low, each.high], [row, row], color=colour, linewidth=2.4, alpha=0.55)
+                axis.plot(each.estimate, row, "o", color=colour, markersize=5.5)
+            axis.set_ylim(len(names) - 0.4, -0.6)
+            axis.grid(axis="y", visible=False)
+            axis.locator_params(axis="x", nbins=4)
+            axis.set_title(f"Δ {metric.arrow}")
+        axes[0].set_yticks(range(len(names)), names)
+        figure.supxlabel("difference from Platt on the same rows, with 95 % intervals", fontsize=9)
+        return figure
+
+
+def draw_detectability(found: "Detectability") -> Any:
+    """Items by rows: the drift that could be seen, and what was observed."""
+    with styled("detectability"):
+        figure, axis = new_figure(3.0)
+        table = found.per_item
+        if table is not None:
+            rows = table["n_obs"].to_numpy()
+            least, seen = (np.array(table[name].to_pylist(), float) for name in ("delta_min", "delta_obs"))
+            visible = np.asarray(table["detectable"].to_pylist())
+            axis.plot(rows, least, ".", color=MUTED, markersize=4, label="smallest visible drift")
+            axis.plot(
+                rows[~visible], seen[~visible], "x", color=INK, markersize=4, label="observed, within noise"
+            )
+            axis.plot(
+                rows[visible], seen[visible], "o", color=ACCENT, markersize=4, label="observed, visible"
+            )
+            axis.legend(frameon=False, fontsize=8.5)
+        axis.set_xscale("log")
+        axis.set_xlabel("rows of the item, log scale")
+        axis.set_ylabel("drift, logit per time bin")
+        axis.set_title(
+            f"Temporal tracking is {found.temporal_tracking}: {found.detectable_item_share:.0%} visible"
+        )
         return figure

@@ -1,19 +1,23 @@
-"""What a notebook shows: small tables and figures as HTML that follows the notebook's colours."""
+"""What a notebook and a page show: small tables and figures that follow the reader's colours."""
 
 import html
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
-from slc_ops.reporting.style import PALETTE
+from slc_ops.base.files import write_text
+from slc_ops.reporting.style import PALETTE, styled
 
-CELL = "padding:.15em .7em;text-align:right;border-bottom:1px solid rgba(128,128,128,.3)"
-FIRST = "padding:.15em .7em .15em 0;text-align:left;border-bottom:1px solid rgba(128,128,128,.3)"
+LINE = "border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap"
+CELL = f"padding:.15em .7em;text-align:right;{LINE}"
+FIRST = f"padding:.15em .7em .15em 0;text-align:left;{LINE}"
+MAX_ROWS = 40
+
+Cells = Iterable[Sequence[str]]
 
 
-def table_html(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = ()
-) -> str:
+def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
     """A table that fits a screen: it scrolls where it has to, and all texts are escaped."""
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -23,7 +27,7 @@ def table_html(
         )
         return f"<tr>{''.join(made)}</tr>"
 
-    body = "".join(line(row, "td") for row in rows)
+    body = "".join(line(row, "td") for row in list(rows)[:MAX_ROWS])
     said = "".join(f'<p style="margin:.3em 0;max-width:60em">{html.escape(note)}</p>' for note in notes)
     return (
         f'<div style="max-width:100%;overflow-x:auto"><p style="margin:.3em 0;max-width:60em">'
@@ -31,10 +35,61 @@ def table_html(
     )
 
 
+def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str]) -> str:
+    """The same as text, in columns."""
+    lines = [list(columns), *([str(cell) for cell in row] for row in list(rows)[:MAX_ROWS])]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
+
+    def form(line: list[str]) -> str:
+        first, *others = line
+        padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        return "  ".join([first.ljust(widths[0]), *padded]).rstrip()
+
+    return "\n".join([title, *map(form, lines), *notes])
+
+
 def svg_of(figure: Any) -> str:
     """A figure as SVG whose ink is the text's own colour, so that it can be read on light and on dark."""
-    text = StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :].replace(PALETTE["ink"], "currentColor")
+    svg = _svg(figure).replace(PALETTE["ink"], "currentColor")
     return f'<div style="max-width:100%;overflow-x:auto">{svg}</div>'
+
+
+def write_page(
+    path: Path,
+    heading: str,
+    title: str,
+    columns: Sequence[str],
+    rows: Cells,
+    notes: Sequence[str],
+    figure: Any,
+) -> Path:
+    """One self-contained page in the report's style: it asks nobody for anything."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("slc_ops.reporting"), autoescape=True, undefined=StrictUndefined
+    )
+    svg = _svg(figure)
+    for variable, colour in PALETTE.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    page = environment.get_template("comparison.html.j2").render(
+        heading=heading,
+        title=title,
+        columns=columns,
+        rows=list(rows),
+        notes=notes,
+        svg=Markup(svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
+    )
+    write_text(path, page, shared=True)
+    return path
+
+
+def _svg(figure: Any) -> str:
+    text = StringIO()
+    with styled("page"):
+        figure.savefig(
+            text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]

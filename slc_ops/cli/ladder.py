@@ -156,29 +156,32 @@ def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_
 @prior_option
 @bins_option
 @threads_option
+@click.option("--strict", is_flag=True, help="Refuse a pair of files that is not fair, instead of a warning.")
 @map_option
 @json_option
 def compare(
     calibration: Path, test: Path, history: Path | None, methods: "Methods", prior_var: float,
-    time_bins: int, threads: int | None, rename: dict[str, str], json_path: str | None,
+    time_bins: int, threads: int | None, strict: bool, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Fit methods on one file and score them on a later one.
 
     AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
     better). A strictly increasing map of the score, as platt and temperature are, cannot change AUC; methods
-    that look at the item can.
+    that look at the item can. Differences are from platt on the same rows; their 95 % intervals resample
+    users (rows, where there is no user_id).
     """
+    from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
-    from slc_ops.evidence.evaluation import Evaluator
-    from slc_ops.evidence.metrics import METRICS
+    from slc_ops.evidence.metrics import METRICS, paired_metrics
+    from slc_ops.evidence.paired import evaluate_with_users
     from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):
         earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
-            _read(calibration, rename), _read(test, rename), Evaluator(),
-            methods=None if methods == "all" else methods, history=earlier, options=options,
+            _read(calibration, rename), _read(test, rename), evaluate_with_users,
+            methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())
     rows = [
@@ -195,6 +198,16 @@ def compare(
     )
     titles = [metric.title for metric in METRICS.values()]
     print_table(json_path, title, ["method", *titles, "fit, s"], rows)
+    if found.differences:
+        print_table(
+            json_path,
+            f"minus {REFERENCE} on the same rows, with 95 % intervals that resample {found.clusters}",
+            ["method", *(f"Δ {metric.title}" for metric in paired_metrics())],
+            [
+                [name, *(each[metric.name].text(metric.signed) for metric in paired_metrics())]
+                for name, each in found.differences.items()
+            ],
+        )
     _warn(found.warnings)
     for name, scored in found.methods.items():
         _warn(scored.parameters.warnings, f"{name}: ")

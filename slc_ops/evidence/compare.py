@@ -2,11 +2,12 @@
 
 Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`), and two
 methods are worked on side by side. What a parameter set is worth, the caller says: ``evaluate`` is a function
-of the set, the test log and a number of threads that returns an object with ``as_dict``.
+of the set, the test log and a number of threads that returns an object with ``as_dict``; where that brings
+users' sums (:func:`~slc_ops.evidence.paired.evaluate_with_users`), differences from Platt get intervals.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -15,7 +16,10 @@ import numpy as np
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, Method, method_named
+from slc_ops.evidence.guards import Finding, findings, refuse
+from slc_ops.evidence.paired import against, evaluate_with_users
 from slc_ops.evidence.side_by_side import SIDE_BY_SIDE, shared_options, side_by_side
+from slc_ops.evidence.uncertainty import PairedDifference, UserSums
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.numerics.calibration import MAX_CELLS, Calibration
 from slc_ops.numerics.item_index import ItemIndex
@@ -24,6 +28,7 @@ from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 
+REFERENCE = "platt"
 Evaluate = Callable[[ParameterSet, InteractionLog, int | None], Any]
 
 
@@ -34,6 +39,7 @@ class Scored:
     parameters: ParameterSet
     metrics: dict[str, Any]
     seconds_fit: float
+    users: UserSums | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form (contract, section 3)."""
@@ -55,16 +61,26 @@ class Comparison:
     cold_start_share: float
     methods: dict[str, Scored]
     warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    differences: dict[str, PairedDifference] = field(default_factory=dict)
+    """Each method minus Platt on the same rows."""
+    clusters: str = "rows"
+    """What the intervals resample: "users", or "rows" where the test log names no users."""
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form (contract, section 3)."""
+        methods = {name: scored.as_dict() for name, scored in self.methods.items()}
+        for name, found in self.differences.items():
+            methods[name] |= {"against_platt": found.as_dict()}
         return {
             "n_calibration": self.n_calibration,
             "n_test": self.n_test,
             "n_items": self.n_items,
             "cold_start_share": self.cold_start_share,
-            "methods": {name: scored.as_dict() for name, scored in self.methods.items()},
+            "methods": methods,
+            "differences": {"against": REFERENCE, "clusters": self.clusters} if self.differences else None,
             "warnings": list(self.warnings),
+            "findings": [each.as_dict() for each in self.findings],
         }
 
 
@@ -76,16 +92,23 @@ def compare(
     methods: Sequence[str] | None = None,
     history: InteractionLog | None = None,
     options: FitOptions | None = None,
+    strict: bool = False,
 ) -> Comparison:
-    """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for)."""
+    """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for).
+
+    A pair of logs that is not fair (:mod:`slc_ops.evidence.guards`) is said among the warnings; with
+    ``strict`` it is refused with an :class:`~slc_ops.base.errors.InputError`.
+    """
     options = options or FitOptions()
     chosen, warnings = _chosen(methods, calibration, test, options.time_bins)
     workers = options.workers
     options = shared_options(options)
     prepared = Calibration(calibration, history, options)
     share = cold_start_share(prepared, test)
-    if share == 1.0:
-        warnings = (*warnings, "the two logs have no item in common: every test row is a cold start")
+    found = findings(calibration, test, share)
+    if strict:
+        refuse(found)
+    warnings = (*(each.message for each in found), *warnings)
 
     def fitted_and_scored(method: str) -> Scored:
         begun = perf_counter()
@@ -93,10 +116,23 @@ def compare(
         seconds = perf_counter() - begun
         metrics = evaluate(parameters, test, options.workers)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
-        return Scored(replace(parameters), metrics.as_dict(), seconds)
+        return Scored(replace(parameters), metrics.as_dict(), seconds, getattr(metrics, "users", None))
 
-    scored = side_by_side(chosen, fitted_and_scored, workers)
-    return Comparison(calibration.n_rows, test.n_rows, prepared.n_items, share, scored, warnings)
+    with_users = [REFERENCE] if evaluate is evaluate_with_users else []  # what differences are from
+    scored = side_by_side(list(dict.fromkeys([*chosen, *with_users])), fitted_and_scored, workers)
+    sums = {name: each.users for name, each in scored.items() if each.users is not None}
+    differences = against(sums, REFERENCE)
+    return Comparison(
+        n_calibration=calibration.n_rows,
+        n_test=test.n_rows,
+        n_items=prepared.n_items,
+        cold_start_share=share,
+        methods={name: scored[name] for name in chosen},
+        warnings=warnings,
+        findings=found,
+        differences={name: each for name, each in differences.items() if name in chosen},
+        clusters="users" if test.has("user_id") else "rows",
+    )
 
 
 def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:

@@ -114,6 +114,12 @@ class InteractionLog(InSpans):
         """Whether the source has this column of the contract."""
         return self._rename.get(column, column) in self._source.types
 
+    def called(self, column: str) -> str:
+        """What the source calls a column of the contract."""
+        if column == "logit" and not self.has("logit"):
+            column = "probability"
+        return self._rename.get(column, column)
+
     @property
     def columns(self) -> dict[str, pa.DataType]:
         """The columns of the source, whether they are used or not."""

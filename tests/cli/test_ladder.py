@@ -15,7 +15,9 @@ from tests.methods.synthetic import table
 @pytest.fixture
 def files(tmp_path):
     for name, seed in (("calibration", 0), ("test", 1)):
-        pq.write_table(table(seed=seed), tmp_path / f"{name}.parquet")
+        rows = table(seed=seed)
+        later = rows["event_time"].to_numpy() + 500 * seed
+        pq.write_table(rows.set_column(0, "event_time", [later]), tmp_path / f"{name}.parquet")
     return tmp_path
 
 
@@ -91,6 +93,42 @@ def test_compare_answers_with_the_contract(files):
     assert list(answer["methods"]) == list(METHODS)
     for scored in answer["methods"].values():
         assert set(scored) >= {"auc", "nll", "ece", "brier", "seconds_fit", "link", "warnings"}
+    assert answer["differences"] == {"against": "platt", "clusters": "users"}
+    slc, platt = answer["methods"]["slc"], answer["methods"]["platt"]
+    assert "against_platt" not in platt
+    assert slc["against_platt"]["auc"]["estimate"] == pytest.approx(slc["auc"] - platt["auc"])
+    assert (
+        slc["against_platt"]["auc"]["low"] < slc["auc"] - platt["auc"] < slc["against_platt"]["auc"]["high"]
+    )
+    assert answer["findings"] == answer["warnings"] == []
+
+
+def test_compare_fits_80_columns_and_says_what_differences_are_from(files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = run("compare", *pair(files))
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "minus platt on the same rows, with 95 % intervals that resample users" in result.stdout
+    assert "…" not in result.stdout
+
+
+def test_compare_without_users_resamples_rows_and_says_so(files):
+    for name in ("calibration", "test"):
+        path = files / f"{name}.parquet"
+        pq.write_table(pq.read_table(path).drop_columns(["user_id"]), path)
+    answer = json.loads(run("compare", *pair(files), "--methods", "slc", "--json", "-").stdout)
+    assert answer["differences"] == {"against": "platt", "clusters": "rows"}
+    assert list(answer["methods"]) == ["slc"]
+    assert "resample rows" in run("compare", *pair(files), "--methods", "slc").stdout
+
+
+def test_an_unfair_pair_is_a_warning_and_with_strict_exit_code_2(files, monkeypatch, capsys):
+    swapped = ["--calibration", files / "test.parquet", "--test", files / "calibration.parquet"]
+    result = run("compare", *swapped, "--methods", "slc")
+    assert result.exit_code == 0
+    assert "warning: column 'event_time': all 3,000 test rows are earlier" in result.stderr
+    message = ends_with_two(monkeypatch, capsys, "compare", *swapped, "--methods", "slc", "--strict")
+    assert "are the two files swapped?" in message
+    assert run("compare", *pair(files), "--methods", "slc", "--strict").exit_code == 0
 
 
 def test_compare_shows_a_table_of_the_chosen_methods(files):

@@ -1,0 +1,263 @@
+"""``compare`` and ``detectability`` over data frames, with answers that show themselves."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.api.errors import as_value_errors
+from slc_ops.base.text import count, number, share
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slc_ops.evidence.compare import Comparison
+    from slc_ops.evidence.detectability import Detectability
+    from slc_ops.evidence.uncertainty import PairedDifference
+    from slc_ops.rows.frames import Frame
+
+
+class CompareWarning(UserWarning):
+    """A pair of logs that is not fair, or a fit with something to say."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Methods fitted to one frame and scored on a later one.
+
+    Attributes:
+        result: The figures as they are, with the fitted parameter sets.
+    """
+
+    result: "Comparison"
+
+    @property
+    def table(self) -> "pa.Table":
+        """One row per method: metrics, and differences from Platt with their intervals."""
+        import pyarrow as pa
+
+        from slc_ops.evidence.metrics import METRICS, paired_metrics
+
+        rows = []
+        for name, scored in self.result.methods.items():
+            row: dict[str, Any] = {"method": name} | {each: scored.metrics[each] for each in METRICS}
+            found = self.differences.get(name)
+            for metric in (each.name for each in paired_metrics()):
+                for part, suffix in (("estimate", ""), ("low", "_low"), ("high", "_high")):
+                    value = None if found is None else getattr(found[metric], part)
+                    row[f"delta_{metric}{suffix}"] = value
+            rows.append(row)
+        types = {name: pa.string() if name == "method" else pa.float64() for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(types))
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame, by method."""
+        return self.table.to_pandas().set_index("method")
+
+    @property
+    def differences(self) -> "dict[str, PairedDifference]":
+        """Each method minus Platt on the same rows, with 95 % intervals."""
+        return self.result.differences
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before believing the figures."""
+        own = (
+            f"{name}: {text}"
+            for name, each in self.result.methods.items()
+            for text in each.parameters.warnings
+        )
+        return (*self.result.warnings, *own)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``slc-ops compare --json`` writes."""
+        return self.result.as_dict()
+
+    def plot(self) -> Any:
+        """Differences from Platt with their intervals, as a matplotlib figure; needs the extra ``report``."""
+        from slc_ops.api.figures import draw_comparison
+
+        return draw_comparison(self)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page with table, figure and warnings; returns its path."""
+        from slc_ops.api.pages import write_page
+
+        return write_page(
+            Path(path),
+            "Methods compared",
+            self.title,
+            self._columns(),
+            self._rows(),
+            [*self._notes()],
+            self.plot(),
+        )
+
+    @property
+    def title(self) -> str:
+        """How many rows and items it is about."""
+        found = self.result
+        return (
+            f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
+            f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
+        )
+
+    def __repr__(self) -> str:
+        from slc_ops.api.pages import table_text
+
+        return table_text(self.title, self._columns(), self._rows(), list(self._notes()))
+
+    def _repr_html_(self) -> str:
+        from slc_ops.api.pages import table_html
+
+        return table_html(self.title, self._columns(), self._rows(), list(self._notes()))
+
+    def _columns(self) -> list[str]:
+        return ["method", "AUC", "Δ AUC to Platt", "NLL", "Δ NLL to Platt"]
+
+    def _rows(self) -> list[list[str]]:
+        rows = []
+        for name, scored in self.result.methods.items():
+            cells = [name]
+            for metric in ("auc", "nll"):
+                found = self.differences[name][metric].text() if name in self.differences else ""
+                cells += [number(scored.metrics[metric]), found]
+            rows.append(cells)
+        return rows
+
+    def _notes(self) -> Sequence[str]:
+        said = f"Differences are from Platt on the same rows; 95 % intervals resample {self.result.clusters}."
+        return (said, *(f"Warning: {text}" for text in self.warnings))
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """Whether drift of items could be seen at all.
+
+    Attributes:
+        result: All figures; ``result.per_item`` is a table with one row per item.
+    """
+
+    result: "Detectability"
+
+    @property
+    def viable(self) -> bool:
+        """Whether tracking items over time can be more than following noise."""
+        return self.result.viable
+
+    @property
+    def table(self) -> "pa.Table":
+        """One row per item: rows, its smallest visible drift, its observed drift."""
+        return self.result.per_item
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``slc-ops detectability --json`` writes."""
+        return self.result.as_dict()
+
+    def plot(self) -> Any:
+        """Observed drift of each item against the smallest that could be seen; needs the extra ``report``."""
+        from slc_ops.api.figures import draw_detectability
+
+        return draw_detectability(self.result)
+
+    def __repr__(self) -> str:
+        from slc_ops.api.pages import table_text
+
+        return table_text(self._title, ["", "this log"], self._rows(), [])
+
+    def _repr_html_(self) -> str:
+        from slc_ops.api.pages import table_html
+
+        return table_html(self._title, ["", "this log"], self._rows())
+
+    @property
+    def _title(self) -> str:
+        return f"Temporal tracking is {self.result.temporal_tracking}: {self.result.reason}."
+
+    def _rows(self) -> list[list[str]]:
+        found = self.result
+        return [
+            ["items", count(found.items)],
+            ["rows of the median item", count(found.obs_per_item_median)],
+            ["time bins", count(found.time_bins)],
+            ["smallest visible drift, logit per bin", number(found.delta_min, 2)],
+            ["observed drift of the median item", number(found.delta_obs_median, 2)],
+            ["items whose drift is visible", share(found.detectable_item_share, 1)],
+            [f"rows per item to see {found.reference_drift} logit", count(found.required_obs_per_item)],
+        ]
+
+
+def compare(
+    calibration: "Frame",
+    test: "Frame",
+    *,
+    methods: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    history: "Frame | None" = None,
+    prior_var: float = 1.0,
+    time_bins: int = 10,
+    strict: bool = False,
+    n_jobs: int | None = None,
+) -> Compared:
+    """Fit methods on one frame and score them on a later one, as ``slc-ops compare`` does.
+
+    Parameters:
+        calibration: Rows to learn from, with ``item_id``, ``label`` and ``logit`` (or ``probability``);
+            ``user_id`` and ``event_time`` make the evidence better.
+        test: Later rows to be scored on.
+        methods: Names of the ladder; default all that the columns allow.
+        columns: The contract's names to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
+        history: Earlier rows that help to place the time bins.
+        prior_var: Prior variance of the item offsets.
+        time_bins: Time bins of methods by item and time.
+        strict: Refuse a pair that is not fair (the same rows twice, times that overlap, probabilities given
+            as logits) instead of a :class:`CompareWarning`.
+        n_jobs: Threads; None is one per core.
+
+    Raises:
+        FrameError: Rows or columns that cannot be used (a ``ValueError``).
+        CannotFit: Labels of one class.
+        BadOption: An unknown method, or an option that cannot be used.
+    """
+    from slc_ops.evidence.compare import compare as compare_logs
+    from slc_ops.evidence.paired import evaluate_with_users
+    from slc_ops.numerics.options import FitOptions
+    from slc_ops.rows.frames import as_log
+
+    with as_value_errors():
+        found = Compared(
+            compare_logs(
+                as_log(calibration, columns, name="the calibration frame"),
+                as_log(test, columns, name="the test frame"),
+                evaluate_with_users,
+                methods=methods,
+                history=None if history is None else as_log(history, columns, name="the history frame"),
+                options=FitOptions(prior_var=prior_var, time_bins=time_bins, threads=n_jobs),
+                strict=strict,
+            )
+        )
+    for text in found.warnings:
+        warnings.warn(text, CompareWarning, stacklevel=2)
+    return found
+
+
+def detectability(
+    frame: "Frame", *, columns: Mapping[str, str] | None = None, time_bins: int = 10, alpha: float = 0.05
+) -> Detectable:
+    """Which drift of an item these rows could show at all, as ``slc-ops detectability`` says.
+
+    Parameters:
+        frame: Rows with ``event_time``, ``item_id``, ``label`` and ``logit`` (or ``probability``).
+        columns: The contract's names to the frame's own.
+        time_bins: Time bins between which drift is looked for.
+        alpha: Level of the test that decides what is visible.
+
+    Raises:
+        FrameError: Rows or columns that cannot be used (a ``ValueError``).
+    """
+    from slc_ops.evidence.detectability import detectability as of_log
+    from slc_ops.rows.frames import as_log
+
+    with as_value_errors():
+        return Detectable(of_log(as_log(frame, columns), time_bins=time_bins, alpha=alpha))

@@ -1,0 +1,155 @@
+"""Is this a fair pair of logs? What makes a comparison look better than it is, or means nothing at all.
+
+Every finding names the column as the user calls it, and a figure. A test log that begins after the
+calibration log has ended costs two looks at the times; rows are compared only where times overlap.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.text import count, number, share
+from slc_ops.numerics.item_index import hashes_of, stir
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.rows import NO_COLUMNS, Columns, Rows
+
+SPAN = 1 << 20
+TELLING = 0.9  # share of distinct calibration rows from which on two equal rows are no coincidence
+SAME_ROWS = 0.01  # share of the test rows that may be calibration rows before it is said
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason to distrust a comparison."""
+
+    code: str
+    column: str
+    message: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The JSON form."""
+        return asdict(self)
+
+
+def findings(
+    calibration: InteractionLog, test: InteractionLog, cold_start_share: float
+) -> tuple[Finding, ...]:
+    """What is wrong with a pair of logs; nothing for a fair one."""
+    pairs = (("calibration", calibration), ("test", test))
+    apart = _times(calibration, test)
+    found = [each for name, log in pairs for each in _scores_and_labels(name, log)]
+    found += [] if apart is None else [apart]
+    if apart is not None or not (calibration.has("event_time") and test.has("event_time")):
+        found += _same_rows(calibration, test)
+    if cold_start_share == 1.0:
+        column = test.called("item_id")
+        found.append(
+            Finding(
+                "no-common-item", column,
+                f"column {column!r}: the two logs have no item in common ({count(len(calibration.items))} "
+                f"and {count(len(test.items))} items), so every test row is a cold start",
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def refuse(found: tuple[Finding, ...]) -> None:
+    """Raise :class:`InputError` with everything that was found; nothing where nothing was."""
+    if found:
+        raise InputError("; ".join(each.message for each in found))
+
+
+def _times(calibration: InteractionLog, test: InteractionLog) -> Finding | None:
+    """Whether the test log is strictly later."""
+    if calibration.time is None or test.time is None:
+        return None
+    column = test.called("event_time")
+    if test.time.min() > calibration.time.max():
+        return None
+    if test.time.max() < calibration.time.min():
+        return Finding(
+            "reversed-time", column,
+            f"column {column!r}: all {count(test.n_rows)} test rows are earlier than the first calibration "
+            "row; are the two files swapped?",
+        )  # fmt: skip
+    early = float(np.mean(test.time <= calibration.time.max()))
+    return Finding(
+        "overlapping-time", column,
+        f"column {column!r}: {share(early, 1)} of the test rows are not later than the last calibration row, "
+        "so what is learned from one row may be tested on its neighbour",
+    )  # fmt: skip
+
+
+def _scores_and_labels(name: str, log: InteractionLog) -> Iterator[Finding]:
+    low, high, first, constant = np.inf, -np.inf, None, True
+    by_probability = not log.has("logit")
+    for rows in _spans(log):
+        low, high = min(low, float(rows.logit.min())), max(high, float(rows.logit.max()))
+        first = rows.label[0] if first is None else first
+        constant = constant and bool((rows.label == first).all())
+        if not constant and (by_probability or low < 0 or high > 1):
+            return
+    if not by_probability and low >= 0 and high <= 1 and low < high:
+        column = log.called("logit")
+        yield Finding(
+            "probabilities-as-logits", column,
+            f"column {column!r} of the {name} rows lies between {number(low)} and {number(high)}, as "
+            f"probabilities do and logits hardly ever: is it a probability (--map probability={column})?",
+        )  # fmt: skip
+    if constant and first is not None:
+        column = log.called("label")
+        yield Finding(
+            "constant-label", column,
+            f"column {column!r}: all {count(log.n_rows)} {name} rows have the label {int(first)}; an AUC "
+            "needs both",
+        )  # fmt: skip
+
+
+def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Finding]:
+    """Test rows that are calibration rows: the leak looks like a gain."""
+    columns = frozenset(
+        name
+        for name, column in (("time", "event_time"), ("user", "user_id"))
+        if calibration.has(column) and test.has(column)
+    )
+    known = np.unique(_keys(calibration, columns))  # type: ignore[arg-type]  # a subset of the literals
+    if len(known) < TELLING * calibration.n_rows:
+        return []
+    again = float(np.mean(np.isin(_keys(test, columns), known)))  # type: ignore[arg-type]  # as above
+    if again < SAME_ROWS:
+        return []
+    named = ["item_id", "label", "logit" if test.has("logit") else "probability"]
+    named += [
+        name
+        for name in ("event_time", "user_id")
+        if name.partition("_")[0 if name[0] == "u" else 2] in columns
+    ]
+    listed = ", ".join(repr(test.called(name)) for name in named)
+    message = (
+        f"columns {listed}: {share(again, 1)} of the test rows are calibration rows too; test on later ones"
+    )
+    return [Finding("same-rows", test.called("item_id"), message)]
+
+
+def _keys(log: InteractionLog, columns: Columns) -> NDArray[np.uint64]:
+    """One number per row that depends on all its columns."""
+    items = hashes_of(log.items)
+    users = None if log.users is None or "user" not in columns else hashes_of(log.users)
+    keys = []
+    for rows in _spans(log, columns):
+        key = stir(items[rows.codes] + rows.label.astype(np.uint64))
+        for values in (rows.logit, rows.time):
+            if values is not None:
+                key = stir(key ^ (np.asarray(values, np.float64) + 0.0).view(np.uint64))
+        if users is not None and rows.user is not None:
+            key = stir(key ^ users[rows.user])
+        keys.append(key)
+    return np.concatenate(keys)
+
+
+def _spans(log: InteractionLog, columns: Columns = NO_COLUMNS) -> Iterator[Rows]:
+    for first in range(0, log.n_rows, SPAN):
+        yield log.rows(first, min(first + SPAN, log.n_rows), columns)

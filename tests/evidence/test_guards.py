@@ -1,0 +1,95 @@
+"""A pair of logs that is not fair is named: which column, and by how much."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.errors import InputError
+from slc_ops.evidence.compare import compare
+from slc_ops.evidence.evaluation import Evaluator
+from slc_ops.evidence.guards import findings
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.reading import TableSource
+from tests.methods.synthetic import table
+
+NAMES = {"event_time": "when", "item_id": "pid", "label": "correct", "logit": "score"}
+
+
+def log(seed: int = 0, later: int = 0, drop: tuple[str, ...] = (), **changed: object) -> InteractionLog:
+    rows = table(seed=seed)
+    columns = {
+        name: rows[name].to_numpy(zero_copy_only=False) for name in rows.column_names if name not in drop
+    }
+    if "event_time" in columns:
+        columns["event_time"] = columns["event_time"] + later
+    renamed = {NAMES.get(name, name): values for name, values in (columns | changed).items()}
+    rename = {name: theirs for name, theirs in NAMES.items() if theirs in renamed}
+    return InteractionLog(TableSource(pa.table(renamed)), rename=rename)
+
+
+def codes(calibration: InteractionLog, test: InteractionLog, cold: float = 0.0) -> dict[str, str]:
+    return {each.code: each.message for each in findings(calibration, test, cold)}
+
+
+def test_a_fair_pair_has_nothing_to_say() -> None:
+    assert codes(log(), log(seed=1, later=1000)) == {}
+    without = ("event_time", "user_id")
+    assert codes(log(drop=without), log(seed=1, drop=without)) == {}
+
+
+def test_overlapping_times_are_named_with_their_share() -> None:
+    test = log(seed=1, later=250)
+    early = np.mean(test.time <= log().time.max())
+    found = codes(log(), test)
+    assert list(found) == ["overlapping-time"]
+    assert found["overlapping-time"].startswith(f"column 'when': {early:.1%} of the test rows")
+
+
+def test_a_test_log_before_its_calibration_is_named() -> None:
+    assert "'when': all 3,000 test rows are earlier" in codes(log(later=1000), log(seed=1))["reversed-time"]
+
+
+@pytest.mark.parametrize("drop", [(), ("event_time",), ("event_time", "user_id")])
+def test_the_same_rows_twice_are_found_with_and_without_times_and_users(drop: tuple[str, ...]) -> None:
+    found = codes(log(drop=drop), log(drop=drop))
+    assert "100.0% of the test rows are calibration rows too" in found["same-rows"]
+    assert "'pid', 'correct', 'score'" in found["same-rows"]
+    assert ("'when', 'user_id'" in found["same-rows"]) == (not drop)
+
+
+def test_some_of_the_same_rows_are_counted() -> None:
+    drop = ("event_time",)
+    one, other = table(seed=0).drop_columns(drop), table(seed=1).drop_columns(drop)
+    mixed = InteractionLog.from_table(pa.concat_tables([other.slice(0, 2700), one.slice(0, 300)]))
+    assert "10.0% of the test rows" in codes(InteractionLog.from_table(one), mixed)["same-rows"]
+
+
+def test_rows_that_are_alike_by_nature_are_no_leak() -> None:
+    drop = ("event_time", "user_id")
+    constant = {"logit": np.zeros(3000)}
+    assert "same-rows" not in codes(log(drop=drop, **constant), log(seed=1, drop=drop, **constant))
+
+
+def test_probabilities_mapped_as_logits_are_named_with_their_range() -> None:
+    chance = np.linspace(0.02, 0.98, 3000)
+    found = codes(log(logit=chance), log(seed=1, later=1000))
+    assert (
+        "'score' of the calibration rows lies between 0.0200 and 0.9800" in found["probabilities-as-logits"]
+    )
+    assert "--map probability=score" in found["probabilities-as-logits"]
+    assert codes(log(logit=np.zeros(3000)), log(seed=1, later=1000)) == {}
+
+
+def test_constant_labels_and_items_without_overlap_are_named() -> None:
+    found = codes(log(), log(seed=1, later=1000, label=np.ones(3000, np.int8)), 1.0)
+    assert "'correct': all 3,000 test rows have the label 1" in found["constant-label"]
+    assert "'pid': the two logs have no item in common (40 and" in found["no-common-item"]
+
+
+def test_strict_refuses_what_is_otherwise_a_warning() -> None:
+    rows = log()
+    found = compare(rows, rows, Evaluator(), methods=["slc"])
+    assert [each.code for each in found.findings] == ["overlapping-time", "same-rows"]
+    assert found.warnings[:2] == tuple(each.message for each in found.findings)
+    with pytest.raises(InputError, match=r"not later than.*calibration rows too"):
+        compare(rows, rows, Evaluator(), methods=["slc"], strict=True)
