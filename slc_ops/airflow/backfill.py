@@ -1,4 +1,4 @@
-"""``slc_backfill``: past weeks from a form, in window order, without moving the champion."""
+"""``slc_backfill``: past windows from a form, in window order, without moving the champion."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -12,109 +12,109 @@ from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
 from slc_ops.base.methods import METHODS
-from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
-    from slc_ops.refresh.backfill import Week
+    from slc_ops.refresh.backfill import BackfillWindow
 
 log = logging.getLogger(__name__)
 
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
-"""States of a week's task that will not change by themselves."""
+"""States of a window's task that will not change by themselves."""
 
 DOC = """\
-### Refresh past weeks
+### Refresh past windows
 
-One version per week, oldest first, one week at a time; finished weeks are skipped unless you ask for them
+One version per window, oldest first, one at a time; finished windows are skipped unless you ask for them
 **again** (the same rows and settings then give the same version). The champion stays, unless you tick
-**promote**: then each week's version is promoted by the gate's rules, in your name.
+**promote**: then each window's version is promoted by the gate's rules, in your name.
 
-The first task says what will be done before anything is done; tick **dry run** to stop there. A week that
+The first task says what will be done before anything is done; tick **dry run** to stop there. A window that
 fails does not stop the others; the last task lists them all, and run again this DAG does what is missing.
 
-For the whole DAG per week, in Airflow's own way: `airflow backfill create --dag-id slc_weekly_refresh__<name>
---from-date … --to-date …`. It moves no champion either; `--max-active-runs 1` keeps the weeks in their order.
+For the whole DAG per window, in Airflow's own way: `airflow backfill create --dag-id
+slc_weekly_refresh__<name> --from-date … --to-date …`. It moves no champion either; `--max-active-runs 1`
+keeps the windows in their order.
 """
 
 
 @task
 def look() -> list[str]:
-    """Dry run: check the form, say what will be done, answer the weeks to refresh."""
-    form, weeks = _asked()
-    due = [week for week in weeks if week.due]
-    log.info("backfill of %s: %d of %d weeks to refresh", form["deployment"], len(due), len(weeks))
-    for week in weeks:
-        log.info("%s", week)
+    """Dry run: check the form, say what will be done, answer the windows to refresh."""
+    form, windows = _asked()
+    due = [each for each in windows if each.due]
+    log.info("backfill of %s: %d of %d windows to refresh", form["deployment"], len(due), len(windows))
+    for each in windows:
+        log.info("%s", each)
     log.info("methods: %s", ", ".join(form["methods"] or ("those of the deployment",)))
     log.info("champion: %s", "promoted where the gate's rules allow it" if form["promote"] else "stays")
     if form["dry_run"]:
         log.info("dry run: nothing is done")
         return []
-    return [str(week.window) for week in due]
+    return [str(each.window) for each in due]
 
 
 @task(max_active_tis_per_dagrun=1, map_index_template="{{ task.op_kwargs['window'] }}")
 def refresh(window: str) -> str:
-    """One week: all steps of the weekly refresh up to the registered version."""
+    """One window: all steps of the refresh up to the registered version."""
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.backfill import promote_week
+    from slc_ops.refresh.backfill import promote_window
     from slc_ops.refresh.publishing import published_version
 
     _wait_for_turn()
     form = checked_conf()
     places = Places.from_environment()
-    week = Window.parse(window)
+    deployment = places.deployment(form["deployment"])
     plan = pipeline.refresh(
         places,
         form["deployment"],
-        week,
-        settings=places.deployment(form["deployment"]).with_methods(form["methods"] or ()),
+        deployment.cadence.parse(window),
+        settings=deployment.with_methods(form["methods"] or ()),
         leave_out=["promote"],
-        tell=lambda text: log.info("%s: %s", week, text),
+        tell=lambda text: log.info("%s: %s", window, text),
     )
-    said = promote_week(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
+    said = promote_window(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
     return f"version {published_version(plan)}; {said}"
 
 
 def _wait_for_turn() -> None:
-    """Step back while an earlier week is not over, so that versions and promotions are in window order.
+    """Step back while an earlier window is not over, so that versions and promotions are in window order.
 
     Airflow promises no order between mapped tasks: its scheduler takes the lowest index that is ready, and a
-    week that waits to be tried again is not; ``dag.test()`` takes them as they come.
+    window that waits to be tried again is not; ``dag.test()`` takes them as they come.
     """
     ti = get_current_context()["ti"]
     found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])[ti.run_id]
     earlier = {found.get(f"{ti.task_id}_{index}") for index in range(ti.map_index)}
     if not earlier <= OVER:
         seconds = 10 if TaskInstanceState.UP_FOR_RETRY in earlier else 1
-        log.info("an earlier week is not over; looking again in %d s", seconds)
+        log.info("an earlier window is not over; looking again in %d s", seconds)
         raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def summary() -> str:
-    """What is there now; fails when a week is missing."""
-    form, weeks = _asked()
-    missing = [str(week.window) for week in weeks if not week.finished]
-    for week in weeks:
-        log.info("%s", week)
+    """What is there now; fails when a window is missing."""
+    form, windows = _asked()
+    missing = [str(each.window) for each in windows if not each.finished]
+    for each in windows:
+        log.info("%s", each)
     if missing and not form["dry_run"]:
         raise SlcError(
-            f"{len(missing)} of {len(weeks)} weeks are not finished: {', '.join(missing)}; see their tasks, "
-            "then run this backfill again: it does what is missing"
+            f"{len(missing)} of {len(windows)} windows are not finished: {', '.join(missing)}; see their "
+            "tasks, then run this backfill again: it does what is missing"
         )
-    return f"{len(weeks) - len(missing)} of {len(weeks)} weeks are finished"
+    return f"{len(windows) - len(missing)} of {len(windows)} windows are finished"
 
 
-def _asked() -> tuple[dict[str, Any], list["Week"]]:
-    """The checked form and its weeks as they stand."""
+def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
+    """The checked form and its windows as they stand."""
     from slc_ops.refresh import backfill
 
     form = checked_conf()
     places = Places.from_environment()
     deployment = places.deployment(form["deployment"])
-    windows = backfill.weeks_between(deployment, form["from"], form["to"], run_due())
+    windows = backfill.windows_between(deployment, form["from"], form["to"], run_due())
     return form, backfill.look(places, form["deployment"], windows, again=form["again"])
 
 
@@ -123,8 +123,8 @@ def backfill_dag() -> DAG:
     methods = list(METHODS)
     with DAG(
         dag_id="slc_backfill",
-        dag_display_name="Backfill past weeks",
-        description="Refresh past weeks of a deployment; the champion stays",
+        dag_display_name="Backfill past windows",
+        description="Refresh past windows of a deployment; the champion stays",
         schedule=None,
         max_active_runs=1,
         default_args=default_args("slc-ops", hours=4),
@@ -136,13 +136,13 @@ def backfill_dag() -> DAG:
                 type="string",
                 format="date",
                 title="From",
-                description="Monday on which the first week starts",
+                description="Day on which the first window starts (a week: its Monday)",
             ),
             "to": Param(
                 type="string",
                 format="date",
                 title="To",
-                description="Monday on which the last week ends (exclusive)",
+                description="Day on which the last window has ended (exclusive)",
             ),
             "methods": Param(
                 None,
@@ -154,10 +154,10 @@ def backfill_dag() -> DAG:
                 description="Empty: those of the deployment",
             ),
             "promote": Param(
-                False, type="boolean", title="Promote", description="Let these weeks move the champion"
+                False, type="boolean", title="Promote", description="Let these windows move the champion"
             ),
             "again": Param(
-                False, type="boolean", title="Again", description="Refresh weeks that have a version, too"
+                False, type="boolean", title="Again", description="Refresh windows that have a version, too"
             ),
             "dry_run": Param(
                 False, type="boolean", title="Dry run", description="Only say what would be done"

@@ -13,6 +13,7 @@ from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
 from slc_ops.airflow import require_airflow
+from slc_ops.airflow.timetable import WindowTimetable
 
 require_airflow()
 PREFIX = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
@@ -70,7 +71,8 @@ class PoolMaker:
 
 
 class SlcPool(AirflowPlugin):  # type: ignore[misc]
-    """The listener as a plugin."""
+    """What the scheduler needs: the maker of the pool, and the timetable that DAGs name."""
 
     name = "slc_pool"
     listeners: ClassVar = [PoolMaker()]
+    timetables: ClassVar = [WindowTimetable]

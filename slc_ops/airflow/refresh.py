@@ -1,4 +1,6 @@
-"""The weekly refresh as a DAG, one per entry of the deployments file."""
+"""The refresh as a DAG, one per entry of the deployments file."""
+
+from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
@@ -7,27 +9,28 @@ from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
+from slc_ops.airflow.timetable import WindowTimetable
 from slc_ops.base.methods import ladder
 from slc_ops.observability.notify import on_failure
 from slc_ops.settings.deployments import Deployment
 
 DOC = """\
-### Weekly refresh of `{name}`
+### Refresh of `{name}`, every {every}
 
-Pulls the last complete week, validates it, fits {methods} on the {weeks} weeks before each of the last
-{folds} weeks and scores them on that week, chooses on the older weeks, confirms on the newest one beside the
-champion, registers the winner refitted with the newest week as `slc-{name}` in MLflow, and promotes it where
+Pulls the last complete {every}, validates it, fits {methods} on the {weeks} before each of the last
+{folds} and scores them on that one, chooses on the older ones, confirms on the newest one beside the
+champion, registers the winner refitted with the newest one as `slc-{name}` in MLflow, and promotes it where
 its evidence and the gate (**{gate}**) allow it.
 
 | | |
 |---|---|
-| window | Monday 00:00 UTC to Monday 00:00 UTC; a run without a logical date takes the newest complete one |
+| window | {described}; a run without a logical date takes the newest complete one |
 | a step fails | clear it: finished steps cost nothing, the same refresh makes one version |
 | validation stops | look at the task's message and the window's page; the champion stays |
-| past weeks | `slc_backfill`, or `airflow backfill create`; neither moves the champion |
+| past windows | `slc_backfill`, or `airflow backfill create`; neither moves the champion |
 | by hand | `slc_promote`, `slc_rollback`, `slc_retire`, or `slc-ops` on a terminal |
 
-Schedule on `slc://{name}/window` (a week passed validation) or `slc://{name}/champion` (the champion moved).
+Schedule on `slc://{name}/window` (one passed validation) or `slc://{name}/champion` (the champion moved).
 """
 
 
@@ -35,9 +38,9 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
     """Build ``slc_weekly_refresh__<name>``."""
     with DAG(
         dag_id=f"slc_weekly_refresh__{name}",
-        dag_display_name=f"Weekly refresh: {name}",
-        description=f"Refreshes the logit correction of {name} every week",
-        schedule=CronDataIntervalTimetable(deployment.schedule, timezone="UTC"),
+        dag_display_name=f"Refresh: {name}",
+        description=f"Refreshes the logit correction of {name} every {deployment.cadence.name}",
+        schedule=timetable(deployment),
         start_date=deployment.starts_at,
         catchup=False,
         max_active_runs=1,
@@ -46,6 +49,8 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
         auto_register=False,  # a DAG belongs to the file that keeps it, not to every file that builds it
         doc_md=DOC.format(
             name=name,
+            every=deployment.cadence.name,
+            described=deployment.cadence.described,
             methods=", ".join(ladder(deployment.methods)),
             weeks=deployment.calibration_weeks,
             folds=deployment.folds,
@@ -54,6 +59,14 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
     ) as dag:
         refresh_tasks(name, deployment)
     return dag
+
+
+def timetable(deployment: Deployment) -> Any:
+    """When the deployment's DAG runs: by its cron expression, or when a window is over."""
+    schedule = deployment.schedule
+    if schedule is not None and schedule.cron is not None:
+        return CronDataIntervalTimetable(schedule.cron, timezone=deployment.window.zone)
+    return WindowTimetable(deployment.cadence, deployment.lag, deployment.refresh_every)
 
 
 def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
@@ -70,9 +83,9 @@ def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
 
 def refresh_tasks(name: str, deployment: Deployment) -> None:
     """Wire the steps into the current DAG, in three groups: the log, the evidence, the release."""
-    with TaskGroup("log", prefix_group_id=False, tooltip="Pull the week and validate its rows"):
+    with TaskGroup("log", prefix_group_id=False, tooltip="Pull the window and validate its rows"):
         refresh = validate.override(outlets=[window_asset(name)])(name, extract(name))
-    with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later weeks, decide"):
+    with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later windows, decide"):
         folds = list(range(max(2, deployment.folds)))  # one fold alone brings a hold-out to choose on
         fits = fit.partial(deployment=name, refresh=refresh).expand(fold=folds)
         compared, seen = backtest(name, refresh), detectability(name, refresh)

@@ -1,4 +1,4 @@
-"""What the running DAG run means for us: its week, who asked for it, and whether it may move a champion."""
+"""What the running DAG run means for us: its window, who asked for it, and whether it may move a champion."""
 
 import re
 from datetime import UTC, datetime
@@ -8,14 +8,14 @@ from airflow.sdk import get_current_context
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.memory import keep_memory_between_batches
-from slc_ops.base.window import WEEK, Window
+from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.deployments import Deployment, Places
 
 
 def run_window(deployment: Deployment) -> Window:
-    """The week of the running DAG run."""
+    """The window of the running DAG run."""
     context = get_current_context()
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     covered = start is not None and end is not None and start < end
@@ -23,14 +23,19 @@ def run_window(deployment: Deployment) -> Window:
 
 
 def window_of(deployment: Deployment, interval_end: datetime | None, due: datetime) -> Window:
-    """The last week that was complete when the data interval ended.
+    """The window that a run with this data interval refreshes.
 
-    A weekly schedule at Monday 00:00 gets its interval, one at Monday 06:00 (to wait for late rows) the same
-    week, and a daily one the newest complete week each day. A run that was triggered without a logical date
-    has no interval; it refreshes the newest week that was complete when the run was due and that the
-    deployment still covers. The clock is never asked, so a retry gets the same week.
+    The deployment's own timetable makes intervals of whole windows: the last window in it is meant. With a
+    cron expression the interval's end is the time of the run, and the last window whose labels were due then
+    is meant: Mondays at 06:00 give the week before, and so does every day after it. A run that was triggered
+    without a logical date has no interval; it refreshes the newest window that was due when the run was, and
+    that the deployment still covers. The clock is never asked, so a retry gets the same window.
     """
-    return deployment.newest_window(due) if interval_end is None else Window.week_of(interval_end - WEEK)
+    if interval_end is None:
+        return deployment.newest_window(due)
+    if deployment.schedule is not None:
+        return deployment.window_due(interval_end)
+    return deployment.cadence.complete_at(interval_end)
 
 
 def run_due() -> datetime:

@@ -1,4 +1,4 @@
-"""The steps of a refresh as Airflow tasks, for the weekly DAG and for DAGs of your own.
+"""The steps of a refresh as Airflow tasks, for the DAG of a deployment and for DAGs of your own.
 
 Each task calls one function of :mod:`slc_ops.refresh.pipeline` and hands on a short reference, never data::
 
@@ -16,14 +16,14 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import window_asset
 from slc_ops.airflow.runs import planned, reference, run_window
-from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places
 
 
 @task
 def extract(deployment: str) -> str:
-    """Pull the run's week and the history that its backtest needs."""
+    """Pull the run's window and the history that its backtest needs."""
     from slc_ops.refresh import pipeline
+    from slc_ops.refresh.grid import check_window
 
     places = Places.from_environment()
     settings = places.deployment(deployment)
@@ -32,6 +32,7 @@ def extract(deployment: str) -> str:
     # logical date lies behind it.
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
+    check_window(places, deployment, window, settings, hint="slc-ops refresh --off-grid")
     pipeline.extract(places, deployment, window)
     return str(window)
 
@@ -41,7 +42,8 @@ def validate(deployment: str, window: str) -> str:
     """Let the suite validate every window that needs it, and name the refresh."""
     from slc_ops.refresh import pipeline
 
-    plan = pipeline.validate(Places.from_environment(), deployment, Window.parse(window))
+    places = Places.from_environment()
+    plan = pipeline.validate(places, deployment, places.deployment(deployment).cadence.parse(window))
     for event in _outlets(deployment):
         event.extra = {"window": window}
     return reference(plan)
@@ -103,7 +105,7 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
 
 @task
 def publish(deployment: str, refresh: str) -> int | None:
-    """Refit the chosen method with the newest week, write the report, register the version."""
+    """Refit the chosen method with the newest window, write the report, register the version."""
     from slc_ops.refresh import pipeline
 
     places = Places.from_environment()

@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detectability": ("evidence", "Say which drift could be seen at all, per item."),
     "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
     "control": ("controls", "Run a standing control: real data on which the answer is known."),
-    "refresh": ("refresh", "Run the whole weekly refresh without Airflow."),
+    "refresh": ("refresh", "Run a whole refresh without Airflow."),
     "report": ("refresh", "Write the HTML report of a finished refresh again."),
     "status": ("registry", "Show the champion and challenger of every deployment."),
     "history": ("registry", "Show a deployment's line of champions."),

@@ -169,13 +169,12 @@ def backtest(
     require("slc-ops backtest", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory
 
-    from slc_ops.base.window import Window
     from slc_ops.refresh.offline_backtest import backtest_settings, run_backtest
 
     settings = backtest_settings(
         name, lake, methods=methods, calibration_weeks=calibration_weeks, folds=folds
     )
-    window = None if window_text is None else Window.parse(window_text)
+    window = None if window_text is None else settings.cadence.parse(window_text)
     with TemporaryDirectory(prefix="slc-backtest-") as temporary, progress("backtesting"):
         directory = Path(temporary) if out is None else out
         result, verdict, report = run_backtest(name, settings, window, directory, champion)

@@ -1,4 +1,4 @@
-"""``refresh`` and ``report``: the weekly refresh from a terminal."""
+"""``refresh`` and ``report``: a refresh from a terminal."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import click
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import InputError
 from slc_ops.base.extras import require
-from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places
 
 window_option = click.option(
@@ -15,7 +14,7 @@ window_option = click.option(
     "window_text",
     required=True,
     metavar="START/END",
-    help="For example 2026-03-23/2026-03-30 (UTC).",
+    help="For example 2026-03-23/2026-03-30, days in the deployment's zone.",
 )
 
 
@@ -23,11 +22,11 @@ window_option = click.option(
 @click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
 @window_option
 @click.option(
-    "--off-grid", is_flag=True, help="Take a window that is no week from Monday to Monday, or that overlaps."
+    "--off-grid", is_flag=True, help="Take a window that is none of the deployment's, or that overlaps."
 )
 @json_option
 def refresh(deployment: str, window_text: str, off_grid: bool, json_path: str | None) -> None:
-    """Run the whole weekly refresh without Airflow: the same steps, the same version.
+    """Run a whole refresh without Airflow: the same steps, the same version.
 
     What was finished before is not done again. The verdict and the deployment's gate decide whether the new
     version becomes champion.
@@ -37,7 +36,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, json_path: str | 
     from slc_ops.refresh.summary import print_refresh, refresh_summary
 
     places = Places.from_environment()
-    window = Window.parse(window_text)
+    window = places.deployment(deployment).cadence.parse(window_text)
     with progress(f"refreshing {deployment} for {window}"):
         outcome = pipeline.refresh(
             places,
@@ -86,8 +85,8 @@ def _find(places: Places, deployment: str | None, window_text: str | None, run_i
     else:
         if deployment is None:
             raise click.UsageError("--window needs --deployment D")
-        places.deployment(deployment)
-        plan = newest_refresh(places, deployment, Window.parse(str(window_text)))
+        window = places.deployment(deployment).cadence.parse(str(window_text))
+        plan = newest_refresh(places, deployment, window)
         missing = (
             f"deployment {deployment!r} has no decided refresh of {window_text} under "
             f"{places.refreshes(deployment)}; run 'slc-ops refresh' first, or set SLC_OPS_HOME"

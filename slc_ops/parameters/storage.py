@@ -114,7 +114,7 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "counts": {"rows": parameters.n_rows, "items": parameters.n_items},
         "warnings": list(parameters.warnings),
         "deployment": origin.deployment,
-        "window": None if origin.window is None else origin.window.as_dict(),
+        "window": None if origin.window is None else origin.window.bounds,
         "backbone_version": origin.backbone_version,
         "input_digest": origin.input_digest,
         "config_digest": origin.config_digest,

@@ -1,7 +1,6 @@
 """Data Docs of our own: a page per window that a person can read, also without a network."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from slc_ops.base.files import read_json, write_text
@@ -63,7 +62,7 @@ def write_index(manifest: WindowManifest, keep: int) -> None:
 
 
 def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
-    """Small figures of the trailing weeks, the evaluated window last."""
+    """Small figures of the trailing windows, the evaluated window last."""
     series = (
         ("Rows", [float(s.rows) for s in windows], "{:,.0f}"),
         ("Label rate", [s.label_rate for s in windows], "{:.3f}"),
@@ -82,7 +81,7 @@ def days(manifest: WindowManifest, now: Statistics, before: Sequence[Statistics]
     usual, ratios = usual_days(now, before), day_ratios(now, before)
     return [
         {
-            "day": f"{manifest.window.start + timedelta(days=k):%a %Y-%m-%d}",
+            "day": f"{manifest.window.dates[k]:%a %Y-%m-%d}",
             "rows": rows,
             "usual": usual[k],
             "ratio": ratios[k],

@@ -51,7 +51,7 @@ def like_probabilities(now: Statistics) -> bool:
 def against_trailing(
     now: Statistics, manifest: WindowManifest, before: Sequence[tuple[WindowManifest, Statistics]]
 ) -> dict[str, Any]:
-    """How far the window is from the trailing weeks."""
+    """How far the window is from the trailing windows."""
     if not before:
         return {}
     past = [statistics for _, statistics in before]
@@ -79,16 +79,16 @@ def against_trailing(
 
 def usual_days(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
     """Per day of the window, the median rows of that day in the trailing windows of the same length."""
-    weeks = [s.rows_by_day for s in past if s.rows and len(s.rows_by_day) == len(now.rows_by_day)]
-    if not weeks:
+    past_days = [s.rows_by_day for s in past if s.rows and len(s.rows_by_day) == len(now.rows_by_day)]
+    if not past_days:
         return [None] * len(now.rows_by_day)
-    return [median(same_day) for same_day in zip(*weeks, strict=True)]
+    return [median(same_day) for same_day in zip(*past_days, strict=True)]
 
 
 def day_ratios(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
     """Per day, its rows relative to the same day of the trailing windows; None where those have few rows.
 
-    A day is compared with itself a week earlier, so a weekly rhythm is nothing unusual.
+    In a window of whole weeks a day is compared with the same weekday, so a weekly rhythm is nothing unusual.
     """
     return [
         None if usual is None or usual < ENOUGH_ROWS else rows / usual

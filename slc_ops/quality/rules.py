@@ -92,8 +92,8 @@ def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
 
 
 def drift_rules(quality: Quality) -> Iterator[Rule]:
-    """The window as a whole, mostly against the trailing weeks."""
-    past = "the trailing weeks"
+    """The window as a whole, mostly against the trailing windows."""
+    past = "the trailing windows"
     limits: tuple[tuple[str, str, str, Limit | Band], ...] = (
         ("rows_unusual", "rows_ratio", f"rows relative to {past}' median", quality.rows),
         (

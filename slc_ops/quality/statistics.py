@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pyarrow.compute as pc
 
 from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
 from slc_ops.base.parquet import read_parquet, write_parquet
-from slc_ops.base.window import Window
+from slc_ops.base.window import Window, day_start
 from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
-from slc_ops.quality.passes import HASHED, Pass, batches, example
+from slc_ops.quality.passes import HASHED, HOUR, Pass, batches, example
 from slc_ops.quality.rows import DUPLICATE
 
 FILE = "statistics.json"
@@ -126,7 +127,7 @@ def summed_up(run: Pass, manifest: WindowManifest) -> tuple[Statistics, pa.Table
         items=items.num_rows,
         repeated_rows=int((again[1:] == again[:-1]).sum()),
         silent_hours=longest_silence(run.hours > 0),
-        rows_by_day=days(run.hours),
+        rows_by_day=days(run.hours, manifest.window),
         versions=dict(sorted(run.versions.items())),
     )
     return found, items
@@ -143,13 +144,17 @@ def examples_at(path: Path, rows: np.ndarray) -> list[dict[str, Any]]:
     return shown
 
 
-def days(hours: np.ndarray) -> list[int]:
-    """Rows of each day of the window, from rows of each hour; a last day may be shorter.
+def days(hours: np.ndarray, window: Window) -> list[int]:
+    """Rows of each local day of the window, from rows of each hour.
 
-    >>> days(np.ones(25, int))
+    >>> days(np.ones(25, int), Window.parse("2026-01-05/2026-01-06T01:00:00Z"))
     [24, 1]
+    >>> days(np.ones(47, int), Window.parse("2026-03-28/2026-03-30", "Europe/Berlin"))
+    [24, 23]
     """
-    return [int(hours[first : first + 24].sum()) for first in range(0, len(hours), 24)]
+    starts = [max(day_start(each, window.zone), window.start) for each in window.dates]
+    edges = [*((start - window.start) // HOUR for start in starts), len(hours)]
+    return [int(hours[first:last].sum()) for first, last in pairwise(edges)]
 
 
 def longest_silence(hours: np.ndarray) -> int:

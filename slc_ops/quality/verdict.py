@@ -1,7 +1,6 @@
 """From statistics to a verdict, its files and its message."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -159,7 +158,7 @@ def details(expectation: Evaluated, now: Statistics, past: list[Statistics], man
     observed = expectation.observed
     if expectation.rule.code == "rows_by_day" and (unusual := most_unusual_day(day_ratios(now, past))):
         day, usual = unusual[0], usual_days(now, past)[unusual[0]]
-        date = (manifest.window.start + timedelta(days=day)).date()
+        date = manifest.window.dates[day]
         return f"{observed:.3g} ({date}: {now.rows_by_day[day]} rows, usually {usual:g})"
     if expectation.rule.code in ("backbones_mixed", "backbone_mix"):
         return f"{observed:g} ({', '.join(f'{name}: {count} rows' for name, count in now.versions.items())})"

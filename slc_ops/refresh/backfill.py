@@ -1,23 +1,23 @@
-"""Refreshing past weeks: which ones, in which order, and what is already there."""
+"""Refreshing past windows: which ones, in which order, and what is already there."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json
-from slc_ops.base.window import WEEK, Window, parse_timestamp
+from slc_ops.base.window import Cadence, Window, parse_timestamp
 from slc_ops.refresh.finished import newest_refresh
 from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Places
 
 LONGEST = 1000
-"""Weeks in one backfill; Airflow maps a task over at most 1,024."""
+"""Windows in one backfill; Airflow maps a task over at most 1,024."""
 
 
 @dataclass(frozen=True)
-class Week:
-    """One week of a backfill, and what exists of it."""
+class BackfillWindow:
+    """One window of a backfill, and what exists of it."""
 
     window: Window
     versions: tuple[int, ...]
@@ -41,21 +41,25 @@ class Week:
         return f"{self.window}  {have:<20}  {'refresh' if self.due else 'finished'}"
 
 
-def weeks_between(deployment: Deployment, start: str, end: str, due: datetime) -> list[Window]:
-    """The weeks of ``[start, end)``, oldest first; ``due`` is when the backfill was asked for.
+def windows_between(deployment: Deployment, start: str, end: str, due: datetime) -> list[Window]:
+    """The windows of ``[start, end)`` that a schedule refreshes, oldest first.
+
+    ``due`` is when the backfill was asked for: labels of a window must have been due then.
 
     >>> from datetime import UTC
     >>> from slc_ops.settings.deployments import LakeSource
     >>> demo = Deployment(source=LakeSource(path="lake"), start="2026-01-05")
-    >>> weeks = weeks_between(demo, "2026-02-02", "2026-02-23", datetime(2026, 3, 1, tzinfo=UTC))
+    >>> weeks = windows_between(demo, "2026-02-02", "2026-02-23", datetime(2026, 3, 1, tzinfo=UTC))
     >>> [str(week) for week in weeks]
     ['2026-02-02/2026-02-09', '2026-02-09/2026-02-16', '2026-02-16/2026-02-23']
     """
-    whole = Window(monday(start, "from"), monday(end, "to"))
-    newest = Window.week_of(due - WEEK).end
-    if whole.end > newest:
+    cadence, zone = deployment.cadence, deployment.window.zone
+    whole = Window(border(cadence, start, "from"), border(cadence, end, "to"), zone)
+    newest = deployment.window_due(due)
+    if whole.end > newest.end:
         raise SettingsError(
-            f"'to' {whole.end:%Y-%m-%d} lies in the future: the newest complete week ends {newest:%Y-%m-%d}"
+            f"'to' {str(whole).split('/')[1]} lies in the future: the newest complete {cadence.name} ends "
+            f"{str(newest).split('/')[1]}"
         )
     first, last = deployment.starts_at, deployment.ends_at
     if whole.start < first or (last is not None and whole.end > last):
@@ -63,26 +67,34 @@ def weeks_between(deployment: Deployment, start: str, end: str, due: datetime) -
             f"{whole} is not inside the deployment's time, {deployment.start} to {deployment.end or 'now'}; "
             "change the range, or start and end in the deployments file"
         )
-    count = (whole.end - whole.start) // WEEK
-    if count > LONGEST:
-        raise SettingsError(f"{whole} is {count} weeks; refresh at most {LONGEST} at a time")
-    return [Window(whole.start + k * WEEK, whole.start + (k + 1) * WEEK) for k in range(count)]
-
-
-def monday(text: str, name: str) -> datetime:
-    """A week's border; another day is an error that names the nearest Mondays."""
-    timestamp = parse_timestamp(text)
-    week = Window.week_of(timestamp)
-    if timestamp != week.start:
+    every = deployment.refresh_every
+    windows = cadence.between(whole.start, whole.end)
+    found = [each for each in windows if cadence.span(each, every).end == each.end]
+    if len(found) > LONGEST:
+        raise SettingsError(f"{whole} is {len(found)} refreshes; ask for at most {LONGEST} at a time")
+    if not found:
         raise SettingsError(
-            f"{name!r} {text} is not the start of a week (Monday 00:00 UTC); "
-            f"take {week.start:%Y-%m-%d} or {week.end:%Y-%m-%d}"
+            f"no scheduled refresh ends in {whole}: there is one every {every} windows, the next ends "
+            f"{str(cadence.span(windows[-1], every)).split('/')[1]}"
+        )
+    return found
+
+
+def border(cadence: Cadence, text: str, name: str) -> datetime:
+    """Where a window begins; another moment is an error that names the nearest ones."""
+    timestamp = parse_timestamp(text, cadence.zone)
+    window = cadence.containing(timestamp)
+    if timestamp != window.start:
+        before, after = str(window).split("/")
+        raise SettingsError(
+            f"{name!r} {text} is not the start of a {cadence.name} ({cadence.described}); "
+            f"take {before} or {after}"
         )
     return timestamp
 
 
-def look(places: Places, name: str, windows: list[Window], *, again: bool) -> list[Week]:
-    """What a backfill of these windows would do; a week with a version of its own is finished."""
+def look(places: Places, name: str, windows: list[Window], *, again: bool) -> list[BackfillWindow]:
+    """What a backfill of these windows would do; a window with a version of its own is finished."""
     from slc_ops.registry import Registry
 
     found: dict[Window, list[int]] = {}
@@ -90,7 +102,7 @@ def look(places: Places, name: str, windows: list[Window], *, again: bool) -> li
         if version.retired_at is None:
             found.setdefault(version.window, []).append(version.number)
     return [
-        Week(
+        BackfillWindow(
             window,
             tuple(found.get(window, ())),
             window not in found and _without_method(places, name, window),
@@ -105,7 +117,7 @@ def _without_method(places: Places, name: str, window: Window) -> bool:
     return plan is not None and read_json(plan.files.verdict)["method"] is None
 
 
-def promote_week(places: Places, plan: Plan, *, actor: str) -> str:
+def promote_window(places: Places, plan: Plan, *, actor: str) -> str:
     """What a person asked for with ``promote``: the gate's rules, under the person's name."""
     proposal = propose(places, plan, "manual")
     if proposal.hold is not None:

@@ -73,7 +73,7 @@ def run_backtest(
 
 
 def newest_window(settings: Deployment) -> Window:
-    """The week of the newest row of a lake, from the files' statistics."""
+    """The window with the newest row of a lake, from the files' statistics."""
     if not isinstance(settings.source, LakeSource):
         raise SettingsError("give the newest window with --window START/END; only a lake can be asked for it")
     always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
@@ -86,7 +86,7 @@ def newest_window(settings: Deployment) -> Window:
         newest = found if newest is None else max(newest, found)
     if newest is None:
         raise InputError(f"the lake {settings.source.path} holds no Parquet file with rows")
-    return Window.week_of(newest)
+    return settings.cadence.containing(newest)
 
 
 def _newest_moment(file: pq.ParquetFile, name: str) -> datetime:
@@ -96,5 +96,5 @@ def _newest_moment(file: pq.ParquetFile, name: str) -> datetime:
         raise InputError(f"a file of the lake has no column {name!r}; map event_time in the deployments file")
     timestamp = pc.max(file.read(columns=[name])[name]).as_py()
     if not isinstance(timestamp, datetime):
-        raise InputError(f"column {name!r} holds no timestamps, so it has no newest week; give --window")
+        raise InputError(f"column {name!r} holds no timestamps, so it has no newest window; give --window")
     return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)

@@ -52,7 +52,7 @@ def refresh(
     its time.
     """
     if not off_grid:
-        check_window(places, name, window)
+        check_window(places, name, window, settings)
 
     def run(step: str, function: Callable[[], T]) -> T:
         begun = time.perf_counter()

@@ -15,10 +15,12 @@ from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
 
 NOT_IN_KEY = {
-    "owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_weeks", "notify", "keep_windows",
-    "keep_refreshes",
+    "owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_windows", "notify",
+    "keep_windows", "keep_refreshes",
+    "window", "refresh_every", "label_lag", "labels", "wait_for_source", "verdict_due",
 }  # fmt: skip
-"""Settings that change when or by whom a refresh runs, not what it works out."""
+"""Settings that change when or by whom a refresh runs, not what it works out; and those whose effect is in
+the windows themselves: their bounds and the digests of their rows are part of the key."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def needed_windows(deployment: Deployment, window: Window) -> list[Window]:
 def extract(places: Places, name: str, window: Window, settings: Deployment | None = None) -> list[Window]:
     """Pull the window and the history it needs; return the windows to learn from that hold rows.
 
-    The newest window and the ``lookback_weeks`` before it are read again from the source, because late rows
+    The newest window and the ``lookback_windows`` before it are read again from the source, because late rows
     may have reached them; older ones are final once extracted. An empty past window is no window, an empty
     newest window is an error. Further back lie the windows that validation measures the oldest ones against.
     """
@@ -35,7 +35,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     deployment = settings or places.deployment(name)
     engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
     wanted = needed_windows(deployment, window)
-    late = wanted[-(1 + deployment.lookback_weeks) :]
+    late = wanted[-(1 + deployment.lookback_windows) :]
     found = []
     for each in [*wanted[0].before(REACH), *wanted]:
         manifest = extract_window(
@@ -52,7 +52,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     if window not in found:
         raise InputError(
             f"deployment {name!r} has no rows in window {window}; "
-            "check that its source is filled for that week, then refresh again"
+            f"check that its source is filled for that {deployment.cadence.name}, then refresh again"
         )
     return found
 

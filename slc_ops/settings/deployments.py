@@ -1,15 +1,15 @@
 """The deployments file: one entry per frozen model. Its blocks have modules of their own beside this one."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Literal, Self
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import method_named
 from slc_ops.base.names import valid_name
-from slc_ops.base.window import Window
+from slc_ops.base.window import Cadence, Window, day_start
 from slc_ops.settings.decision import Decision
 from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
 from slc_ops.settings.environment import Places
@@ -24,11 +24,12 @@ from slc_ops.settings.sources import (
     Source,
     SqlSource,
 )
+from slc_ops.settings.window import Duration, Grid, Schedule, as_schedule
 
 __all__ = [
-    "Band", "BrokenEntry", "Decision", "Deployment", "Deployments", "FilesSource", "LakeSource", "Limit",
-    "MethodName", "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "SimulatorSource",
-    "SqlSource", "load_deployments", "read_deployments", "valid_name",
+    "Band", "BrokenEntry", "Decision", "Deployment", "Deployments", "FilesSource", "Grid", "LakeSource",
+    "Limit", "MethodName", "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "Schedule",
+    "SimulatorSource", "SqlSource", "load_deployments", "read_deployments", "valid_name",
 ]  # fmt: skip
 
 
@@ -41,20 +42,36 @@ def _known_method(name: str) -> str:
 
 MethodName = Annotated[str, AfterValidator(_known_method)]
 Name = Annotated[str, AfterValidator(valid_name)]
+RENAMED = {"lookback_weeks": "lookback_windows"}
+"""Keys of older releases, and what to write instead."""
 
 
 class Deployment(Part):
-    """One frozen model in production whose predictions are corrected every week."""
+    """One frozen model in production whose predictions are corrected again and again."""
 
     source: Source = Field(description="where the log lies, below")
+    labels: Source | None = Field(
+        default=None,
+        description="a second source, with `event_id`, `label` and the time at which the label was known "
+        "(`event_time`), for a log whose outcomes lie elsewhere",
+    )
+    label_lag: Duration | None = Field(
+        default=None,
+        description="how long labels may take: a window is refreshed that long after its end, and rows "
+        "without a label are waited for; unset, they are faults",
+    )
+    window: Grid = Field(default=Grid(), description="how long a window is and where it begins, below")
+    refresh_every: int = Field(
+        default=1, ge=1, le=366, description="windows from one scheduled refresh to the next"
+    )
     methods: tuple[MethodName, ...] = Field(
         default=("base", "platt", "slc"),
         description="what is compared; `base` and `platt` are always there",
     )
     calibration_weeks: int = Field(default=4, ge=1, le=520, description="weeks a method learns from")
     folds: int = Field(default=4, ge=1, le=520, description="past weeks the comparison is made on")
-    lookback_weeks: int = Field(
-        default=1, ge=0, le=520, description="past weeks that late rows may still reach"
+    lookback_windows: int = Field(
+        default=1, ge=0, le=520, description="past windows that late rows and labels may still reach"
     )
     prior_var: float = Field(default=1.0, gt=0, description="σ², the prior variance of item offsets")
     time_bins: int = Field(
@@ -68,7 +85,18 @@ class Deployment(Part):
         description="where rows are worked on: `local` in the task's own process, `spark` on the cluster of "
         "`SLC_OPS_SPARK_MASTER`",
     )
-    schedule: str = Field(default="0 0 * * 1", description="cron, UTC")
+    schedule: Annotated[Schedule | None, BeforeValidator(as_schedule)] = Field(
+        default=None,
+        description="unset: as soon as a window is over and its labels are due; otherwise a cron expression, "
+        "or a block, below",
+    )
+    wait_for_source: Duration | None = Field(
+        default=None, description="how long a run waits for rows of its window before it fails"
+    )
+    verdict_due: Duration | None = Field(
+        default=None,
+        description="how long after a window's labels are due its verdict may take; then `late` is told",
+    )
     gate: Literal["auto", "manual", "never"] = Field(
         default="manual",
         description="`auto` promotes on the verdict, `manual` asks a person in Airflow, "
@@ -118,20 +146,13 @@ class Deployment(Part):
             raise ValueError(f"lists {twice[0]!r} twice" if twice else "lists no method")
         return methods
 
-    @field_validator("schedule")
+    @model_validator(mode="before")
     @classmethod
-    def _a_cron_expression(cls, schedule: str) -> str:
-        from croniter import CroniterError, croniter
-
-        try:
-            croniter(
-                schedule, datetime(2026, 1, 5, tzinfo=UTC)
-            ).get_next()  # 31 February parses, and never comes
-        except CroniterError:
-            raise ValueError(
-                f"{schedule!r} is no schedule; write a cron expression, for example 0 0 * * 1 (Mondays)"
-            ) from None
-        return schedule
+    def _renamed_keys(cls, values: Any) -> Any:
+        for old, new in RENAMED.items() if isinstance(values, dict) else ():
+            if old in values:
+                raise ValueError(f"{old} is called {new} now, and counts windows; write {new}")
+        return values
 
     @model_validator(mode="after")
     def _ends_after_start(self) -> Self:
@@ -146,19 +167,37 @@ class Deployment(Part):
         return Deployment.model_validate({**self.model_dump(), "methods": tuple(methods)})
 
     @property
+    def cadence(self) -> Cadence:
+        """The grid of the deployment's windows."""
+        return self.window.cadence
+
+    @property
+    def lag(self) -> timedelta:
+        """How long after its end a window is complete."""
+        return self.label_lag or timedelta()
+
+    @property
     def starts_at(self) -> datetime:
-        """The start in UTC."""
-        return datetime.combine(self.start, time(), UTC)
+        """The start of the first day in the window's zone."""
+        return day_start(self.start, self.window.zone)
 
     @property
     def ends_at(self) -> datetime | None:
-        """The end in UTC."""
-        return None if self.end is None else datetime.combine(self.end, time(), UTC)
+        """The start of the day after the last window."""
+        return None if self.end is None else day_start(self.end, self.window.zone)
+
+    def window_due(self, moment: datetime) -> Window:
+        """The last window whose labels were due at ``moment``, of those that the schedule refreshes."""
+        window = self.cadence.complete_at(moment - self.lag)
+        if self.refresh_every == 1:
+            return window
+        span = self.cadence.span(window, self.refresh_every)
+        last = self.cadence.complete_at(span.end)
+        return last if last == window else self.cadence.complete_at(span.start)
 
     def newest_window(self, due: datetime) -> Window:
-        """The last complete week at ``due`` that the deployment covers."""
-        last = due if self.ends_at is None else min(due, self.ends_at)
-        return Window.week_of(last - timedelta(days=7))
+        """The last window due at ``due`` that the deployment covers."""
+        return self.window_due(due if self.ends_at is None else min(due, self.ends_at + self.lag))
 
 
 class Deployments(Part):

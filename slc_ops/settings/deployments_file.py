@@ -131,6 +131,6 @@ def _keys() -> list[str]:
     """Every key that a block may have."""
     from slc_ops.settings import deployments as d
 
-    blocks = (d.Deployment, d.Decision, d.Quality, d.Limit, d.Notify, d.Notifier)
+    blocks = (d.Deployment, d.Decision, d.Quality, d.Limit, d.Notify, d.Notifier, d.Grid, d.Schedule)
     parts = (*blocks, d.LakeSource, d.SqlSource, d.FilesSource, d.SimulatorSource, d.Partition)
     return sorted({key for part in parts for key in part.model_fields})

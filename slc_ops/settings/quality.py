@@ -31,7 +31,7 @@ class Limit(Part):
 
 
 class Band(Part):
-    """A band for a ratio to the trailing weeks: outside ``warn`` it annotates, outside ``stop`` it stops."""
+    """A ratio to the trailing windows: outside ``warn`` it annotates, outside ``stop`` it stops."""
 
     warn: Bounds | None = Field(
         default=None, description="outside of this the window is used, with a warning"
@@ -61,26 +61,27 @@ class Quality(Part):
     docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
     rows: Band = Field(
         default=Band(warn=(0.6, 1.7), stop=(0.2, 5.0)),
-        description="rows of the window, relative to the trailing weeks' median",
+        description="rows of the window, relative to the trailing windows' median",
     )
     rows_by_day: Band = Field(
         default=Band(warn=(0.5, 2.0)),
-        description="rows of any one day, relative to the median of the same day of the trailing weeks "
+        description="rows of any one day, relative to the median of the same day of the trailing windows "
         "(days of at least 100 rows there)",
     )
     label_rate_shift: Limit = Field(
-        default=Limit(warn=0.05, stop=0.2), description="distance of the label rate from the trailing weeks'"
+        default=Limit(warn=0.05, stop=0.2),
+        description="distance of the label rate from the trailing windows'",
     )
     logit_mean_shift: Limit = Field(
         default=Limit(warn=0.25, stop=1.0),
-        description="distance of the mean logit from the trailing weeks', in their standard deviations",
+        description="distance of the mean logit from the trailing windows', in their standard deviations",
     )
     logit_sd_ratio: Band = Field(
         default=Band(warn=(0.75, 1.33), stop=(0.4, 2.5)),
-        description="standard deviation of the logits, relative to the trailing weeks'",
+        description="standard deviation of the logits, relative to the trailing windows'",
     )
     unseen_items: Limit = Field(
-        default=Limit(warn=0.2, stop=0.8), description="share of items that the trailing weeks do not have"
+        default=Limit(warn=0.2, stop=0.8), description="share of items that the trailing windows do not have"
     )
     repeated_rows: Limit = Field(
         default=Limit(warn=0.001, stop=0.5),
@@ -88,7 +89,7 @@ class Quality(Part):
     )
     backbone_mix_shift: Limit = Field(
         default=Limit(warn=0.02),
-        description="share of rows whose backbone version departs from the trailing weeks' mix",
+        description="share of rows whose backbone version departs from the trailing windows' mix",
     )
     silent_hours: Limit = Field(
         default=Limit(warn=24.0), description="longest stretch of hours without a row"

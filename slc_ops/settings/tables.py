@@ -8,7 +8,7 @@ import re
 import sys
 import types
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -29,6 +29,8 @@ PLAIN: dict[Any, str] = {
     SecretStr: "text",
     Path: "path",
     date: "date",
+    timedelta: "duration such as `12h` or `3d`",
+    settings.Schedule: "cron expression, or block",
     settings.Limit: "`{warn, stop}`, numbers",
     settings.Band: "`{warn, stop}`, each `[low, high]`",
 }
@@ -57,8 +59,9 @@ def type_of(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return " ".join([PLAIN[annotation], ", ".join(_bounds(metadata))]).strip()
     arguments = [each for each in get_args(annotation) if each is not type(None)]
     origin = get_origin(annotation)
-    if origin in (Union, types.UnionType) and len(arguments) == 1:
-        return type_of(arguments[0], metadata)
+    if origin in (Union, types.UnionType):
+        kinds = [type_of(each, metadata) for each in arguments]
+        return "block" if "block" in kinds else " or ".join(kinds)
     if origin is Literal:
         return _choice(arguments)
     if origin is tuple and Ellipsis in arguments:
@@ -154,6 +157,8 @@ def tables() -> dict[str, str]:
         "variables": variables_table(),
         "deployment": block_table("deployments.<name>.", settings.Deployment),
         "source": source_table(),
+        "window": block_table("window.", settings.Grid),
+        "schedule": block_table("schedule.", settings.Schedule),
         "quality": block_table("quality.", settings.Quality),
         "decision": block_table("decision.", settings.Decision),
         "notify": block_table("notify.", settings.Notify),

@@ -1,4 +1,4 @@
-"""Rows of each day against the same day of the trailing weeks."""
+"""Rows of each day against the same day of the trailing windows."""
 
 import pytest
 

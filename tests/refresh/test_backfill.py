@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.refresh.backfill import Week, weeks_between
+from slc_ops.refresh.backfill import BackfillWindow, windows_between
 from slc_ops.settings.deployments import Deployment, LakeSource
 from tests.registry.factory import WEEKS
 
@@ -28,24 +28,24 @@ DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05")  # type: i
 )
 def test_a_range_that_makes_no_sense_is_refused(start: str, end: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why):
-        weeks_between(DEMO, start, end, DUE)
+        windows_between(DEMO, start, end, DUE)
 
 
 def test_the_last_week_is_the_last_complete_one_of_the_deployment() -> None:
     ended = DEMO.model_copy(update={"end": datetime(2026, 2, 16).date()})  # noqa: DTZ001 - a date
-    assert len(weeks_between(ended, "2026-01-05", "2026-02-16", DUE)) == 6
+    assert len(windows_between(ended, "2026-01-05", "2026-02-16", DUE)) == 6
     with pytest.raises(SettingsError, match="not inside"):
-        weeks_between(ended, "2026-01-05", "2026-02-23", DUE)
+        windows_between(ended, "2026-01-05", "2026-02-23", DUE)
 
 
 def test_a_range_longer_than_airflow_can_map_is_refused() -> None:
     old = DEMO.model_copy(update={"start": datetime(2000, 1, 3).date()})  # noqa: DTZ001 - a date
     with pytest.raises(SettingsError, match="at most 1000"):
-        weeks_between(old, "2000-01-03", "2026-02-16", DUE)
+        windows_between(old, "2000-01-03", "2026-02-16", DUE)
 
 
 def test_finished_weeks_are_skipped_unless_asked_for_again() -> None:
-    assert Week(WEEKS[0], (), False, again=False).due
-    assert not Week(WEEKS[0], (4,), False, again=False).due
-    assert not Week(WEEKS[0], (), True, again=False).due
-    assert Week(WEEKS[0], (4,), False, again=True).due
+    assert BackfillWindow(WEEKS[0], (), False, again=False).due
+    assert not BackfillWindow(WEEKS[0], (4,), False, again=False).due
+    assert not BackfillWindow(WEEKS[0], (), True, again=False).due
+    assert BackfillWindow(WEEKS[0], (4,), False, again=True).due

@@ -1,0 +1,96 @@
+"""The ``window`` and ``schedule`` blocks: how long a window is, when it is refreshed, what is waited for."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from slc_ops.base.window import MONDAY, Cadence
+from slc_ops.settings.part import Part
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+LONGEST = timedelta(days=366)
+
+
+def duration(value: Any) -> timedelta:
+    """A length of time as people write it.
+
+    >>> duration("3d"), duration("90m")
+    (datetime.timedelta(days=3), datetime.timedelta(seconds=5400))
+    """
+    if isinstance(value, timedelta):
+        return value
+    found = re.fullmatch(r"(\d{1,6})([mhd])", value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"write a number with m, h or d, for example 12h or 3d; found {str(value)[:40]!r}")
+    length = timedelta(**{UNITS[found[2]]: int(found[1])})
+    if length > LONGEST:
+        raise ValueError(f"{value} is more than {LONGEST.days} days")
+    return length
+
+
+Duration = Annotated[timedelta, BeforeValidator(duration)]
+
+
+class Grid(Part):
+    """Windows of ``days`` local days; an hour that a clock skips or repeats belongs to its day."""
+
+    days: Literal[1, 7, 14, 28] = Field(default=7, description="days of a window")
+    anchor: Literal["monday"] | date = Field(
+        default="monday",
+        description="a day on which a window begins; `monday` counts from Monday 1970-01-05",
+    )
+    zone: str = Field(default="UTC", description="time zone of the days, `UTC` or such as `Europe/Berlin`")
+
+    @field_validator("zone")
+    @classmethod
+    def _known_zone(cls, zone: str) -> str:
+        if zone not in available_timezones():
+            raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Europe/Berlin")
+        return zone
+
+    @property
+    def cadence(self) -> Cadence:
+        """The grid that the windows lie on."""
+        return Cadence(self.days, MONDAY if isinstance(self.anchor, str) else self.anchor, self.zone)
+
+
+def cron_expression(text: str) -> str:
+    """The text where it is a cron expression that ever comes; else a ``ValueError``."""
+    from croniter import CroniterError, croniter
+
+    try:
+        croniter(text, datetime(2026, 1, 5, tzinfo=UTC)).get_next()  # 31 February parses, and never comes
+    except CroniterError:
+        raise ValueError(
+            f"{text!r} is no schedule; write a cron expression, for example 0 0 * * 1 (Mondays)"
+        ) from None
+    return text
+
+
+class Schedule(Part):
+    """When a refresh runs: at the times of ``cron``, on an event of ``asset``, or at the first once the
+    second is there."""
+
+    cron: str | None = Field(default=None, description="cron expression in the window's zone")
+    asset: str | None = Field(
+        default=None, min_length=1, description="name or URI of the Airflow asset that is waited for"
+    )
+
+    @field_validator("cron")
+    @classmethod
+    def _a_cron_expression(cls, cron: str | None) -> str | None:
+        return None if cron is None else cron_expression(cron)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.cron is None and self.asset is None:
+            raise ValueError("name a cron expression, an asset, or both")
+        return self
+
+
+def as_schedule(value: Any) -> Any:
+    """A cron expression by itself is a schedule."""
+    return {"cron": value} if isinstance(value, str) else value

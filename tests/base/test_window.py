@@ -1,0 +1,94 @@
+"""Every event lies in exactly one window, whatever the cadence and the zone."""
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import available_timezones
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.window import Cadence, Window, day_start
+
+SECOND = timedelta(seconds=1)
+ZONES = sorted(available_timezones())
+moments = st.integers(31_536_000, 7_000_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
+cadences = st.builds(
+    Cadence,
+    days=st.sampled_from([1, 7, 14, 28]),
+    anchor=st.dates(date(1971, 1, 1), date(2199, 1, 1)),
+    zone=st.sampled_from(ZONES),
+)
+BACK_PAST_MIDNIGHT = datetime(2009, 11, 1, 2, 45, tzinfo=UTC)  # 23:16 in Newfoundland, for the second time
+DAY_LEFT_OUT = datetime(2011, 12, 30, 10, tzinfo=UTC)  # Samoa went from the 29th to the 31st
+
+
+@given(cadences, moments)
+@example(Cadence(1, zone="America/St_Johns"), BACK_PAST_MIDNIGHT)
+@example(Cadence(1, zone="Pacific/Apia"), DAY_LEFT_OUT)
+@example(Cadence(7, zone="Africa/Cairo"), datetime(2026, 4, 23, 22, tzinfo=UTC))
+def test_every_event_lies_in_exactly_one_window(cadence: Cadence, moment: datetime) -> None:
+    window = cadence.containing(moment)
+
+    assert window.start <= moment < window.end
+    after = cadence.containing(window.end)
+    before = cadence.containing(window.start - timedelta(microseconds=1))
+    assert (before.end, after.start) == (window.start, window.end)
+    assert all(cadence.containing(edge) == window for edge in (window.start, window.end - SECOND))
+
+
+@given(cadences, moments, st.integers(1, 6))
+@example(Cadence(1, zone="America/St_Johns"), BACK_PAST_MIDNIGHT, 3)
+def test_the_windows_before_are_those_of_the_grid_and_have_no_gaps(
+    cadence: Cadence, moment: datetime, count: int
+) -> None:
+    window = cadence.containing(moment)
+    found = [*window.before(count), window]
+
+    assert all(cadence.holds(each) for each in found)
+    assert all(a.end == b.start for a, b in pairwise(found))
+    assert cadence.between(found[0].start, window.end) == found
+    assert len(found) in (count, count + 1)  # one less where a zone left out a day
+    assert cadence.complete_at(window.end) == window
+
+
+@given(cadences, moments)
+def test_a_window_survives_its_text_its_key_and_its_json(cadence: Cadence, moment: datetime) -> None:
+    window = cadence.containing(moment)
+
+    assert cadence.parse(str(window)) == window
+    assert window.key == str(window).split("/")[0]
+    stored = Window.from_dict(window.as_dict())
+    assert (stored, stored.before(2)) == (window, window.before(2))
+
+
+@given(moments)
+def test_weeks_in_utc_are_what_they_were(moment: datetime) -> None:
+    midnight = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    monday = midnight - timedelta(days=moment.weekday())
+    week = Cadence().containing(moment)
+
+    assert (week.start, week.end) == (monday, monday + timedelta(days=7))
+    assert week.as_dict() == {"start": monday.isoformat(), "end": (monday + timedelta(days=7)).isoformat()}
+    assert week.key == f"{monday:%Y-%m-%d}"
+    assert [w.start for w in week.before(3)] == [monday - timedelta(days=7 * k) for k in (3, 2, 1)]
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-10-26", 24)])
+def test_a_day_in_berlin_has_as_many_hours_as_its_clocks_show(day: str, hours: int) -> None:
+    window = Cadence(1, zone="Europe/Berlin").containing(day_start(date.fromisoformat(day), "Europe/Berlin"))
+
+    assert window.end - window.start == timedelta(hours=hours)
+    assert window.key == day
+
+
+def test_the_span_of_several_windows_is_counted_from_the_anchor() -> None:
+    daily = Cadence(1)
+    span = daily.span(Window.parse("2026-01-07/2026-01-08"), 7)
+    assert str(span) == "2026-01-05/2026-01-12"
+
+
+def test_the_calendar_has_two_ends() -> None:
+    with pytest.raises(SettingsError, match="leaves the calendar"):
+        Cadence(28).containing(datetime(9999, 12, 31, tzinfo=UTC))
