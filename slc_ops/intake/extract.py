@@ -20,6 +20,14 @@ from slc_ops.base.files import digest_file, digest_json, replacing_directory
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
 from slc_ops.intake.erased import Erased
+from slc_ops.intake.labels import (
+    CHANGED,
+    changed_labels,
+    joined,
+    label_span,
+    read_labels,
+    without_waiting,
+)
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
 from slc_ops.intake.writing import LogWriter, Observer
@@ -41,6 +49,9 @@ def extract(
 ) -> WindowManifest:
     """Write ``directory/<window.key>/log.parquet`` and its manifest, and answer the manifest.
 
+    Labels of a source of their own are joined, and with ``label_lag`` rows without one are left out and
+    counted.
+
     A finished window costs one manifest read. With ``refresh`` the source is asked again, because late rows
     may have arrived: a source that still looks the same is not read; one that was read and said the same
     leaves the window as it is; changed content replaces the window and its digest. A deployment whose source
@@ -51,22 +62,35 @@ def extract(
     """
     target = directory / window.key
     known = WindowManifest.read(target) if (target / FILE).exists() else None
-    settings = digest_json([window.as_dict(), deployment.source.model_dump(mode="json")])
+    settings = question(deployment, window)
     same_question = known is not None and known.settings_digest == settings
     if known and same_question and not refresh:
         return known
     home = home or Places.from_environment().home
-    source = open_source(deployment.source, home, window)
+    source, labels = open_source(deployment.source, home, window), None
     fingerprint = source.fingerprint()
+    if deployment.labels is not None:
+        labels = open_source(deployment.labels, home, label_span(deployment, window))
+        both = [fingerprint, labels.fingerprint()]
+        fingerprint = None if None in both else digest_json(both)
     if known and same_question and fingerprint is not None and fingerprint == known.fingerprint:
         return known
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
     erased = Erased(home, directory.name)
     with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary, _held(temporary):
-        pulled = pull(source, deployment.source, window, Path(temporary) / LOG, observer, erased)
+        pulled = pull(source, deployment, window, Path(temporary) / LOG, observer, erased, labels)
         finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer, erased)
     return WindowManifest.read(target)
+
+
+def question(deployment: Deployment, window: Window) -> str:
+    """A digest of what is asked of the sources; what is not set leaves it as it was."""
+    asked: list[Any] = [window.as_dict(), deployment.source.model_dump(mode="json")]
+    if deployment.label_lag is not None or deployment.labels is not None:
+        labels = None if deployment.labels is None else deployment.labels.model_dump(mode="json")
+        asked += [labels, label_span(deployment, window).as_dict()]
+    return digest_json(asked)
 
 
 def finish(
@@ -83,8 +107,16 @@ def finish(
             erased.check_current()
         known = WindowManifest.read(target) if (target / FILE).exists() else None
         if known and known.window == found.window and known.digest == found.digest:
-            replace(known, settings_digest=found.settings_digest, fingerprint=found.fingerprint).write()
+            notes = {CHANGED: known.notes[CHANGED]} if CHANGED in known.notes else {}
+            replace(
+                known,
+                settings_digest=found.settings_digest,
+                fingerprint=found.fingerprint,
+                notes=found.notes | notes,
+            ).write()
             return
+        if known and known.window == found.window and (changed := changed_labels(known.path, found.path)):
+            found.notes[CHANGED] = changed
         with replacing_directory(target) as finished:
             os.replace(found.path, finished / LOG)
             placed = replace(found, path=finished / LOG)
@@ -128,17 +160,26 @@ def _last_touched(directory: Path) -> float:
 
 def pull(
     source: Source,
-    settings: Mapped,
+    deployment: Deployment,
     window: Window,
     path: Path,
     observer: Observer | None = None,
     erased: Erased | None = None,
+    labels: Source | None = None,
 ) -> WindowManifest:
-    """Stream the window's rows into ``path``, past the observer, without those of erased users."""
+    """Stream the window's rows into ``path``, past the observer: with their labels, without erased users."""
     notes: dict[str, Any] = {}
-    writer = LogWriter(path, known_types(source, settings, notes), observer)
+    settings = deployment.source
+    types = known_types(source, settings, notes)
+    rows = in_contract(source, settings, window, notes)
+    if labels is not None and deployment.labels is not None:
+        types.pop("label", None)
+        known = read_labels(labels, deployment.labels, label_span(deployment, window))
+        rows = joined(rows, known, window, deployment.lag, notes)
+    if labels is not None or deployment.label_lag is not None:
+        rows = without_waiting(rows, notes)
+    writer = LogWriter(path, types, observer)
     try:
-        rows = in_contract(source, settings, window, notes)
         for batch in rows if not erased else erased.without(rows):
             writer.add(batch)
         schema = writer.close()
@@ -151,7 +192,7 @@ def pull(
         path=path,
         window=window,
         schema={field.name: str(field.type) for field in schema},
-        source=source.describe(),
+        source=source.describe() | ({} if labels is None else {"labels": labels.describe()}),
         notes=notes,
         file_digest=digest_file(path),
     )

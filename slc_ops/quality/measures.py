@@ -1,13 +1,14 @@
 """The statistics table: one row, one column per thing that an expectation looks at."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.intake.labels import CHANGED, CONTRADICTORY, EARLY, EXPECTED, READ, REPEATED, UNMATCHED, WAITING
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import Statistics, item_ids
 
@@ -38,7 +39,24 @@ def measures(
     }
     if now.label_rate is not None:
         table["label_rate"] = now.label_rate
+    table |= label_measures(now, manifest.notes)
     return table | against_trailing(now, manifest, [(m, s) for m, s in before if s.rows])
+
+
+def label_measures(now: Statistics, notes: Mapping[str, Any]) -> dict[str, float]:
+    """What extraction noted of labels that came late, from elsewhere, or again."""
+    asked = now.rows + notes.get(WAITING, 0)
+    found = {
+        "unlabelled": (notes.get(WAITING), asked),
+        "labels_unmatched": (notes.get(UNMATCHED), notes.get(EXPECTED)),
+        "labels_repeated": (notes.get(REPEATED), notes.get(READ)),
+        "labels_contradictory": (notes.get(CONTRADICTORY), notes.get(READ)),
+        "labels_early": (notes.get(EARLY), asked),
+        "labels_changed": (notes.get(CHANGED), now.rows),
+    }
+    return {
+        f"share_{name}": part / whole for name, (part, whole) in found.items() if whole and part is not None
+    }
 
 
 def like_probabilities(now: Statistics) -> bool:

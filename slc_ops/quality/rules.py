@@ -115,6 +115,27 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
             "backbone_mix", "backbone_mix_shift",
             f"share of rows whose backbone version departs from {past}", quality.backbone_mix_shift,
         ),
+        ("rows_unlabelled", "share_unlabelled", "share of rows without a due label", quality.unlabelled),
+        (
+            "labels_unmatched", "share_labels_unmatched",
+            "share of labels that belong to no row", quality.labels_unmatched,
+        ),
+        (
+            "labels_repeated", "share_labels_repeated",
+            "share of labels of an event that has another", quality.labels_repeated,
+        ),
+        (
+            "labels_contradictory", "share_labels_contradictory",
+            "share of events whose newest labels contradict each other", quality.labels_contradictory,
+        ),
+        (
+            "labels_early", "share_labels_early",
+            "share of rows with a label from before them", quality.labels_early,
+        ),
+        (
+            "labels_changed", "share_labels_changed",
+            "share of rows whose label has changed since they were extracted before", quality.labels_changed,
+        ),
         ("hours_silent", "silent_hours", "longest stretch of hours without a row", quality.silent_hours),
     )  # fmt: skip
     severities: tuple[Severity, Severity] = ("critical", "warning")

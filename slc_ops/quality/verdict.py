@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import digest_file, digest_json, read_json, understanding, write_json
+from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
 from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
@@ -30,8 +31,15 @@ def judge_window(
     verdict for the same three is read, not made again.
     """
     path = manifest.directory / RESULT
+    labels = {name: manifest.notes[name] for name in NOTES if name in manifest.notes}
     key = digest_json(
-        [VERSION, manifest.digest, quality.model_dump(mode="json"), [before.digest for before in trailing]]
+        [
+            VERSION,
+            manifest.digest,
+            quality.model_dump(mode="json"),
+            [before.digest for before in trailing],
+            *([labels] if labels else []),
+        ]
     )
     manifest.verify()
     if path.exists():

@@ -28,6 +28,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     newest window is an error. Further back lie the windows that validation measures the oldest ones against.
     """
     from slc_ops.intake.extract import extract as extract_window
+    from slc_ops.intake.labels import WAITING
     from slc_ops.quality import observer
     from slc_ops.quality.history import REACH
     from slc_ops.rows.engine import engine_of
@@ -50,6 +51,11 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
             engine.check(manifest)
             found.append(each)
     if window not in found:
+        if waiting := manifest.notes.get(WAITING):
+            raise InputError(
+                f"none of the {waiting} rows of window {window} of {name!r} has a label yet; refresh again "
+                "when they have come, or set a longer label_lag"
+            )
         raise InputError(
             f"deployment {name!r} has no rows in window {window}; "
             f"check that its source is filled for that {deployment.cadence.name}, then refresh again"

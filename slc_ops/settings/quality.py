@@ -91,6 +91,30 @@ class Quality(Part):
         default=Limit(warn=0.02),
         description="share of rows whose backbone version departs from the trailing windows' mix",
     )
+    unlabelled: Limit = Field(
+        default=Limit(warn=0.02, stop=0.2),
+        description="with `label_lag` or `labels`: share of rows whose label has not come when it was due",
+    )
+    labels_unmatched: Limit = Field(
+        default=Limit(warn=0.02, stop=0.5),
+        description="with `labels`: share of the window's labels that belong to no row of it",
+    )
+    labels_repeated: Limit = Field(
+        default=Limit(warn=0.01, stop=0.5),
+        description="with `labels`: share of labels of an event that has another; the newest counts",
+    )
+    labels_contradictory: Limit = Field(
+        default=Limit(warn=0.0, stop=0.02),
+        description="with `labels`: share of events with several newest labels; none of them counts",
+    )
+    labels_early: Limit = Field(
+        default=Limit(warn=0.0, stop=0.02),
+        description="with `labels`: share of rows whose label is older than the row; it does not count",
+    )
+    labels_changed: Limit = Field(
+        default=Limit(warn=0.0),
+        description="share of rows whose label is another than when the window was extracted before",
+    )
     silent_hours: Limit = Field(
         default=Limit(warn=24.0), description="longest stretch of hours without a row"
     )

@@ -1,0 +1,201 @@
+"""Labels that come later than their rows, or from a place of their own.
+
+A row without a label yet is no bad row: it is left out of the window, counted, and read again with the
+``lookback_windows``. What stays is a window of labelled rows, the same one that a log without delays gives.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.parquet import open_parquet
+from slc_ops.base.window import Window
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.contract import TIME, convert, selection
+from slc_ops.intake.sources import Source
+from slc_ops.settings.deployments import Deployment
+from slc_ops.settings.sources import Mapped
+
+MICROSECOND = timedelta(microseconds=1)
+WAITING = "rows_without_label"
+REPEATED = "labels_repeated"
+CONTRADICTORY = "labels_contradictory"
+EARLY = "labels_early"
+UNMATCHED = "labels_unmatched"
+EXPECTED = "labels_expected"
+CHANGED = "labels_changed"
+READ = "labels_read"
+NOTES = (WAITING, REPEATED, CONTRADICTORY, EARLY, UNMATCHED, EXPECTED, CHANGED, READ)
+"""What a window's manifest notes of its labels."""
+UNKNOWN = np.iinfo(np.int64).max
+"""The time of a label whose time nobody knows: it is later than its event."""
+ID = pa.large_string()
+"""All ids of a span in one array may be more than two gigabytes."""
+
+
+def label_span(deployment: Deployment, window: Window) -> Window:
+    """When labels of the window's rows may come: until the last refresh that reads it again is due."""
+    last = window
+    for _ in range(deployment.lookback_windows):
+        last = deployment.cadence.containing(last.end)
+    return Window(window.start, last.end + deployment.lag, window.zone)
+
+
+class Labels:
+    """One label per event. An id is found by its 64-bit hash and compared in full.
+
+    Of several labels of an event the newest counts; where the newest contradict each other, none does.
+    """
+
+    def __init__(self, ids: pa.ChunkedArray, labels: pa.ChunkedArray, times: np.ndarray) -> None:
+        encoded = ids.cast(ID).combine_chunks().dictionary_encode()
+        values = labels.combine_chunks()
+        codes, plain = (part.to_numpy(zero_copy_only=False) for part in (encoded.indices, values))
+        order = np.lexsort((plain, times, codes))  # by event, then by time, then by label
+        codes, times, plain = codes[order], times[order], plain[order]
+        last = np.flatnonzero(np.diff(codes, append=-1))
+        first = np.append(0, last[:-1] + 1)[: len(last)]
+        each = codes  # numbered from 0 without gaps, so they lead from a row to its event
+        unlike = (times == times[last][each]) & (plain != plain[last][each])
+        self.ids: pa.Array = encoded.dictionary
+        self.times = times[last]
+        self.contradictory: np.ndarray = np.add.reduceat(unlike, first) > 0 if len(first) else unlike
+        self.values: pa.Array = pc.if_else(
+            pa.array(self.contradictory), pa.scalar(None, values.type), values.take(pa.array(order[last]))
+        )
+        self.read = len(codes)
+        hashes = value_hashes(self.ids)
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def find(self, ids: pa.Array) -> np.ndarray:
+        """Per id the number of its label, or -1."""
+        if not len(self.ids):
+            return np.full(len(ids), -1)
+        ids = ids.cast(ID)
+        wanted = value_hashes(ids)
+        place = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
+        candidate = self._order[place]
+        same_hash = self._hashes[place] == wanted
+        same = same_hash & _flags(pc.equal(self.ids.take(pa.array(candidate)), ids))
+        found: np.ndarray = np.where(same, candidate, -1)
+        if (twins := np.flatnonzero(same_hash & ~same)).size:  # two ids with one hash: compare with all
+            index = pc.index_in(ids.take(pa.array(twins)), value_set=self.ids)
+            found[twins] = index.fill_null(-1).to_numpy(zero_copy_only=False)
+        return found
+
+
+def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
+    """All labels of the span. Memory grows by an id and some thirty bytes a label."""
+    ids: list[pa.Array] = []
+    labels: list[pa.Array] = []
+    times: list[np.ndarray] = []
+    start, end = pa.scalar(span.start, TIME), pa.scalar(span.end, TIME)
+    for batch in source.batches():
+        chosen = selection(batch.schema.names, settings.columns)
+        for column in ("event_id", "label"):
+            if column not in chosen:
+                wanted = settings.columns.get(column, column)
+                raise InputError(
+                    f"the labels have no column {wanted!r} for {column}; they have: "
+                    f"{', '.join(batch.schema.names)}"
+                )
+        rows = {name: convert(name, batch.column(chosen[name]), settings) for name in ("event_id", "label")}
+        usable = pc.and_(rows["event_id"].is_valid(), rows["label"].is_valid())
+        time = pa.nulls(batch.num_rows, TIME)
+        if "event_time" in chosen:
+            time = convert("event_time", batch.column(chosen["event_time"]), settings)
+            if not source.selects:
+                inside = pc.and_(pc.greater_equal(time, start), pc.less(time, end))
+                usable = pc.and_(usable, pc.fill_null(inside, False))
+        ids.append(pc.cast(rows["event_id"], ID).filter(usable))
+        labels.append(numbers(rows["label"]).filter(usable))
+        known = time.filter(usable).cast(pa.int64())
+        times.append(known.fill_null(UNKNOWN).to_numpy(zero_copy_only=False))
+    kinds = {each.type for each in labels}
+    kind = pa.float64() if pa.float64() in kinds else pa.int64()
+    return Labels(
+        pa.chunked_array(ids, ID),
+        pa.chunked_array([each.cast(kind) for each in labels], kind),
+        np.concatenate([np.empty(0, np.int64), *times]),
+    )
+
+
+def numbers(labels: pa.Array) -> pa.Array:
+    """Labels that can be compared; another type is refused here, because it cannot be joined."""
+    if labels.type not in (pa.int64(), pa.float64()):
+        raise InputError(f"the labels' column label is {labels.type}; expected whole numbers, 0 or 1")
+    return labels
+
+
+def joined(
+    batches: Iterator[pa.RecordBatch], labels: Labels, window: Window, lag: timedelta, notes: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """The rows with their labels; rows whose label has not come are counted and left out."""
+    used = np.zeros(len(labels.ids), bool)
+    early = 0
+    for batch in batches:
+        if "event_id" not in batch.schema.names:
+            raise InputError("the log has no event_id, by which labels of another source are joined")
+        place = labels.find(batch.column("event_id"))
+        found = place >= 0
+        used[place[found]] = True
+        moment = batch.column("event_time").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        before = found.copy()
+        before[found] = labels.times[place[found]] < moment[found]
+        early += int(before.sum())
+        usable = pa.array(np.where(found & ~before, place, 0), mask=~found | before)
+        yield put(batch, labels.values.take(usable))
+    notes[READ], notes[EARLY] = labels.read, early
+    notes[REPEATED] = labels.read - len(labels.ids)
+    notes[CONTRADICTORY] = int(labels.contradictory.sum())
+    # Labels of these times belong to rows of this window, if they came within the lag.
+    start, end = (pa.scalar(moment, TIME).cast(pa.int64()).as_py() for moment in (window.start, window.end))
+    own = (labels.times >= start + lag // MICROSECOND) & (labels.times < end)
+    notes[EXPECTED], notes[UNMATCHED] = int(own.sum()), int((own & ~used).sum())
+
+
+def put(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
+    """The batch with these labels instead of its own."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    return pa.record_batch(columns | {"label": labels})
+
+
+def without_waiting(batches: Iterator[pa.RecordBatch], notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """The rows that have a label; the others are counted."""
+    notes[WAITING] = 0
+    for batch in batches:
+        waiting = batch.column("label").null_count if "label" in batch.schema.names else 0
+        notes[WAITING] += waiting
+        rows = batch.filter(batch.column("label").is_valid()) if waiting else batch
+        if rows.num_rows:
+            yield rows
+
+
+def changed_labels(old: Path, new: Path) -> int:
+    """How many events of the new log have another label than in the old one."""
+    logs = []
+    for path in (old, new):
+        with open_parquet(path) as file:
+            names = file.schema_arrow.names
+            numeric = "label" in names and pa.types.is_primitive(file.schema_arrow.field("label").type)
+            if "event_id" not in names or not numeric:
+                return 0
+            logs.append(file.read(columns=["event_id", "label"]).drop_null())
+    before, now = logs
+    known = Labels(before["event_id"], before["label"], np.zeros(before.num_rows, np.int64))
+    place = known.find(now["event_id"].combine_chunks())
+    found = place >= 0
+    was = known.values.take(pa.array(place[found]))
+    return int(pc.sum(pc.not_equal(was, now["label"].filter(pa.array(found)))).as_py() or 0)
+
+
+def _flags(mask: pa.Array) -> np.ndarray:
+    plain: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return plain
