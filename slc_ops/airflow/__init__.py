@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slc_ops.airflow.dag_file import dags, refuse_broken_deployments
     from slc_ops.airflow.forms import usable_deployments
     from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
+    from slc_ops.airflow.replay import replay_dag
     from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
     from slc_ops.observability.notify import on_control_failure
 
@@ -48,6 +49,7 @@ __all__ = [
     "publish",
     "refresh_tasks",
     "refuse_broken_deployments",
+    "replay_dag",
     "retire_dag",
     "rollback_dag",
     "usable_deployments",
@@ -57,7 +59,7 @@ __all__ = [
     "window_asset",
 ]
 
-_MODULES = ("assets", "backfill", "champion", "controls", "dag_file", "forms", "refresh", "tasks")
+_MODULES = ("assets", "backfill", "champion", "controls", "dag_file", "forms", "refresh", "replay", "tasks")
 OLDEST = (3, 3)
 """The first Airflow whose tasks know retry policies."""
 

@@ -9,6 +9,7 @@ from slc_ops.airflow.backfill import backfill_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.refresh import weekly_refreshes
+from slc_ops.airflow.replay import replay_dag
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
 from slc_ops.settings.deployments import Places, read_deployments
@@ -63,7 +64,7 @@ def _refreshes() -> list[DAG]:
 
 
 def _operations() -> list[DAG]:
-    return [backfill_dag(), promote_dag(), rollback_dag(), retire_dag()]
+    return [backfill_dag(), replay_dag(), promote_dag(), rollback_dag(), retire_dag()]
 
 
 def _controls() -> list[DAG]:

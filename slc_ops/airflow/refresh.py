@@ -28,6 +28,7 @@ its evidence and the gate (**{gate}**) allow it.
 | a step fails | clear it: finished steps cost nothing, the same refresh makes one version |
 | validation stops | look at the task's message and the window's page; the champion stays |
 | past windows | `slc_backfill`, or `airflow backfill create`; neither moves the champion |
+| what would have been served | `slc_replay`, which registers nothing |
 | by hand | `slc_promote`, `slc_rollback`, `slc_retire`, or `slc-ops` on a terminal |
 
 Schedule on `slc://{name}/window` (one passed validation) or `slc://{name}/champion` (the champion moved).

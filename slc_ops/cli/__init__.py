@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("ladder", "Fit methods on one file, score them on a later one."),
     "sweep": ("ladder", "Repeat a fit over prior variances or calibration fractions."),
     "backtest": ("evidence", "Evaluate the ladder over past windows of a lake."),
+    "replay": ("replay", "Run the operation over past windows, as it would have run."),
     "detectability": ("evidence", "Say which drift could be seen at all, per item."),
     "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
     "control": ("controls", "Run a standing control: real data on which the answer is known."),

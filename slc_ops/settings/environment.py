@@ -231,6 +231,10 @@ class Places:
         """What the refreshes of a deployment worked out."""
         return self.home / "refreshes" / deployment
 
+    def replays(self, deployment: str) -> Path:
+        """The replays that were asked for in Airflow, one directory per span."""
+        return self.home / "replays" / deployment
+
     @cached_property
     def deployments(self) -> "dict[str, Deployment]":
         """All deployments of the file; the first broken entry is an error."""

@@ -15,7 +15,7 @@ from tests.airflow.conftest import ENTRY
 DAGS = Path(__file__).parents[2] / "dags"
 OURS = ("slc_weekly_refresh.py", "slc_operations.py", "slc_deployments_file.py")
 
-FORMS = {"slc_backfill", "slc_promote", "slc_retire", "slc_rollback"}
+FORMS = {"slc_backfill", "slc_promote", "slc_replay", "slc_retire", "slc_rollback"}
 HEAVY = {"pandas", "numpy", "pyarrow", "sklearn", "scipy", "mlflow", "great_expectations", "matplotlib"}
 
 

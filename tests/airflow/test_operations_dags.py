@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slc_ops.airflow import backfill_dag, promote_dag, retire_dag, rollback_dag
+from slc_ops.airflow import backfill_dag, promote_dag, replay_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import control_dag
 from slc_ops.base.window import Window
 from slc_ops.cli import app
@@ -140,6 +140,16 @@ def test_a_form_with_impossible_values_is_refused_before_it_runs(
 
 
 @pytest.mark.usefixtures("backfilled")
+def test_a_replay_writes_its_page_and_registers_nothing(places: Places) -> None:
+    state, tasks = run(replay_dag(), **FORM)
+
+    assert (state, tasks["replay"]) == ("success", "success")
+    page = places.replays("school") / "2026-02-02_2026-02-23" / "replay.html"
+    assert "replay of 2026-02-02/2026-02-23" in page.read_text()
+    assert not places.windows("school").exists()
+    assert Registry.open(places).ledger.versions("school") == []
+
+
 def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     shared: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from slc_ops.airflow.page.overview import (
     cards,
     reached_by_link,
     refresh_of,
+    replays,
     validation_page,
     why,
 )
@@ -50,6 +51,7 @@ def build() -> FastAPI:
     app.get("/assets/{name}")(asset)
     app.get("/{name}", response_class=HTMLResponse)(deployment_page)
     app.get("/{name}/versions/{number}/report")(report)
+    app.get("/{name}/replays/{span}")(replay)
     app.get("/{name}/windows/index.html")(all_windows)  # validation's own pages link to each other so
     app.get("/{name}/windows/{key}/validation")(validation)
     app.get("/{name}/windows/{key}/validation.html")(validation)
@@ -98,6 +100,7 @@ def deployment_page(
         },
         reasons={version.number: why(places, version) for version in card.published[-SHOWN:]},
         versions_shown=SHOWN,
+        replays=list(replays(places, name)),
         moves=list(reversed(Registry.open(places, create=False).history(name))),
     )
 
@@ -122,6 +125,13 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
     places = Places.from_environment()
     refresh = refresh_of(places, _version(places, name, number))
     return _written(places, None if refresh is None else RefreshFiles(refresh).report_page)
+
+
+def replay(readable: Readable, name: str, span: str) -> FileResponse:
+    """The page of a replay that was asked for in Airflow."""
+    _schedule(readable, name)
+    places = Places.from_environment()
+    return _written(places, replays(places, name).get(span))
 
 
 def validation(readable: Readable, name: str, key: str) -> FileResponse:

@@ -188,6 +188,12 @@ def refresh_of(places: Places, version: Version) -> Path | None:
     return None
 
 
+def replays(places: Places, name: str) -> dict[str, Path]:
+    """The pages of a deployment's replays by their spans, newest span first."""
+    found = places.replays(name).glob("*/replay.html")
+    return {page.parent.name: page for page in sorted(found, reverse=True)}
+
+
 def validation_page(places: Places, name: str, key: str) -> Path | None:
     """The page that validation wrote for a window; ``key`` is compared with names, never joined to a path."""
     for directory in places.windows(name).glob("*"):

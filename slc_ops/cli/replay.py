@@ -1,0 +1,102 @@
+"""``replay``: past windows as the operation would have run, from a terminal."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.extras import require
+from slc_ops.base.text import MISSING, interval, number, share, signed
+from slc_ops.cli.methods import CommandOfMethods, known_methods
+
+if TYPE_CHECKING:
+    from slc_ops.cli.methods import Methods
+    from slc_ops.evidence.replayed import Replay, ReplayedWindow
+
+path_type = click.Path(path_type=Path)
+
+
+@click.command(cls=CommandOfMethods)
+@click.option("--deployment", "name", required=True, metavar="D",
+              help="A name from the deployments file; with --lake also any other name.")  # fmt: skip
+@click.option("--from", "start", required=True, metavar="START", help="Start of the first window, UTC.")
+@click.option("--to", "end", required=True, metavar="END", help="End of the last window (exclusive), UTC.")
+@click.option("--lake", type=path_type, help="A lake of Parquet files; instead of the deployment's source.")
+@click.option(
+    "--methods", metavar="all|a,b", callback=known_methods,
+    help="'all' of the methods below, or some of them [default: the deployment's].",
+)  # fmt: skip
+@click.option("--out", type=path_type, help="Keep the page, its figures and the windows' rows here.")
+@json_option
+def replay(
+    name: str, start: str, end: str, lake: Path | None, methods: "Methods | None", out: Path | None,
+    json_path: str | None,
+) -> None:  # fmt: skip
+    """Run the operation over past windows, as it would have run: nothing is registered.
+
+    Every window is scored with what the refreshes before it had put in place, beside the frozen model, Platt
+    and each method refitted every window. Every change of method counts as approved at once.
+    """
+    require("slc-ops replay", "quality", "report")
+    from tempfile import TemporaryDirectory
+
+    from slc_ops.refresh.replay import replay_settings, replay_windows, run_replay
+
+    settings, home = replay_settings(name, lake, methods)
+    windows = replay_windows(settings, start, end)
+    with TemporaryDirectory(prefix="slc-replay-") as temporary, progress(f"replaying {len(windows)} windows"):
+        found = run_replay(name, settings, windows, Path(temporary) if out is None else out, home=home)
+        page = None
+        if out is not None:
+            from slc_ops.reporting.replay import write_replay
+
+            page = write_replay(out / "replay.html", found)
+    emit_json(json_path, found.as_dict())
+    if json_path != "-":
+        print_replay(found)
+    if page is not None:
+        say(json_path, f"Page: {page}")
+
+
+def print_replay(found: "Replay") -> None:
+    """Every window, then the contenders, then what changed; at most 80 columns."""
+    columns = ["window", "served", "NLL", "to Platt", "summed", "to frozen", "refresh"]
+    running = dict(found.cumulated("served", "platt"))
+    rows = [_window(each, running.get(each.window)) for each in found.windows]
+    print_table(None, f"{found.deployment}, {found.span}, window by window", columns, rows, ["window"])
+    platt, frozen = found.against("platt"), found.against("base")
+    contenders = []
+    for name in ("served", *found.methods):
+        cells = [each.get(name) for each in (platt, frozen)]
+        mark = " *" if name == found.best else ""
+        contenders.append(
+            [f"{name}{mark}"]
+            + [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in cells]
+        )
+    title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
+    print_table(None, title, ["", "to weekly Platt", "to frozen"], contenders)
+    click.echo(found.sentence)
+    if found.kept is not None:
+        click.echo(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
+    for each in found.changes:
+        click.echo(f"After {each.window}: {each.served} → {each.serves_next}. {each.sentence}")
+    for each in found.renewals("held"):
+        click.echo(f"After {each.window}: parameters held. {each.sentence}")
+    for each in found.with_status("stopped"):
+        click.echo(f"Stopped: {each.note}")
+
+
+def _window(each: "ReplayedWindow", running: float | None) -> list[str]:
+    entry = each.entry
+    pairs = [None if entry is None else entry.difference("served", who) for who in ("platt", "base")]
+    end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
+    return [
+        f"{each.window.start:%Y-%m-%d}",
+        each.served,
+        number(None if entry is None else entry.nll.get("served")),
+        signed(None if pairs[0] is None else pairs[0].d),
+        signed(running, 3),
+        signed(None if pairs[1] is None else pairs[1].d),
+        MISSING if end == "none" else end,
+    ]

@@ -1,0 +1,232 @@
+"""What a replay found: window by window what was served, and all of it against frozen and weekly Platt."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from slc_ops.base.methods import METHODS
+from slc_ops.base.window import Window
+from slc_ops.evidence.series import Entry, Statistic, statistic
+
+SERVED = "served"
+Status = Literal["scored", "first", "missing", "stopped"]
+Renewed = Literal["renewed", "held", "none"]
+
+
+@dataclass(frozen=True)
+class ReplayedWindow:
+    """One window of a replay: what served it, and what its refresh decided for the next one.
+
+    ``served`` and ``serves_next`` are methods, ``base`` is the frozen model. ``entry`` holds the score of
+    every method fitted on the windows before and, as ``served``, of what was served. A ``first`` window has
+    nothing before it, a ``missing`` one no rows, a ``stopped`` one rows that validation refuses; then
+    ``note`` says why, and what served goes on serving.
+    """
+
+    window: Window
+    status: Status
+    served: str
+    serves_next: str
+    renewal: Renewed = "none"
+    entry: Entry | None = None
+    note: str = ""
+    sentence: str = ""
+
+    @property
+    def change(self) -> Literal["promoted", "demoted"] | None:
+        """Whether the method changed, and in which direction of the ladder."""
+        if self.serves_next == self.served:
+            return None
+        order = list(METHODS)
+        return "promoted" if order.index(self.serves_next) > order.index(self.served) else "demoted"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to serve, against a reference: the NLL difference over all scored windows.
+
+    ``mean`` is the plain mean over windows; ``statistic`` is the decision's own over all of them, whose unit
+    is the window: its mean weighs small windows less, and its interval is the one that is shown.
+    """
+
+    name: str
+    reference: str
+    windows: int
+    mean: float
+    worst: float
+    worst_window: Window
+    statistic: Statistic
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        found = self.statistic
+        return {
+            "windows": self.windows,
+            "mean": self.mean,
+            "low": found.low,
+            "high": found.high,
+            "weighted_mean": found.mean,
+            "next_low": found.next_low,
+            "next_high": found.next_high,
+            "worst": self.worst,
+            "worst_window": str(self.worst_window),
+        }
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The operation over past windows as it would have run, with every change approved at once."""
+
+    deployment: str
+    methods: tuple[str, ...]
+    windows: tuple[ReplayedWindow, ...]
+    confidence: float = 0.95
+
+    @property
+    def span(self) -> Window:
+        """From the first window to the last."""
+        return Window(self.windows[0].window.start, self.windows[-1].window.end)
+
+    @cached_property
+    def scored(self) -> tuple[ReplayedWindow, ...]:
+        """The windows on which everything has a number."""
+        return tuple(each for each in self.windows if each.status == "scored")
+
+    def differences(self, name: str, reference: str) -> list[tuple[Window, float]]:
+        """NLL of ``name`` minus that of the reference, window by window."""
+        found = []
+        for each in self.scored:
+            pair = None if each.entry is None else each.entry.difference(name, reference)
+            if name == reference:
+                found.append((each.window, 0.0))
+            elif pair is not None:
+                found.append((each.window, pair.d))
+        return found
+
+    def cumulated(self, name: str, reference: str) -> list[tuple[Window, float]]:
+        """The running sum of :meth:`differences`."""
+        total, found = 0.0, []
+        for window, value in self.differences(name, reference):
+            total += value
+            found.append((window, total))
+        return found
+
+    def against(self, reference: str) -> dict[str, Contender]:
+        """What was served and every method, refitted every window, against one of them."""
+        found = {}
+        entries = [each.entry for each in self.scored if each.entry is not None]
+        for name in (SERVED, *self.methods):
+            values = self.differences(name, reference)
+            seen = statistic(entries, name, reference, last=len(entries), confidence=self.confidence)
+            if name != reference and values and seen is not None:
+                worst = max(values, key=lambda each: each[1])
+                mean = sum(value for _, value in values) / len(values)
+                found[name] = Contender(name, reference, len(values), mean, worst[1], worst[0], seen)
+        return found
+
+    @cached_property
+    def best(self) -> str:
+        """The best single method in hindsight, refitted every window; Platt where nothing was scored."""
+        means = {"platt": 0.0} | {
+            name: each.mean for name, each in self.against("platt").items() if name != SERVED
+        }
+        whole = [name for name in means if len(self.differences(name, "platt")) == len(self.scored)]
+        return min(whole, key=lambda name: (means[name], list(METHODS).index(name)))
+
+    @property
+    def kept(self) -> float | None:
+        """The share of the best method's gain over Platt that was served; None where it gains nothing."""
+        found = self.against("platt")
+        if self.best not in found or SERVED not in found or found[self.best].mean >= 0:
+            return None
+        return found[SERVED].mean / found[self.best].mean
+
+    @property
+    def changes(self) -> list[ReplayedWindow]:
+        """The windows whose refresh changed the method."""
+        return [each for each in self.windows if each.change is not None]
+
+    def with_status(self, *statuses: Status) -> list[ReplayedWindow]:
+        """The windows of these statuses."""
+        return [each for each in self.windows if each.status in statuses]
+
+    def renewals(self, what: Renewed) -> list[ReplayedWindow]:
+        """The windows whose refresh renewed the parameters, or held them."""
+        return [each for each in self.windows if each.renewal == what]
+
+    @property
+    def sentence(self) -> str:
+        """The whole in one sentence."""
+        from slc_ops.base.text import signed
+
+        platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
+        if platt is None or frozen is None:
+            return "No window could be scored: there is nothing before the first one to learn from."
+        return (
+            f"Over {platt.windows} scored windows what would have been served has an NLL of "
+            f"{signed(platt.mean)} against Platt refitted every window and {signed(frozen.mean)} against the "
+            "frozen model."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        names = (SERVED, *self.methods)
+        running = {name: dict(self.cumulated(name, "platt")) for name in names}
+        return {
+            "deployment": self.deployment,
+            "from": self.span.start.isoformat(),
+            "to": self.span.end.isoformat(),
+            "methods": list(self.methods),
+            "sentence": self.sentence,
+            "against": {
+                reference: {name: each.as_dict() for name, each in self.against(reference).items()}
+                for reference in ("platt", "base")
+            },
+            "best_in_hindsight": self.best,
+            "share_kept": self.kept,
+            "changes": [_change(each) for each in self.changes],
+            "renewed": len(self.renewals("renewed")),
+            "held": _named(self.renewals("held"), "sentence"),
+            "stopped": _named(self.with_status("stopped"), "note"),
+            "missing": _named(self.with_status("missing"), "note"),
+            "windows": [
+                {
+                    "window": each.window.as_dict(),
+                    "status": each.status,
+                    "served": each.served,
+                    "serves_next": each.serves_next,
+                    "renewal": each.renewal,
+                    "rows": 0 if each.entry is None else each.entry.rows,
+                    "nll": {} if each.entry is None else each.entry.nll,
+                    "minus_platt": _pairs(each, names),
+                    "cumulated_minus_platt": {
+                        name: sums[each.window] for name, sums in running.items() if each.window in sums
+                    },
+                    "note": each.note,
+                    "sentence": each.sentence,
+                }
+                for each in self.windows
+            ],
+        }
+
+
+def _change(each: ReplayedWindow) -> dict[str, Any]:
+    return {
+        "window": str(each.window),
+        "change": each.change,
+        "from": each.served,
+        "to": each.serves_next,
+        "sentence": each.sentence,
+    }
+
+
+def _named(windows: Iterable[ReplayedWindow], why: str) -> list[dict[str, str]]:
+    return [{"window": str(each.window), "why": getattr(each, why)} for each in windows]
+
+
+def _pairs(each: ReplayedWindow, names: Iterable[str]) -> dict[str, Any]:
+    if each.entry is None:
+        return {}
+    pairs = {name: each.entry.difference(name, "platt") for name in names if name != "platt"}
+    return {name: {"d": pair.d, "se": pair.se} for name, pair in pairs.items() if pair is not None}

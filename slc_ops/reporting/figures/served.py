@@ -1,0 +1,181 @@
+"""What was served, window after window, against Platt refitted every window and against the frozen model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.methods import score_only
+from slc_ops.base.window import Window
+from slc_ops.reporting.style import (
+    ACCENT,
+    BAD,
+    CHAMPION,
+    INK,
+    MUTED,
+    SOFT,
+    WARN,
+    Drawing,
+    label_end,
+    new_figure,
+    save,
+    styled,
+)
+
+WIDE = 10.2
+NAMES = {"base": "frozen model", "platt": "Platt", "served": "served"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One window: the method that served it, and how much its NLL differs from Platt's and the frozen one's.
+
+    ``refitted`` is the difference to Platt of an item method refitted every window, where one is compared.
+    """
+
+    window: Window
+    served: str
+    minus_platt: float | None
+    minus_frozen: float | None
+    refitted: float | None = None
+    mark: str = ""
+    """``stopped``, ``missing`` or ``held``; nothing for an ordinary window."""
+
+
+def name_of(method: str) -> str:
+    """A method for people, as what serves."""
+    return NAMES.get(method, method)
+
+
+def draw(directory: Path, points: Sequence[Point], refitted: str | None = None) -> Drawing | None:
+    """NLL of what was served minus that of Platt, by window, over a band that says what served."""
+    known = [each for each in points if each.minus_platt is not None]
+    if not known:
+        return None
+    with styled("served"):
+        figure, axis = new_figure(3.1, width=WIDE)
+        _bands(axis, points)
+        axis.axhline(0, color=INK, linewidth=0.9)
+        if refitted is not None:
+            other = [(each.window.start, each.refitted) for each in points if each.refitted is not None]
+            axis.plot(*zip(*other, strict=True), color=CHAMPION, linewidth=1.1, linestyle=(0, (4, 2)))
+        axis.plot(
+            [each.window.start for each in known],
+            [each.minus_platt for each in known],
+            color=ACCENT,
+            marker="o",
+            markersize=3.5,
+        )
+        for each in points:
+            if each.mark:
+                colour = {"stopped": BAD, "missing": MUTED, "held": WARN}[each.mark]
+                axis.annotate(
+                    "×" if each.mark == "stopped" else "◇",
+                    (each.window.start, 0.97),
+                    xycoords=("data", "axes fraction"),
+                    ha="center",
+                    va="top",
+                    color=colour,
+                    fontsize=11,
+                )
+        axis.set_ylabel("NLL minus Platt's  (↓ better)")
+        axis.grid(axis="x", visible=False)
+        _dates(axis, points)
+        svg = save(figure, "served", directory)
+    marks = {each.mark for each in points if each.mark}
+    legend = {
+        "stopped": "× a window that validation stopped",
+        "missing": "◇ (grey) a window without rows",
+        "held": "◇ (orange) a renewal that was held",
+    }
+    more = "".join(f" {text}." for mark, text in legend.items() if mark in marks)
+    dashed = "" if refitted is None else f" Dashed: {refitted} refitted every window."
+    return Drawing(
+        "served",
+        "Served against Platt refitted every window",
+        "Below 0 what was served had the better probabilities. The shading says which method served."
+        f"{dashed}{more}",
+        svg,
+        wide=True,
+    )
+
+
+def draw_cumulated(
+    directory: Path,
+    lines: dict[str, list[tuple[Window, float]]],
+    *,
+    name: str,
+    title: str,
+    caption: str,
+) -> Drawing | None:
+    """Running sums of NLL differences, each named where it ends."""
+    shown = {who: line for who, line in lines.items() if line}
+    if not shown:
+        return None
+    looks: dict[str, dict[str, Any]] = {
+        "served": {"color": ACCENT, "linewidth": 2.4, "zorder": 3},
+        "base": {"color": MUTED, "linewidth": 1.6},
+        "platt": {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 2))},
+    }
+    with styled(name):
+        figure, axis = new_figure(3.0)
+        axis.axhline(0, color=INK, linewidth=0.9)
+        ends = {}
+        for who, line in shown.items():
+            look = looks.get(who, {"color": CHAMPION, "linewidth": 1.3, "linestyle": (0, (4, 2))})
+            axis.plot([window.start for window, _ in line], [value for _, value in line], **look)
+            ends[who] = (line[-1][0].start, line[-1][1], look["color"])
+        _named_apart(axis, ends)
+        axis.set_ylabel("NLL, summed over windows")
+        axis.grid(axis="x", visible=False)
+        _few_dates(axis)
+        svg = save(figure, name, directory)
+    return Drawing(name, title, caption, svg)
+
+
+def _bands(axis: Any, points: Sequence[Point]) -> None:
+    """A shade per stretch of one method, with its name: none under the frozen model, soft under items."""
+    start = 0
+    for end in range(1, len(points) + 1):
+        if end < len(points) and points[end].served == points[start].served:
+            continue
+        method, first = points[start].served, points[start].window.start
+        last = points[end].window.start if end < len(points) else points[-1].window.end
+        colour = MUTED if method == "base" else SOFT
+        alpha = 0.18 if method == "base" else 0.15 if score_only(method) else 0.5
+        axis.axvspan(first, last, color=colour, alpha=alpha, linewidth=0)
+        if (end - start) >= max(3, len(points) // 12):
+            axis.annotate(
+                name_of(method),
+                (first, 0.03),
+                xycoords=("data", "axes fraction"),
+                xytext=(4, 0),
+                textcoords="offset points",
+                fontsize=8.5,
+                color=INK,
+            )
+        start = end
+
+
+def _dates(axis: Any, points: Sequence[Point]) -> None:
+    step = max(1, -(-len(points) // 9))
+    ticks = [each.window.start for each in points[::step]]
+    axis.set_xticks(ticks, [f"{tick:%-d %b}" for tick in ticks])
+    axis.set_xlim(points[0].window.start, points[-1].window.end)
+
+
+def _few_dates(axis: Any) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=5)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _named_apart(axis: Any, ends: dict[str, tuple[Any, float, str]]) -> None:
+    """Names at the ends of lines, moved apart where two lines end at the same height."""
+    low, high = axis.get_ylim()
+    room, placed = 0.08 * (high - low), float("-inf")
+    for who, (x, y, colour) in sorted(ends.items(), key=lambda each: each[1][1]):
+        placed = max(y, placed + room)
+        label_end(axis, x, placed, name_of(who), colour, fontweight="bold" if who == "served" else "normal")

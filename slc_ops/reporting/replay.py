@@ -1,0 +1,130 @@
+"""The page of a replay: what would have been served, figures first, then every window."""
+
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base import text
+from slc_ops.base.files import replacing_directory, write_text
+from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
+from slc_ops.reporting.figures import contenders, served
+from slc_ops.reporting.page import render
+from slc_ops.reporting.style import Drawing
+
+
+def write_replay(page: Path, replay: Replay) -> Path:
+    """Write ``page``, one file that needs nothing else, and beside it ``figures/*.png``; return the page."""
+    with replacing_directory(page.parent / "figures") as temporary:
+        drawings = draw_replay(temporary, replay)
+    platt, frozen = replay.against("platt"), replay.against("base")
+    write_text(
+        page,
+        render(
+            "replay.html.j2",
+            drawings,
+            replay=replay,
+            against_platt=platt,
+            against_frozen=frozen,
+            served=platt.get(SERVED),
+            served_frozen=frozen.get(SERVED),
+            rows=[window_row(each) for each in replay.windows],
+            contenders=contender_rows(replay),
+            name_of=served.name_of,
+        ),
+    )
+    return page
+
+
+def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
+    """Every figure there is something to show of."""
+    methods = [name for name in replay.methods if name != "platt"]
+    refitted = replay.best if replay.best not in ("base", "platt") else None
+    drawings = [
+        served.draw(directory, points_of(replay, refitted), refitted),
+        served.draw_cumulated(
+            directory,
+            {name: replay.cumulated(name, "platt") for name in (SERVED, *methods) if name != "base"},
+            name="cumulated_platt",
+            title="Summed up, against Platt",
+            caption="NLL minus that of Platt refitted every window, summed up: below 0 is gained.",
+        ),
+        served.draw_cumulated(
+            directory,
+            {name: replay.cumulated(name, "base") for name in (SERVED, "platt", *methods) if name != "base"},
+            name="cumulated_frozen",
+            title="Summed up, against the frozen model",
+            caption="NLL minus that of the frozen model, summed up: below 0 is gained.",
+        ),
+        contenders.draw(directory, replay),
+    ]
+    return {drawing.name: drawing for drawing in drawings if drawing is not None}
+
+
+def points_of(replay: Replay, refitted: str | None) -> list[served.Point]:
+    """The replay's windows as points of the figure."""
+    platt, frozen = (dict(replay.differences(SERVED, reference)) for reference in ("platt", "base"))
+    other = {} if refitted is None else dict(replay.differences(refitted, "platt"))
+    return [
+        served.Point(
+            each.window,
+            each.served,
+            platt.get(each.window),
+            frozen.get(each.window),
+            other.get(each.window),
+            each.status
+            if each.status in ("stopped", "missing")
+            else "held"
+            if each.renewal == "held"
+            else "",
+        )
+        for each in replay.windows
+    ]
+
+
+def contender_rows(replay: Replay) -> list[dict[str, Any]]:
+    """Per contender: its mean against Platt and against the frozen model, each with its interval."""
+    platt, frozen = replay.against("platt"), replay.against("base")
+    rows = []
+    for name in (SERVED, *replay.methods):
+        found = [each.get(name) for each in (platt, frozen)]
+        cells = [
+            text.MISSING if one is None else text.interval(one.mean, one.statistic.low, one.statistic.high)
+            for one in found
+        ]
+        worst = found[0]
+        rows.append(
+            {
+                "name": name if name == SERVED else served.name_of(name),
+                "every_window": name not in (SERVED, "base"),
+                "best": name == replay.best,
+                "chosen": name == SERVED,
+                "cells": cells,
+                "worst": text.MISSING
+                if worst is None
+                else f"{text.signed(worst.worst)} ({worst.worst_window.start:%-d %b})",
+            }
+        )
+    return rows
+
+
+def window_row(each: ReplayedWindow) -> dict[str, Any]:
+    """One window of the table."""
+    entry = each.entry
+    pair = None if entry is None else entry.difference(SERVED, "platt")
+    frozen = None if entry is None else entry.difference(SERVED, "base")
+    return {
+        "window": str(each.window),
+        "status": each.status,
+        "served": served.name_of(each.served),
+        "rows": None if entry is None else entry.rows,
+        "nll": text.number(None if entry is None else entry.nll.get(SERVED)),
+        "platt": text.MISSING if pair is None else text.signed(pair.d),
+        "frozen": text.MISSING if frozen is None else text.signed(frozen.d),
+        "next": _next(each),
+        "why": each.note or each.sentence,
+    }
+
+
+def _next(each: ReplayedWindow) -> str:
+    if each.change is not None:
+        return f"{each.change} to {served.name_of(each.serves_next)}"
+    return {"renewed": "renewed", "held": "held", "none": text.MISSING}[each.renewal]

@@ -1,0 +1,129 @@
+"""The operation over past windows: what would have been served, decided without a look ahead."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.cli import app
+from slc_ops.evidence.replayed import Replay
+from slc_ops.refresh.replay import replay_windows, run_replay
+from slc_ops.reporting.replay import write_replay
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, change_week, configure
+
+WEEKS = [*NEWEST.before(6), NEWEST]
+SPAN = ("2026-01-05", "2026-02-23")
+
+
+@pytest.fixture
+def replayed(school: Places) -> Replay:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    return run(school)
+
+
+def run(places: Places, name: str = "replay") -> Replay:
+    settings = places.deployment("school")
+    windows = replay_windows(settings, *SPAN)
+    return run_replay("school", settings, windows, places.home / name, home=places.home)
+
+
+def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_something_is_better(
+    replayed: Replay,
+) -> None:
+    assert [each.window for each in replayed.windows] == WEEKS
+    assert [each.status for each in replayed.windows] == ["first", *["scored"] * 6]
+    assert replayed.windows[0].served == "base"
+    for before, after in zip(replayed.windows, replayed.windows[1:], strict=False):
+        assert after.served == before.serves_next
+
+
+def test_what_served_has_the_score_of_its_method_refitted_on_the_windows_before(replayed: Replay) -> None:
+    for each in replayed.scored:
+        assert each.entry is not None
+        pair = each.entry.difference("served", each.served)
+        assert pair is not None
+        assert pair.d == 0
+
+
+def test_items_with_bias_are_corrected_and_that_beats_platt_and_the_frozen_model(replayed: Replay) -> None:
+    assert replayed.windows[-1].serves_next == "slc_eb"
+    assert replayed.best == "slc_eb"
+    assert replayed.against("platt")["served"].mean < 0
+    assert replayed.against("base")["served"].mean < 0
+    assert [each.change for each in replayed.changes] == ["promoted", "promoted"]
+
+
+def test_the_sums_add_up(replayed: Replay) -> None:
+    contender = replayed.against("platt")["served"]
+    assert replayed.cumulated("served", "platt")[-1][1] == pytest.approx(contender.mean * contender.windows)
+    assert contender.statistic.low < contender.statistic.mean < contender.statistic.high
+
+
+def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    before = run(school, "before").as_dict()["windows"]
+
+    def turned(week: pa.Table) -> pa.Table:
+        label = pa.array([1 - value for value in week.column("label").to_pylist()])
+        return week.set_column(week.schema.get_field_index("label"), "label", label)
+
+    change_week(school, NEWEST, turned)
+    after = run(school, "after").as_dict()["windows"]
+    assert before[:-1] == after[:-1]
+    assert before[-1]["served"] == after[-1]["served"]
+    assert before[-1]["nll"] != after[-1]["nll"]
+
+
+def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
+    change_week(school, WEEKS[5], lambda week: week.slice(0, week.num_rows // 10))
+    found = run(school)
+    assert [each.status for each in found.windows] == [
+        "first", "scored", "scored", "missing", "scored", "stopped", "scored",
+    ]  # fmt: skip
+    assert found.windows[3].serves_next == found.windows[3].served
+    stopped = found.as_dict()["stopped"]
+    assert [each["window"] for each in stopped] == [str(WEEKS[5])]
+    assert "rows_unusual" in stopped[0]["why"]
+    assert len(found.scored) == 4
+
+
+def test_a_border_off_the_grid_is_refused(school: Places) -> None:
+    with pytest.raises(SettingsError, match="take 2026-01-05 or 2026-01-12"):
+        replay_windows(school.deployment("school"), "2026-01-06", "2026-02-23")
+
+
+def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path: Path) -> None:
+    text = write_replay(tmp_path / "page" / "replay.html", replayed).read_text()
+    assert "<svg" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+    for each in replayed.windows:
+        assert str(each.window) in text
+    assert write_replay(tmp_path / "again" / "replay.html", replayed).read_text() == text
+
+
+def test_the_command_prints_a_table_of_80_columns_writes_the_page_and_registers_nothing(
+    school: Places, tmp_path: Path
+) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    out = tmp_path / "kept"
+    asked = ["replay", "--deployment", "school", "--from", SPAN[0], "--to", SPAN[1]]
+    result = CliRunner().invoke(
+        app, [*asked, "--out", str(out), "--json", str(tmp_path / "r.json")], env={"COLUMNS": "80"}
+    )
+    assert result.exit_code == 0, result.output
+    tables = [line for line in result.output.splitlines() if line[:1] in "│┃┏└├"]
+    assert max(map(len, tables)) <= 80
+    assert "2026-02-16" in result.output
+    assert (out / "replay.html").exists()
+    assert not (school.home / "ledger.db").exists()
+    assert not (school.home / "mlflow.db").exists()
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["against"]["platt"]["served"]["windows"] == 6
+    assert found["windows"][-1]["cumulated_minus_platt"]["platt"] == 0
