@@ -86,7 +86,8 @@ class Replay:
     @property
     def span(self) -> Window:
         """From the first window to the last."""
-        return Window(self.windows[0].window.start, self.windows[-1].window.end)
+        first, last = self.windows[0].window, self.windows[-1].window
+        return Window(first.start, last.end, first.zone)
 
     @cached_property
     def scored(self) -> tuple[ReplayedWindow, ...]:

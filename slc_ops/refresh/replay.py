@@ -14,7 +14,7 @@ from typing import Literal
 
 from slc_ops.base.errors import FitError, InputError, SettingsError
 from slc_ops.base.methods import ladder
-from slc_ops.base.window import WEEK, Window
+from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
 from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
 from slc_ops.evidence.folds import hold_out
@@ -25,7 +25,7 @@ from slc_ops.evidence.uncertainty import UserSums
 from slc_ops.methods import FitOptions, fit
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.backfill import LONGEST, monday
+from slc_ops.refresh.backfill import LONGEST, border
 from slc_ops.refresh.kept_rows import KeptRows, PastWindows
 from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.rows.rows import Log
@@ -57,12 +57,13 @@ def replay_settings(
 
 
 def replay_windows(settings: Deployment, start: str, end: str) -> list[Window]:
-    """The windows of ``[start, end)``, oldest first; borders off the grid are refused."""
-    whole = Window(monday(start, "from"), monday(end, "to"))
-    count = (whole.end - whole.start) // WEEK
-    if count > LONGEST:
-        raise SettingsError(f"{whole} is {count} windows; replay at most {LONGEST} at a time")
-    return [Window(whole.start + k * WEEK, whole.start + (k + 1) * WEEK) for k in range(count)]
+    """The windows of ``[start, end)``, oldest first; borders off the deployment's grid are refused."""
+    cadence = settings.cadence
+    whole = Window(border(cadence, start, "from"), border(cadence, end, "to"), settings.window.zone)
+    windows = cadence.between(whole.start, whole.end)
+    if len(windows) > LONGEST:
+        raise SettingsError(f"{whole} is {len(windows)} windows; replay at most {LONGEST} at a time")
+    return windows
 
 
 def run_replay(
@@ -111,6 +112,10 @@ class _Run:
             return ReplayedWindow(window, status, self.method, self.method, note=note)
         served = self.method
         found = [self._entry(each) for each in self._evidence(window)]
+        scored = self._with_served(window, *found[-1])
+        status = "first" if scored.hold_out else "scored"
+        if not self._due(window):
+            return ReplayedWindow(window, status, served, served, entry=scored)
         decision = decide_method(
             [each for each, _ in found],
             served,
@@ -118,19 +123,13 @@ class _Run:
             self.settings.decision,
             evidence_windows=EVIDENCE_WINDOWS,
         )
-        scored = self._with_served(window, *found[-1])
         renewal, sentence = self._renew(window, decision)
         self._forget(window)
-        first = found[-1][0].hold_out
-        return ReplayedWindow(
-            window,
-            "first" if first else "scored",
-            served,
-            self.method,
-            renewal,
-            scored,
-            sentence=sentence,
-        )
+        return ReplayedWindow(window, status, served, self.method, renewal, scored, sentence=sentence)
+
+    def _due(self, window: Window) -> bool:
+        """Whether a refresh ends with this window; with ``refresh_every`` it is every so many of them."""
+        return self.settings.cadence.span(window, self.settings.refresh_every).end == window.end
 
     # --- windows to learn from, windows to be scored on -------------------------------------------------
 
