@@ -40,6 +40,7 @@ def test_parsing_imports_nothing_heavy(places: Places) -> None:
     assert loaded & HEAVY == set()
 
 
+@pytest.mark.slow  # a figure of the locked versions
 def test_parsing_all_files_takes_less_than_a_second_of_processor_time(
     places: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:

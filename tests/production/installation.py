@@ -30,6 +30,14 @@ deployments:
     start: 2026-01-05
     end: 2026-02-09
     gate: auto
+  asked:
+    source: {kind: lake, path: lake/demo}
+    methods: [base, platt, slc]
+    calibration_weeks: 2
+    folds: 2
+    start: 2026-01-05
+    end: 2026-02-09
+    gate: manual
 """
 SERVICES = {
     "mlflow": "mlflow",

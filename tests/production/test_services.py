@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,7 @@ def test_the_metrics_tell_of_the_refresh_and_the_champion(
         (sample.name, sample.labels.get("verdict", "")): sample.value
         for family in text_string_to_metric_families(answer.text)
         for sample in family.samples
+        if sample.labels.get("deployment", "demo") == "demo"
     }
     assert found["slc_ops_window_rows", ""] == 12000
     assert found["slc_ops_window_quarantined_rows", ""] == 0
@@ -175,6 +177,43 @@ def test_airflow_sends_its_metrics_to_opentelemetry(installation: Installation, 
 
 def test_airflow_sends_its_metrics_to_statsd(installation: Installation, statsd: socket.socket) -> None:
     assert any(statsd.recv(65536).startswith(b"airflow.dag_processing.") for _ in range(2000))
+
+
+def test_a_person_is_asked_and_a_worker_promotes_in_their_name(
+    installation: Installation, champion: dict[str, Any]
+) -> None:
+    """The manual gate on Celery: the question waits in the triggerer, no worker's place is taken by it."""
+    dag = "slc_weekly_refresh__asked"
+    installation.airflow("PATCH", f"/dags/{dag}", is_paused=False)
+    run = installation.airflow("POST", f"/dags/{dag}/dagRuns", logical_date="2026-02-09T00:00:01Z")
+    path = f"/dags/{dag}/dagRuns/{run['dag_run_id']}"
+    gate = f"{path}/taskInstances/gate"
+
+    def waiting() -> bool:
+        assert installation.airflow("GET", path)["state"] != "failed", installation.airflow("GET", gate)
+        return bool(installation.airflow("GET", gate)["state"] == "awaiting_input")
+
+    installation.wait(waiting, 300, "the question")
+    question = installation.airflow("GET", f"{gate}/-1/hitlDetails")
+    assert "| platt |" in question["body"]
+    assert history(installation, "asked") == []
+
+    while waiting():  # whoever answers within a second may be asked again
+        installation.airflow("PATCH", f"{gate}/-1/hitlDetails", chosen_options=["Approve"], params_input={})
+        time.sleep(2)
+    installation.wait(lambda: installation.airflow("GET", path)["state"] == "success", 300, "the promotion")
+    (move,) = history(installation, "asked")
+    assert move["actor"] == "admin (Airflow approval)"
+    assert any("task_id='promote'" in installation.log(worker) for worker in WORKERS)
+
+
+def history(installation: Installation, deployment: str) -> list[dict[str, Any]]:
+    """The deployment's line of champions."""
+    said = installation.succeed(
+        "exec", "airflow-worker", "slc-ops", "history", "--deployment", deployment, "--json", "-"
+    )
+    moves: list[dict[str, Any]] = json.loads(said)["moves"]
+    return moves
 
 
 def test_after_dump_drop_and_restore_the_champion_serves_the_same_golden_vectors(
