@@ -46,6 +46,10 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
+SEAL = "sealed_digest"
+"""The digest of a JSON object, kept inside it by whoever wrote it."""
+
+
 def digest_json(value: Any) -> str:
     """SHA-256 of the canonical spelling of a JSON value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
@@ -58,13 +62,19 @@ def digest_file(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; :class:`MissingFile` or :class:`DamagedFile` where there is none or it is none."""
+    """Parse a JSON file; :class:`MissingFile` or :class:`DamagedFile` where there is none or it is none.
+
+    A sealed one (see :func:`write_json`) is damaged, too, where a single digit was changed.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingFile(path) from None
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
+    if isinstance(value, dict) and SEAL in value and value.pop(SEAL) != digest_json(value):
+        raise DamagedFile(path, "its content was changed after it was written")
+    return value
 
 
 @contextmanager
@@ -78,8 +88,11 @@ def understanding(path: Path) -> Iterator[None]:
         raise DamagedFile(path, f"{type(error).__name__}: {error}") from None
 
 
-def write_json(path: Path, value: Any, *, shared: bool = False) -> None:
-    """Write a JSON file, readable for people, atomically."""
+def write_json(path: Path, value: Any, *, shared: bool = False, sealed: bool = False) -> None:
+    """Write a JSON file, readable for people, atomically; a ``sealed`` object carries its own digest."""
+    if sealed:
+        plain = json.loads(canonical_json(value))  # as it will be read
+        value = plain | {SEAL: digest_json(plain)}
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
     write_text(path, text, shared=shared)
 

@@ -3,10 +3,12 @@
 import gc
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from slc_ops.base.addresses import sqlite_file
 from slc_ops.base.errors import RegistryError
@@ -53,6 +55,7 @@ def connect(tracking_uri: str, *, create: bool = False) -> "MlflowClient":
     An SQLite database that does not exist is made with ``create``; without it, it is a
     :class:`~slc_ops.base.errors.RegistryError`: MLflow itself would make an empty one wherever it is sent.
     """
+    _require_listener(tracking_uri)
     load_mlflow()
     database = sqlite_file(tracking_uri)
     if database is not None and create:
@@ -66,6 +69,21 @@ def connect(tracking_uri: str, *, create: bool = False) -> "MlflowClient":
         from mlflow import MlflowClient
 
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+
+
+def _require_listener(tracking_uri: str) -> None:
+    """Give up at once where nothing listens: MLflow itself asks a database for almost two minutes."""
+    address = urlsplit(tracking_uri)
+    if not address.scheme.startswith("postgres") or not address.hostname:
+        return
+    port = address.port or 5432
+    try:
+        socket.create_connection((address.hostname, port), timeout=10).close()
+    except OSError as error:
+        raise RegistryError(
+            f"MLflow's database at {address.hostname}:{port} does not answer ({error.strerror or error}); "
+            "start it, or correct MLFLOW_TRACKING_URI"
+        ) from None
 
 
 def create_database(path: Path) -> None:

@@ -81,7 +81,7 @@ class Detectability:
 def write_detectability(report: Detectability, directory: Path) -> None:
     """Put a report into a directory of its own: the summary as JSON, the item table as Parquet."""
     with replacing_directory(directory) as temporary:
-        write_json(temporary / SUMMARY, report.as_dict())
+        write_json(temporary / SUMMARY, report.as_dict(), sealed=True)
         if report.per_item is not None:
             write_parquet(report.per_item, temporary / ITEMS)
 

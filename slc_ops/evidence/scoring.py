@@ -105,7 +105,7 @@ def write_score(directory: Path, score: Score, key: str = "") -> None:
     """Put a score, and its cache key, into its directory."""
     if key:
         write_json(directory / KEY, key)
-    write_json(directory / SCORE, score.as_dict())
+    write_json(directory / SCORE, score.as_dict(), sealed=True)
 
 
 def key_of(directory: Path) -> str | None:

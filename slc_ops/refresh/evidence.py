@@ -58,7 +58,7 @@ def backtest(places: Places, plan: Plan, champion: Opponent | None = None) -> Pa
     folds, scores = folds_of(plan), plan.files.scores
     compared = Champion() if opponent is None else opponent.score(folds, scores, engine_of_plan(plan))
     result = assemble(folds, plan.settings["methods"], scores, rules_of(plan), compared)
-    write_json(target, result.as_dict())
+    write_json(target, result.as_dict(), sealed=True)
     return target
 
 
@@ -95,7 +95,7 @@ def decide(plan: Plan) -> dict[str, Any]:
     compared = read_json(plan.files.backtest)["champion"]
     if not target.exists() or read_json(target)["confirmation"]["champion"] != compared:
         seen = read_detectability(plan.files.detectability)
-        write_json(target, give_verdict(read_backtest(plan), seen, rules_of(plan)).as_dict())
+        write_json(target, give_verdict(read_backtest(plan), seen, rules_of(plan)).as_dict(), sealed=True)
     verdict: dict[str, Any] = read_json(target)
     return verdict
 

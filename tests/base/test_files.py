@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.base.errors import StorageError
-from slc_ops.base.files import digest_json, replacing, replacing_directory, write_json, write_text
+from slc_ops.base.errors import DamagedFile, StorageError
+from slc_ops.base.files import digest_json, read_json, replacing, replacing_directory, write_json, write_text
 from tests.registry.factory import no_file_above
 
 
@@ -142,3 +142,13 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def mode(path: Path) -> int:
     """The permission bits."""
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_digit_changed_in_a_sealed_file_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "score.json"
+    written = {"nll": 0.6123, "by": {2: "two", 10: "ten"}, "pair": (1, 2)}
+    write_json(path, written, sealed=True)
+    assert read_json(path) == {"nll": 0.6123, "by": {"2": "two", "10": "ten"}, "pair": [1, 2]}
+    path.write_text(path.read_text().replace("0.6123", "0.6023"))
+    with pytest.raises(DamagedFile, match=r"score\.json.* changed after it was written"):
+        read_json(path)

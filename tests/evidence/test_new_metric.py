@@ -10,6 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from slc_ops.base.errors import SelfTestFailed
+from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.evidence.auc import auc
@@ -162,7 +163,7 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     registry = Registry.open(places)
     version = registry.ledger.version("school", 1)
     logged = registry.client.get_run(version.run_id).data.metrics
-    stored = json.loads((plan.directory / "backtest.json").read_text())
+    stored = read_json(plan.directory / "backtest.json")
     newest = Backtest.from_dict(stored)
     assert logged["mae"] == newest.newest[version.method].metrics["mae"]
     assert logged["platt_mae"] == newest.newest["platt"].metrics["mae"]
@@ -175,6 +176,6 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     METRICS.pop("mae")
     older = json.loads(json.dumps(newest.as_dict()).replace('"mae"', '"gone"'))
     METRICS["mae"] = MAE
-    verdict = json.loads((plan.directory / "verdict.json").read_text())
+    verdict = read_json(plan.directory / "verdict.json")
     again = write_report(tmp_path / "again", verdict=verdict, backtest=older)
     assert NOT_COMPUTED in again.read_text()

@@ -1,6 +1,7 @@
 """Files below the home that were deleted, cut off or altered are named in one line, with the remedy."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,6 +45,15 @@ def cut_off(path: Path) -> None:
 def without_half_its_fields(path: Path) -> None:
     value = json.loads(path.read_text())
     path.write_text(json.dumps({name: value[name] for name in sorted(value)[::2]}))
+
+
+def change_a_digit(path: Path) -> None:
+    """Still JSON, still every field: only a metric is another one."""
+    text = path.read_text()
+    found = re.search(r"0\.\d{3}(\d)", text)
+    assert found
+    digit = str((int(found[1]) + 1) % 10)
+    path.write_text(text[: found.start(1)] + digit + text[found.end(1) :])
 
 
 def planned(places: Places) -> Plan:
@@ -139,6 +149,7 @@ def test_a_damaged_plan_is_named(school: Places, damage: Damage) -> None:
     [
         (SCORE, cut_off),
         (SCORE, without_half_its_fields),
+        (SCORE, change_a_digit),
         (USERS, cut_off),
         (USERS, flip("positive")),
         (USERS, Path.unlink),
