@@ -52,8 +52,9 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
-docs-tables: install ## Write the settings tables of docs/operations.md from the settings' own descriptions
+docs-tables: install ## Write the settings tables of docs/operations.md and docs/sources.md from the settings' own descriptions
 	@$(PY) -m slc_ops.settings.tables docs/operations.md
+	@$(PY) -m slc_ops.settings.tables docs/sources.md
 
 dist: export SOURCE_DATE_EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
 dist: install ## Build wheel and sdist into dist/: the same bytes from the same commit; check their metadata

@@ -17,8 +17,13 @@ from slc_ops.settings.notify import Notifier, Notify
 from slc_ops.settings.part import Part
 from slc_ops.settings.quality import Band, Limit, Quality
 from slc_ops.settings.sources import (
+    SOURCES,
+    DeltaSource,
+    DuckdbSource,
     FilesSource,
+    IcebergSource,
     LakeSource,
+    Mapped,
     Partition,
     SimulatorSource,
     Source,
@@ -27,9 +32,10 @@ from slc_ops.settings.sources import (
 from slc_ops.settings.window import Duration, Grid, Schedule, as_schedule
 
 __all__ = [
-    "Band", "BrokenEntry", "Decision", "Deployment", "Deployments", "FilesSource", "Grid", "LakeSource",
-    "Limit", "MethodName", "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "Schedule",
-    "SimulatorSource", "SqlSource", "load_deployments", "read_deployments", "valid_name",
+    "SOURCES", "Band", "BrokenEntry", "Decision", "DeltaSource", "Deployment", "Deployments",
+    "DuckdbSource", "FilesSource", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped", "MethodName",
+    "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "Schedule", "SimulatorSource",
+    "SqlSource", "load_deployments", "read_deployments", "valid_name",
 ]  # fmt: skip
 
 
@@ -49,7 +55,7 @@ RENAMED = {"lookback_weeks": "lookback_windows"}
 class Deployment(Part):
     """One frozen model in production whose predictions are corrected again and again."""
 
-    source: Source = Field(description="where the log lies, below")
+    source: Source = Field(description="where the log lies: [sources](sources.md)")
     labels: Source | None = Field(
         default=None,
         description="a second source, with `event_id`, `label` and the time at which the label was known "

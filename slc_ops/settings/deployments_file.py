@@ -132,5 +132,5 @@ def _keys() -> list[str]:
     from slc_ops.settings import deployments as d
 
     blocks = (d.Deployment, d.Decision, d.Quality, d.Limit, d.Notify, d.Notifier, d.Grid, d.Schedule)
-    parts = (*blocks, d.LakeSource, d.SqlSource, d.FilesSource, d.SimulatorSource, d.Partition)
+    parts = (*blocks, *d.SOURCES, d.Partition)
     return sorted({key for part in parts for key in part.model_fields})

@@ -6,13 +6,16 @@ the credentials of the machine.
 
 import math
 import re
+from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
+from slc_ops.base.errors import SettingsError
+from slc_ops.base.window import parse_timestamp
 from slc_ops.settings.part import Part
 
 CONTRACT_COLUMNS = (
@@ -20,7 +23,10 @@ CONTRACT_COLUMNS = (
     "probability", "weight", "group_id", "backbone_version",
 )  # fmt: skip
 
-KIND = "`lake`, `sql`, `files` or `simulator`"
+KIND = "`lake`, `delta`, `iceberg`, `sql`, `duckdb`, `files` or `simulator`"
+
+
+SECRET_KEYS = {"access_key", "secret_key", "session_token", "account_key", "sas_token", "client_secret"}
 
 
 def without_secret(location: str) -> str:
@@ -32,7 +38,11 @@ def without_secret(location: str) -> str:
     if "://" in location:
         parts = urlsplit(location)
         keys = {key.lower() for key, _ in parse_qsl(parts.query)}
-        if parts.password or "@" in parts.netloc or keys & {"access_key", "secret_key", "session_token"}:
+        user = "@" in parts.netloc and parts.scheme not in (
+            "abfs",
+            "abfss",
+        )  # there a container stands before it
+        if parts.password or user or keys & SECRET_KEYS:
             raise ValueError(
                 "holds credentials; leave them out and let the environment or the machine's role provide them"
             )
@@ -82,13 +92,12 @@ class Partition(Part):
     days: int = Field(default=1, ge=1, le=3660, description="days from its date on")
 
 
-class LakeSource(Mapped):
-    """Parquet files, Hive-partitioned or flat, on a path or any pyarrow filesystem URI."""
+class Located(Mapped):
+    """A directory on a path or any pyarrow filesystem URI."""
 
-    kind: Literal["lake"] = Field(default="lake", description=KIND)
-    path: Location = Field(description="directory or `s3://bucket/prefix`; relative to `SLC_OPS_HOME`")
-    partition: Partition | None = Field(
-        default=None, description="`{key: week, days: 7}`: the Hive key that holds a date"
+    path: Location = Field(
+        description="directory (relative to `SLC_OPS_HOME`), `s3://bucket/prefix`, `gs://bucket/prefix` or "
+        "`abfs://container@account.dfs.core.windows.net/prefix`"
     )
     endpoint: str | None = Field(
         default=None, description="S3-compatible server, for example `http://minio:9000`"
@@ -103,11 +112,119 @@ class LakeSource(Mapped):
         return self
 
 
+class LakeSource(Located):
+    """Parquet files, Hive-partitioned or flat; a table format over such files is another kind."""
+
+    kind: Literal["lake"] = Field(default="lake", description=KIND)
+    partition: Partition | None = Field(
+        default=None, description="`{key: week, days: 7}`: the Hive key that holds a date"
+    )
+
+
+def moment_or_version(value: Any) -> Any:
+    """Timestamps need a zone; a number is a version, ``3d`` counts days from the window's end."""
+    if isinstance(value, (bool, float)):
+        raise ValueError(f"must be a version, a timestamp or a number of days such as 3d, found {value}")
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}d", value):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
+        return int(value)
+    if isinstance(value, (str, date)):
+        try:
+            return parse_timestamp(value if isinstance(value, str) else value.isoformat())
+        except SettingsError as error:
+            raise ValueError(str(error)) from None
+    return value
+
+
+class Versioned(Part):
+    """What a table with a history may be asked for."""
+
+    as_of: Annotated[int | datetime | str | None, BeforeValidator(moment_or_version)] = Field(
+        default=None,
+        description="the table as it was: a version (Delta) or snapshot id (Iceberg), a timestamp, or `3d`: "
+        "three days after each window's end; unset: as it is now",
+    )
+
+    def moment(self, end: datetime) -> int | datetime | None:
+        """The version or the time that is asked for, for a window that ends at ``end``."""
+        if isinstance(self.as_of, str):
+            return end + timedelta(days=int(self.as_of.removesuffix("d")))
+        return self.as_of
+
+
+class DeltaSource(Located, Versioned):
+    """A Delta table; rows that were deleted or replaced are not read."""
+
+    kind: Literal["delta"] = Field(default="delta", description=KIND)
+
+
+SECRET_WORDS = ("secret", "password", "token", "credential", "access-key", "account-key", "signer")
+
+
+class IcebergSource(Mapped, Versioned):
+    """A table of an Iceberg catalogue."""
+
+    kind: Literal["iceberg"] = Field(default="iceberg", description=KIND)
+    table: str = Field(min_length=1, description="the table's full name, for example `logs.answers`")
+    catalog: str = Field(
+        default="default",
+        description="the catalogue's name; secrets of it come from `PYICEBERG_CATALOG__<NAME>__…` variables",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="the catalogue's properties without secrets, for example `{type: sql, uri: "
+        "sqlite:///catalogue.db}` or `{type: rest, uri: https://…}`",
+    )
+
+    @field_validator("properties")
+    @classmethod
+    def _no_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
+        for name, value in properties.items():
+            if any(word in name.lower() for word in SECRET_WORDS) or "@" in urlsplit(value).netloc:
+                raise ValueError(
+                    f"{name} holds credentials; leave it out and set PYICEBERG_CATALOG__<NAME>__… in "
+                    "the environment"
+                )
+        return properties
+
+
+def bound_query(query: str) -> str:
+    """A query that binds both bounds of the window."""
+    for name in ("window_start", "window_end"):
+        if not re.search(rf"(?<![:\w]):{name}\b", query):
+            raise ValueError(
+                f"the query does not bind :{name}; the window's bounds are parameters, never text"
+            )
+    return query
+
+
+BoundQuery = Annotated[str, AfterValidator(bound_query)]
+
+
+class DuckdbSource(Mapped):
+    """A table or a query of a DuckDB file, which is opened read-only."""
+
+    kind: Literal["duckdb"] = Field(default="duckdb", description=KIND)
+    path: str = Field(min_length=1, description="the file; relative to `SLC_OPS_HOME`")
+    table: str | None = Field(default=None, min_length=1, description="its table or view")
+    query: BoundQuery | None = Field(default=None, description="or a SELECT that binds the window's bounds")
+    limit_seconds: int = Field(
+        default=1800, ge=1, le=86_400, description="longest time that the database may take for a fetch"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.table is None) == (self.query is None):
+            raise ValueError("name either a table or a query")
+        return self
+
+
 class SqlSource(Mapped):
-    """A query on PostgreSQL or SQLite that binds ``:window_start`` and ``:window_end``."""
+    """A query on a database that binds ``:window_start`` and ``:window_end``."""
 
     kind: Literal["sql"] = Field(default="sql", description=KIND)
-    query: str = Field(
+    query: BoundQuery = Field(
         description="SELECT that binds the window's bounds as parameters, for example "
         "`SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end`"
     )
@@ -121,12 +238,7 @@ class SqlSource(Mapped):
     )
 
     @model_validator(mode="after")
-    def _bound_and_named(self) -> Self:
-        for name in ("window_start", "window_end"):
-            if not re.search(rf"(?<![:\w]):{name}\b", self.query):
-                raise ValueError(
-                    f"the query does not bind :{name}; the window's bounds are parameters, never text"
-                )
+    def _named(self) -> Self:
         if (self.url_env is None) == (self.connection is None):
             raise ValueError("name the database with either url_env or connection")
         return self
@@ -166,4 +278,10 @@ class SimulatorSource(Mapped):
         return platform
 
 
-Source = Annotated[LakeSource | SqlSource | FilesSource | SimulatorSource, Field(discriminator="kind")]
+SOURCES = (
+    LakeSource, DeltaSource, IcebergSource, SqlSource, DuckdbSource, FilesSource, SimulatorSource,
+)  # fmt: skip
+AnySource = (
+    LakeSource | DeltaSource | IcebergSource | SqlSource | DuckdbSource | FilesSource | SimulatorSource
+)
+Source = Annotated[AnySource, Field(discriminator="kind")]

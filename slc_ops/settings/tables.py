@@ -1,14 +1,14 @@
-"""The settings tables of ``docs/operations.md``, written from the fields themselves.
+"""The settings tables of ``docs/operations.md`` and ``docs/sources.md``, written from the fields themselves.
 
-``python -m slc_ops.settings.tables docs/operations.md`` (``make docs-tables``) puts each table between its
-markers; ``--check`` only says whether the file is as it would be written.
+``python -m slc_ops.settings.tables PAGE`` (``make docs-tables``) puts each table between its markers;
+``--check`` only says whether the file is as it would be written.
 """
 
 import re
 import sys
 import types
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -20,7 +20,6 @@ from slc_ops.settings import deployments as settings
 from slc_ops.settings.environment import GROUPS
 
 Row = tuple[str, ...]
-SOURCES = (settings.LakeSource, settings.SqlSource, settings.FilesSource, settings.SimulatorSource)
 PLAIN: dict[Any, str] = {
     bool: "`true` or `false`",
     int: "whole number",
@@ -31,6 +30,7 @@ PLAIN: dict[Any, str] = {
     date: "date",
     timedelta: "duration such as `12h` or `3d`",
     settings.Schedule: "cron expression, or block",
+    datetime: "timestamp",
     settings.Limit: "`{warn, stop}`, numbers",
     settings.Band: "`{warn, stop}`, each `[low, high]`",
 }
@@ -118,21 +118,18 @@ def block_table(head: str, part: type[BaseModel]) -> str:
     return _table((f"`{head}`", "default", "type", "what it says"), _named(rows_of(part)))
 
 
-def source_table() -> str:
-    """The four kinds of sources in one table: what all of them have first."""
-    kinds: dict[str, list[str]] = {}
-    cells: dict[str, Row] = {}
-    for source in SOURCES:
-        for name, _, row in rows_of(source):
-            kinds.setdefault(name, []).append(str(source.model_fields["kind"].default))
-            cells.setdefault(name, row)
-    cells["kind"] = ("needed", "text", cells["kind"][2])
-    table = []
-    for name in sorted(cells, key=lambda each: (each != "kind", len(kinds[each]) < len(SOURCES))):
-        default, kind, meaning = cells[name]
-        of = "all" if len(kinds[name]) == len(SOURCES) else ", ".join(kinds[name])
-        table.append((f"`{name}`", default, of, kind, meaning))
-    return _table(("`source.`", "default", "kind", "type", "what it says"), table)
+def source_tables() -> dict[str, str]:
+    """A table of what every source may say, then one of each kind."""
+    common: list[Row] = [
+        ("`kind`", "needed", "text", settings.SOURCES[0].model_fields["kind"].description or "")
+    ]
+    common += _named(rows_of(settings.Mapped))
+    head = ("`source.`", "default", "type", "what it says")
+    found = {"source": _table(head, common)}
+    for source in settings.SOURCES:
+        rows = [row for row in rows_of(source) if row[0] not in {"kind", *settings.Mapped.model_fields}]
+        found[f"source {source.model_fields['kind'].default}"] = _table(head, _named(rows))
+    return found
 
 
 def variables_table() -> str:
@@ -156,21 +153,23 @@ def tables() -> dict[str, str]:
     return {
         "variables": variables_table(),
         "deployment": block_table("deployments.<name>.", settings.Deployment),
-        "source": source_table(),
         "window": block_table("window.", settings.Grid),
         "schedule": block_table("schedule.", settings.Schedule),
         "quality": block_table("quality.", settings.Quality),
         "decision": block_table("decision.", settings.Decision),
         "notify": block_table("notify.", settings.Notify),
+        **source_tables(),
     }
 
 
-def written(text: str) -> str:
-    """The page with every table as the fields have it now.
+def written(text: str, page: str = "operations.md") -> str:
+    """The page with every table as the fields have it now; those of sources stand in ``sources.md``.
 
     Raises :class:`~slc_ops.base.errors.SettingsError` where a table's markers are missing.
     """
     for name, table in tables().items():
+        if name.startswith("source") != (page == "sources.md"):
+            continue
         begin, end = BEGIN.format(name), END.format(name)
         pattern = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
         if len(pattern.findall(text)) != 1:
@@ -184,7 +183,7 @@ def main(arguments: list[str]) -> int:
     """Write the tables into a page, or say (``--check``) that it is not as it would be written."""
     check, path = "--check" in arguments, Path(arguments[-1])
     before = path.read_text(encoding="utf-8")
-    after = written(before)
+    after = written(before, path.name)
     if check:
         return int(before != after)
     path.write_text(after, encoding="utf-8")

@@ -54,6 +54,20 @@ def s3_endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
+def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Credentials as a machine has them, and an empty bucket."""
+    import boto3
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1")
+    name = "logs"
+    client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
 def unused_port() -> int:
     """A loopback port where nobody listens."""
     import socket

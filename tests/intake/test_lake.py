@@ -125,20 +125,6 @@ def test_a_directory_without_permission_is_refused(tmp_path: Path, rows: pa.Tabl
         (tmp_path / "lake" / "week=2026-01-05").chmod(0o755)
 
 
-@pytest.fixture
-def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Credentials as a machine has them, and an empty bucket."""
-    import boto3
-
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1")
-    name = "logs"
-    client.create_bucket(Bucket=name)
-    return name
-
-
 @pytest.mark.slow
 def test_a_lake_on_s3_gives_the_same_window_as_a_local_one(
     tmp_path: Path, rows: pa.Table, later_rows: pa.Table, s3_endpoint: str, bucket: str

@@ -20,6 +20,7 @@ from slc_ops.settings.tables import block_table, tables, written
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "operations.md").read_text()
+SOURCES = (ROOT / "docs" / "sources.md").read_text()
 COMPOSE = (ROOT / "docker-compose.yaml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 
@@ -64,6 +65,7 @@ def test_every_variable_that_the_code_reads_is_there() -> None:
 def test_the_tables_of_settings_are_those_of_the_fields() -> None:
     """Every column: name, default, type, meaning. ``make docs-tables`` writes them."""
     assert written(TEXT) == TEXT, "run make docs-tables"
+    assert written(SOURCES, "sources.md") == SOURCES, "run make docs-tables"
 
 
 def cells(table: str) -> dict[str, list[str]]:
@@ -79,7 +81,6 @@ def cells(table: str) -> dict[str, list[str]]:
         ("quality", [settings.Quality]),
         ("decision", [settings.Decision]),
         ("notify", [settings.Notify]),
-        ("source", [settings.LakeSource, settings.SqlSource, settings.FilesSource, settings.SimulatorSource]),
     ],
 )
 def test_every_key_of_the_deployments_file_is_there_and_says_what_it_means(
@@ -92,6 +93,16 @@ def test_every_key_of_the_deployments_file_is_there_and_says_what_it_means(
             assert field.description, f"{part.__name__}.{key} has no description"
             assert documented[key][-1] == field.description
             assert all(documented[key]), f"{key} has an empty cell"
+
+
+@pytest.mark.parametrize("source", settings.SOURCES)
+def test_every_key_of_a_source_is_there_and_says_what_it_means(source: type[BaseModel]) -> None:
+    kind = source.model_fields["kind"].default
+    documented = cells(tables()["source"]) | cells(tables()[f"source {kind}"])
+    assert set(documented) == set(source.model_fields)
+    for key, field in source.model_fields.items():
+        assert documented[key][-1] == field.description
+        assert all(documented[key]), f"{key} has an empty cell"
 
 
 def test_a_changed_default_type_or_meaning_shows() -> None:
@@ -111,7 +122,7 @@ def test_every_variable_that_is_read_has_a_documented_default() -> None:
 def test_the_documented_query_gives_the_rows_of_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (query,) = re.findall(r"`(SELECT [^`]*:window_end)`", TEXT)
+    (query,) = re.findall(r"`(SELECT [^`]*:window_end)`", SOURCES)
     monkeypatch.setenv("LOGS_URL", f"sqlite:///{tmp_path}/logs.db")
     with sqlite3.connect(tmp_path / "logs.db") as connection:
         connection.execute(

@@ -113,7 +113,10 @@ def test_a_broken_rule_is_named_with_its_line(file: Path, lines: str, expected: 
             "deployments:\n  a:\n    source: {path: x}\n",
             "FILE:3: deployments.a.source: Unable to extract tag",
         ),
-        ("deployments:\n  a:\n    source: {kind: kafka}\n", "'lake', 'sql', 'files', 'simulator'"),
+        (
+            "deployments:\n  a:\n    source: {kind: kafka}\n",
+            "'lake', 'delta', 'iceberg', 'sql', 'duckdb', 'files', 'simulator'",
+        ),
         ("deployments:\n  a: {gate: auto}\n", "FILE:2: deployments.a.source: Field required"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slc_ops.base.window import Window
-from slc_ops.settings.sources import FilesSource, LakeSource, SimulatorSource, SqlSource
+from slc_ops.settings import sources as settings
 
 
 class Source(Protocol):
@@ -18,7 +18,7 @@ class Source(Protocol):
     window is kept and validated; otherwise extraction chooses the rows by their time."""
 
     def describe(self) -> dict[str, Any]:
-        """Where the rows come from, for the manifest; no secrets."""
+        """Where the rows come from, for the manifest, with the version of a table; no secrets."""
 
     def fingerprint(self) -> str | None:
         """What the source looks like without being read; None where that cannot be told."""
@@ -30,22 +30,34 @@ class Source(Protocol):
         """At least the window's rows, in batches of bounded size."""
 
 
-def open_source(
-    settings: LakeSource | SqlSource | FilesSource | SimulatorSource, home: Path, window: Window
-) -> Source:
+def open_source(source: settings.AnySource, home: Path, window: Window) -> Source:  # noqa: PLR0911 - one return per kind
     """A window of the source that a deployment names; relative paths begin at ``home``."""
-    if isinstance(settings, LakeSource):
-        from slc_ops.intake.sources.lake import Lake
+    match source:
+        case settings.LakeSource():
+            from slc_ops.intake.sources.lake import Lake
 
-        return Lake(settings, home, window)
-    if isinstance(settings, SqlSource):
-        from slc_ops.intake.sources.sql import Query
+            return Lake(source, home, window)
+        case settings.DeltaSource():
+            from slc_ops.intake.sources.delta import Delta
 
-        return Query(settings, home, window)
-    if isinstance(settings, FilesSource):
-        from slc_ops.intake.sources.files import Files
+            return Delta(source, home, window)
+        case settings.IcebergSource():
+            from slc_ops.intake.sources.iceberg import Iceberg
 
-        return Files(settings, home)
-    from slc_ops.intake.sources.simulator import Simulation
+            return Iceberg(source, home, window)
+        case settings.SqlSource():
+            from slc_ops.intake.sources.sql import Query
 
-    return Simulation(settings, window)
+            return Query(source, home, window)
+        case settings.DuckdbSource():
+            from slc_ops.intake.sources.duckdb import Duckdb
+
+            return Duckdb(source, home, window)
+        case settings.FilesSource():
+            from slc_ops.intake.sources.files import Files
+
+            return Files(source, home)
+        case settings.SimulatorSource():
+            from slc_ops.intake.sources.simulator import Simulation
+
+            return Simulation(source, window)

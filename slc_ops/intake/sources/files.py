@@ -1,7 +1,7 @@
 """CSV, Feather and Parquet files: exports, hand-overs, backfills."""
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.base.tabular import TabularFile
 from slc_ops.intake.contract import NUMBERS
-from slc_ops.intake.sources.locations import reading
+from slc_ops.intake.sources.locations import reading, refuse_tables
 from slc_ops.settings.sources import FilesSource
 
 
@@ -47,6 +47,7 @@ class Files:
                     f"no file matches {self.home / pattern}; check paths in the deployments file"
                 )
             found |= {Path(match) for match in matches}
+        refuse_tables("paths", marks_around(found))
         return sorted(found)
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
@@ -75,6 +76,13 @@ class Files:
                 strict=True,
             )
         return self._opened[path]
+
+
+def marks_around(files: Iterable[Path]) -> Iterator[str]:
+    """What a table format keeps beside or above the files."""
+    for directory in sorted({parent for path in files for parent in path.parents}):
+        for pattern in ("_delta_log", "metadata/*.metadata.json", ".hoodie"):
+            yield from map(str, directory.glob(pattern))
 
 
 LOCAL = pafs.LocalFileSystem()

@@ -10,16 +10,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import repetitive_text, selection
-from slc_ops.intake.sources.locations import locate, reading
+from slc_ops.intake.sources.locations import locate, reading, refuse_tables
+from slc_ops.intake.sources.parquet import Part, Parts
 from slc_ops.settings.sources import LakeSource
-
-BATCH_ROWS = 1 << 16
 
 
 class Lake:
@@ -33,7 +30,7 @@ class Lake:
         self.source, self.window = source, window
         self.selects = source.partition is not None
         self.filesystem, self.root = locate(source, home)
-        self.remote = not isinstance(self.filesystem, pafs.LocalFileSystem)
+        self.parts = Parts(self.filesystem, source, window, inside=not self.selects)
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""
@@ -56,6 +53,7 @@ class Lake:
                     f"the lake {self.root} is not a directory; check its path in the deployments file"
                 )
             infos = self.filesystem.get_file_info(pafs.FileSelector(self.root, recursive=True))
+        refuse_tables(self.source.path, [info.path for info in infos])
         found = [info for info in infos if info.type == pafs.FileType.File and self._is_data(info.path)]
         partitioned = [info for info in found if self.keys(info.path)]
         chosen = [info for info in partitioned or found if self._claimed(info.path)]
@@ -63,29 +61,13 @@ class Lake:
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """The columns of each file that may hold rows of the window, and its partition's keys."""
-        for path, fragment in self._fragments:
-            schema = fragment.physical_schema
-            for key in self.keys(path):
-                if key not in schema.names:
-                    schema = schema.append(pa.field(key, pa.string()))
-            yield path, schema
+        for part, fragment in self._opened:
+            yield part.path, self.parts.schema(part, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows with the source's own columns, file by file."""
-        for path, fragment in self._fragments:
-            names = fragment.physical_schema.names
-            wanted = [name for name in selection(names, self.source.columns).values() if name in names]
-            groups = [group.id for group in fragment.row_groups]
-            with reading(path, self.filesystem), self.filesystem.open_input_file(path) as stream:
-                file = pq.ParquetFile(
-                    stream,
-                    metadata=fragment.metadata,
-                    pre_buffer=self.remote,
-                    read_dictionary=repetitive_text(fragment.physical_schema, self.source.columns),
-                )
-                for group in groups:  # one at a time, so that memory holds one and not the file
-                    for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted):
-                        yield self._with_keys(batch, path)
+        for part, fragment in self._opened:
+            yield from self.parts.batches(part, fragment)
 
     def keys(self, path: str) -> dict[str, str]:
         """Hive keys of a file.
@@ -119,37 +101,13 @@ class Lake:
         return first < self.window.end and beyond > self.window.start
 
     @cached_property
-    def _fragments(self) -> list[tuple[str, ds.ParquetFileFragment]]:
-        """The files with their footers, without row groups that by their statistics hold nothing wanted."""
-        found = []
-        for info in self.files:
-            with reading(info.path, self.filesystem):
-                fragment = ds.ParquetFileFormat().make_fragment(
-                    info.path, self.filesystem, file_size=info.size
-                )
-                fragment.ensure_complete_metadata()
-                inside = self._inside(fragment.physical_schema)
-                if inside is not None:
-                    fragment = fragment.subset(inside)
-            if fragment.num_row_groups:
-                found.append((info.path, fragment))
-        return found
-
-    def _inside(self, schema: pa.Schema) -> ds.Expression | None:
-        """A filter where the time decides; rows without a time come too, to be counted."""
-        name = selection(schema.names, self.source.columns).get("event_time")
-        if self.selects or name is None:
-            return None
-        found = schema.field(name).type
-        if not pa.types.is_timestamp(found) or found.tz is None:
-            return None
-        time = ds.field(name)
-        start, end = pa.scalar(self.window.start), pa.scalar(self.window.end)
-        return ((time >= start) & (time < end)) | time.is_null()
-
-    def _with_keys(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        wanted = selection(self.keys(path), self.source.columns).values()
-        for key, value in self.keys(path).items():
-            if key in wanted and key not in batch.schema.names:
-                batch = batch.append_column(key, pa.repeat(value, batch.num_rows))
-        return batch
+    def _opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+        parts = [
+            Part(
+                info.path,
+                info.size,
+                values={name: pa.scalar(value) for name, value in self.keys(info.path).items()},
+            )
+            for info in self.files
+        ]
+        return self.parts.opened(parts)

@@ -1,6 +1,7 @@
 """From the path or URI of a deployment to a filesystem."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,10 +10,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from slc_ops.base.errors import InputError, SourceUnavailable
-from slc_ops.settings.sources import LakeSource
+from slc_ops.settings.sources import Located
 
 
-def locate(source: LakeSource, home: Path) -> tuple[pafs.FileSystem, str]:
+def locate(source: Located, home: Path) -> tuple[pafs.FileSystem, str]:
     """A filesystem and the lake's path in it; relative local paths begin at ``home``."""
     if "://" not in source.path:
         return pafs.LocalFileSystem(), str(home / source.path)
@@ -21,11 +22,32 @@ def locate(source: LakeSource, home: Path) -> tuple[pafs.FileSystem, str]:
     try:
         filesystem, root = pafs.FileSystem.from_uri(source.path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise InputError(f"the lake {source.path} cannot be opened: {error}") from None
+        raise InputError(f"{source.path} cannot be opened: {error}") from None
     return filesystem, root
 
 
-def s3(source: LakeSource) -> tuple[pafs.FileSystem, str]:
+TABLES = (
+    (re.compile(r"(^|/)_delta_log(/|$)"), "a Delta table", "use kind: delta with its path"),
+    (
+        re.compile(r"(^|/)metadata/[^/]*\.metadata\.json$"),
+        "an Iceberg table",
+        "use kind: iceberg with its catalogue and name",
+    ),
+    (re.compile(r"(^|/)\.hoodie(/|$)"), "a Hudi table", "read it through a query engine with kind: sql"),
+)
+
+
+def refuse_tables(what: str, paths: Iterable[str]) -> None:
+    """Refuse files of a table format: beside its rows lie those that were deleted or replaced."""
+    for path in paths:
+        for mark, table, remedy in TABLES:
+            if mark.search(path):
+                raise InputError(
+                    f"{what} holds {table} ({path}), whose files also hold rows that were deleted; {remedy}"
+                )
+
+
+def s3(source: Located) -> tuple[pafs.FileSystem, str]:
     """S3 or a server that speaks its language. Credentials come from the environment or the machine."""
     parts = urlsplit(source.path)
     endpoint = urlsplit(source.endpoint) if source.endpoint else None

@@ -1,0 +1,71 @@
+"""What every database is handed: the window's bounds as values, and a time to answer in."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from slc_ops.base.window import Window
+from slc_ops.settings.sources import Mapped
+
+
+def bounds(source: Mapped, window: Window, *, text: bool = False) -> dict[str, Any]:
+    """The bounds as the column counts: numbers, timestamps, or wall-clock times of ``naive_time_zone``.
+
+    ``text`` is for databases that have no times.
+    """
+    return {
+        "window_start": _bound(source, window.start, text=text),
+        "window_end": _bound(source, window.end, text=text),
+    }
+
+
+def _bound(source: Mapped, timestamp: datetime, *, text: bool) -> Any:
+    unit = {"s": 1, "ms": 1_000, "us": 1_000_000}.get(source.epoch_unit or "")
+    if unit:
+        return int(timestamp.timestamp()) * unit
+    if source.naive_time_zone:
+        timestamp = timestamp.astimezone(ZoneInfo(source.naive_time_zone)).replace(tzinfo=None)
+    return timestamp.isoformat(sep=" ") if text else timestamp
+
+
+class Patience:
+    """How long a database may look for the next rows; what their reader does with them does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.until = time.monotonic() + seconds
+
+    def with_each(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Begin again with each part."""
+        for part in parts:
+            self.until = float("inf")
+            yield part
+            self.until = time.monotonic() + self.seconds
+
+    def is_over(self) -> bool:
+        """Whether it has taken too long."""
+        return time.monotonic() > self.until
+
+
+@contextmanager
+def in_time(seconds: float, interrupt: Callable[[], object]) -> Iterator[Patience]:
+    """Call ``interrupt`` from a thread when the patience is over, for databases that keep no time."""
+    patience, done = Patience(seconds), threading.Event()
+
+    def watch() -> None:
+        while not done.wait(min(0.1, seconds)):
+            if patience.is_over():
+                interrupt()
+                return
+
+    thread = threading.Thread(target=watch, name="slc-ops-patience", daemon=True)
+    thread.start()
+    try:
+        yield patience
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,257 @@
+"""A Delta table: the files that its log names, without the rows that were deleted from them.
+
+The log is replayed by the library; the files are read as a lake's are, one after the other, so that the same
+version gives the same rows in the same order (the library's own engine promises none).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.base.extras import require
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import Window
+from slc_ops.intake.contract import selection
+from slc_ops.intake.sources.locations import locate
+from slc_ops.intake.sources.parquet import Part, Parts
+from slc_ops.settings.sources import DeltaSource
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+UNDERSTOOD = {
+    "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview",
+    "v2Checkpoint", "vacuumProtocolCheck", "variantType", "variantType-preview",
+}  # fmt: skip
+"""Features of a table that change how its files are read, and that are heeded here (or by the library)."""
+DELETED = "deletionVectors"
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class Delta:
+    """The rows of a window in one version of a table."""
+
+    selects = False
+
+    def __init__(self, source: DeltaSource, home: Path, window: Window) -> None:
+        require("a Delta table", "tables")
+        self.source, self.window = source, window
+        self.filesystem, self.root = locate(source, home)
+        self.parts = Parts(self.filesystem, source, window, inside=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Which table, and which version of it."""
+        return {"kind": "delta", "path": self.source.path, "version": self.table.version()}
+
+    def fingerprint(self) -> str | None:
+        """The files that may hold rows of the window, what was deleted from them, and the columns' names.
+
+        A version that only touches other windows, or that only adds a column, leaves it as it is.
+        """
+        fields = self._fields
+        chosen = selection([each.name for each in fields.values()], self.source.columns).values()
+        names = sorted(
+            (inner, each.name, str(each.type)) for inner, each in fields.items() if each.name in chosen
+        )
+        seen = [
+            [part.path, part.size, None if part.kept is None else np.flatnonzero(~part.kept).tolist()]
+            for part in self.files
+        ]
+        return digest_json([names, seen])
+
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """The table's columns, then those of each file that may hold rows of the window."""
+        yield self.source.path, pa.schema(list(self._fields.values()))
+        for part, fragment in self._opened:
+            yield part.path, self.parts.schema(part, fragment)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the version has, file by file."""
+        for part, fragment in self._opened:
+            yield from self.parts.batches(part, fragment)
+
+    @cached_property
+    def table(self) -> "DeltaTable":
+        """The table in the version that is asked for; only the log is read."""
+        from deltalake import DeltaTable
+
+        place = self.root if isinstance(self.filesystem, pafs.LocalFileSystem) else self.source.path
+        with asking(self.source.path):
+            table = DeltaTable(place, storage_options=storage_options(self.source))
+            version = self._version(table)
+            if version is not None and version != table.version():
+                self._load(table, version)
+        needed = set(table.protocol().reader_features or ()) - UNDERSTOOD
+        if needed:
+            raise InputError(
+                f"the Delta table {self.source.path} needs what cannot be read here: "
+                f"{', '.join(sorted(needed))}; read it through its own engine with kind: sql"
+            )
+        if table.metadata().configuration.get("delta.columnMapping.mode") == "id":
+            raise InputError(
+                f"the Delta table {self.source.path} maps its columns by id, which cannot be read here; "
+                "map them by name, or read it through its own engine with kind: sql"
+            )
+        return table
+
+    @cached_property
+    def files(self) -> list[Part]:
+        """The files of the version that may hold rows of the window, by path."""
+        with asking(self.source.path):
+            actions = pa.table(self.table.get_add_actions(flatten=True))
+            kept = self._kept()
+        partition = [name for name in actions.column_names if name.startswith("partition.")]
+        found = []
+        for row in range(actions.num_rows):
+            path = actions["path"][row].as_py()
+            if "://" in path or path.startswith("/"):
+                raise InputError(
+                    f"the Delta table {self.source.path} has files elsewhere ({path}), as a shallow clone "
+                    "does; name the table that it was cloned from"
+                )
+            if self._may_hold(actions, row):
+                found.append(
+                    Part(
+                        f"{self.root}/{unquote(path)}",
+                        actions["size_bytes"][row].as_py(),
+                        values={name.removeprefix("partition."): actions[name][row] for name in partition},
+                        fields=self._fields,
+                        kept=kept.get(path),
+                    )
+                )
+        return sorted(found, key=lambda part: part.path)
+
+    @cached_property
+    def _fields(self) -> dict[str, pa.Field]:
+        """Name in the files → the table's column."""
+        fields = pa.schema(self.table.schema().to_arrow())
+        key = b"delta.columnMapping.physicalName"
+        return {
+            (each.metadata or {}).get(key, each.name.encode()).decode(): each.remove_metadata()
+            for each in fields
+        }
+
+    @cached_property
+    def _opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+        try:
+            return self.parts.opened(self.files)
+        except InputError as error:
+            raise InputError(
+                f"version {self.table.version()} of the Delta table {self.source.path} cannot be read any "
+                f"more (was it vacuumed?): {error}"
+            ) from None
+
+    def _load(self, table: "DeltaTable", version: int) -> None:
+        from deltalake.exceptions import DeltaError
+
+        newest = table.version()
+        try:
+            table.load_as_version(version)
+        except DeltaError as error:
+            raise InputError(
+                f"the Delta table {self.source.path} has no version {version} (any more), its newest is "
+                f"{newest}: {one_line(error)}"
+            ) from None
+
+    def _version(self, table: "DeltaTable") -> int | None:
+        """The version that is asked for: by number, or the newest one at a time, by the log's own times."""
+        moment = self.source.moment(self.window.end)
+        if not isinstance(moment, datetime):
+            return moment
+        milliseconds = int(moment.timestamp() * 1000)
+        commits: list[tuple[int, Any]] = [
+            (entry["version"], entry.get("timestamp")) for entry in table.history()
+        ]
+        if any(timestamp is None for _, timestamp in commits):
+            raise InputError(
+                f"the log of the Delta table {self.source.path} does not say when its versions were made; "
+                "give as_of a version"
+            )
+        known = [version for version, timestamp in commits if timestamp <= milliseconds]
+        if not known:
+            oldest = min(version for version, _ in commits)
+            raise InputError(
+                f"the Delta table {self.source.path} knows nothing of {moment.isoformat()}; "
+                f"its oldest version is {oldest}, which is younger"
+            )
+        return max(known)
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """Path → which of the file's rows were not deleted, for the files that have lost some."""
+        if DELETED not in (self.table.protocol().reader_features or ()):
+            return {}
+        vectors = pa.table(self.table.deletion_vectors())
+        found = {}
+        for uri, rows in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
+            found[uri] = rows.values.to_numpy(zero_copy_only=False)
+        paths = pa.table(self.table.get_add_actions())["path"].to_pylist()
+        by_path = {path: kept for path in paths for uri, kept in found.items() if uri.endswith(f"/{path}")}
+        if len(by_path) != len(found):
+            raise InputError(
+                f"the Delta table {self.source.path} has deleted rows in files that its log does not name; "
+                "read it through its own engine with kind: sql"
+            )
+        return by_path
+
+    def _may_hold(self, actions: pa.Table, row: int) -> bool:
+        """Whether a file's statistics leave room for rows of the window, or for rows without a time."""
+        name = self.source.columns.get("event_time", "event_time")
+        low, high, nulls = (
+            actions[f"{what}.{name}"][row].as_py() if f"{what}.{name}" in actions.column_names else None
+            for what in ("min", "max", "null_count")
+        )
+        if not (isinstance(low, datetime) and isinstance(high, datetime) and low.tzinfo and high.tzinfo):
+            return True
+        # Statistics may be cut to milliseconds.
+        return (
+            bool(nulls)
+            or nulls is None
+            or (high + MILLISECOND >= self.window.start and low < self.window.end)
+        )
+
+
+@contextmanager
+def asking(path: str) -> Iterator[None]:
+    """The library's complaints in one line each; a store that does not answer may be back in a minute."""
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        yield
+    except TableNotFoundError:
+        raise InputError(f"{path} is no Delta table (it has no _delta_log); check its path") from None
+    except (DeltaError, OSError) as error:
+        text = one_line(error)
+        if isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, PermissionError)):
+            raise SourceUnavailable(
+                f"the Delta table {path} cannot be reached: {text}; try again later"
+            ) from None
+        raise InputError(f"the Delta table {path} cannot be read: {text}") from None
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, without colours, in one line of bounded length."""
+    return " ".join(re.sub(r"\x1b\[\d+m|↳", "", str(error)).split())[:300]
+
+
+def storage_options(source: DeltaSource) -> dict[str, str]:
+    """The store's address for the library; credentials come from the environment or the machine."""
+    options = {}
+    if source.endpoint:
+        options["AWS_ENDPOINT_URL"] = source.endpoint
+        options["AWS_ALLOW_HTTP"] = str(source.endpoint.startswith("http://")).lower()
+    if source.endpoint or source.region:
+        options["AWS_REGION"] = source.region or "us-east-1"
+    if source.anonymous:
+        options["AWS_SKIP_SIGNATURE"] = "true"
+    return options

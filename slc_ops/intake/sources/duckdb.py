@@ -1,0 +1,112 @@
+"""A table or a query of a DuckDB file, opened read-only and cut off from files and networks."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.base.extras import require
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import Window
+from slc_ops.intake.sources.bounds import bounds, in_time
+from slc_ops.settings.sources import DuckdbSource
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+BATCH_ROWS = 1 << 16
+ALONE = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""No other file, no network."""
+IN_UTC = "SET TimeZone = 'UTC'; SET lock_configuration = true"
+"""And no setting that a query could change back."""
+
+
+class Duckdb:
+    """The rows of a table, which extraction chooses by their time, or those that a query selects."""
+
+    def __init__(self, source: DuckdbSource, home: Path, window: Window) -> None:
+        require("a DuckDB file", "warehouse")
+        self.source, self.window = source, window
+        self.selects = source.query is not None
+        self.path = home / source.path
+
+    def describe(self) -> dict[str, Any]:
+        """Which file, and what of it."""
+        asked = (
+            {"query": digest_json(self.source.query)} if self.source.query else {"table": self.source.table}
+        )
+        return {"kind": "duckdb", "path": self.source.path, **asked}
+
+    def fingerprint(self) -> str | None:
+        """Size and time of change of the file and of its write-ahead log."""
+        self._require_file()
+        wal = self.path.with_name(f"{self.path.name}.wal")
+        seen = [path.stat() for path in (self.path, wal) if path.exists()]
+        return digest_json([[stat.st_size, stat.st_mtime_ns] for stat in seen])
+
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """Known from the first batch."""
+        return iter(())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a batch at a time."""
+        import duckdb
+
+        self._require_file()
+        with self._asking():
+            connection = duckdb.connect(self.path, read_only=True, config=dict(ALONE))
+        with closing(connection), self._asking():
+            connection.execute(IN_UTC)
+            query, values = self._asked(connection)
+            with in_time(self.source.limit_seconds, connection.interrupt) as clock:
+                reader: Any = connection.execute(query, values).to_arrow_reader(BATCH_ROWS)
+                yield from clock.with_each(iter(reader))
+
+    def _asked(self, connection: "DuckDBPyConnection") -> tuple[str, dict[str, Any]]:
+        import duckdb
+
+        if self.source.query is None:
+            return f"SELECT * FROM {quoted(str(self.source.table))}", {}  # noqa: S608 - a quoted name
+        query = re.sub(r"(?<![:\w]):(window_start|window_end)\b", r"$\1", self.source.query)
+        statements = connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise InputError(f"the query on {self.source.path} may only read: expected one SELECT")
+        return query, bounds(self.source, self.window)
+
+    def _require_file(self) -> None:
+        if not self.path.is_file():  # DuckDB would say that it cannot create it
+            raise InputError(f"there is no DuckDB file {self.path}; check its path in the deployments file")
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        import duckdb
+
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise SourceUnavailable(
+                f"{self.source.path} took longer than limit_seconds: {self.source.limit_seconds}"
+            ) from None
+        except duckdb.IOException as error:  # another process writes to it, or it is of a newer release
+            text = " ".join(str(error).split())[:300]
+            raise SourceUnavailable(f"{self.source.path} cannot be opened: {text}") from None
+        except duckdb.Error as error:
+            text = " ".join(str(error).split())[:300]
+            raise InputError(f"{self.source.path} cannot be read: {text}") from None
+
+
+def quoted(name: str) -> str:
+    """A table's name, with its schema before a dot, as SQL has names.
+
+    >>> quoted('logs.odd"name')
+    '"logs"."odd""name"'
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))

@@ -1,0 +1,188 @@
+"""A table of an Iceberg catalogue: one snapshot of it, planned and read by pyiceberg, file by file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.base.extras import require
+from slc_ops.base.files import digest_json
+from slc_ops.base.window import Window
+from slc_ops.intake.contract import repetitive_text, selection
+from slc_ops.settings.sources import IcebergSource
+
+if TYPE_CHECKING:
+    from pyiceberg.table import DataScan, FileScanTask, Table
+
+SQLITE = "sqlite:///"
+
+
+class Iceberg:
+    """The rows of a window in one snapshot of a table. Files are taken in the order of their paths."""
+
+    selects = False
+
+    def __init__(self, source: IcebergSource, home: Path, window: Window) -> None:
+        require("an Iceberg table", "tables")
+        self.source, self.home, self.window = source, home, window
+
+    def describe(self) -> dict[str, Any]:
+        """Which table, and which snapshot of it."""
+        return {
+            "kind": "iceberg",
+            "catalog": self.source.catalog,
+            "table": self.source.table,
+            "snapshot": self._snapshot,
+        }
+
+    def fingerprint(self) -> str | None:
+        """The files that may hold rows of the window, those that say what was deleted, and the columns.
+
+        Files never change. A snapshot that only touches other windows leaves it as it is.
+        """
+        fields = [
+            [field.field_id, field.name, str(field.field_type)] for field in self._scan.projection().fields
+        ]
+        files = [
+            [task.file.file_path, sorted(deleted.file_path for deleted in task.delete_files)]
+            for task in self._tasks
+        ]
+        return digest_json([fields, files])
+
+    def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        """The snapshot's columns: the library brings every file to them, also after a rename."""
+        yield self.source.table, self._schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the snapshot has, file by file."""
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        scan = self._scan
+        with self._asking():
+            reader = ArrowScan(
+                self._table.metadata,
+                self._table.io,
+                scan.projection(),
+                scan.row_filter,
+                dictionary_columns=tuple(repetitive_text(self._schema, self.source.columns)),
+            )
+        for task in self._tasks:
+            with self._asking():
+                yield from reader.to_record_batches([task])
+
+    @cached_property
+    def _table(self) -> "Table":
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        with self._asking():
+            try:
+                return load_catalog(self.source.catalog, **self._properties()).load_table(self.source.table)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                raise InputError(
+                    f"the catalogue {self.source.catalog} has no table {self.source.table}; "
+                    "check its name in the deployments file"
+                ) from None
+
+    def _properties(self) -> dict[str, str]:
+        """A SQLite catalogue lies at ``home``, and none is made where none is."""
+        properties = dict(self.source.properties)
+        uri = properties.get("uri", "")
+        if uri.startswith(SQLITE):
+            path = self.home / uri.removeprefix(SQLITE)
+            if not path.exists():
+                raise SourceUnavailable(f"there is no Iceberg catalogue {path}")
+            properties["uri"] = f"{SQLITE}{path}"
+        return properties
+
+    @cached_property
+    def _snapshot(self) -> int | None:
+        """The snapshot that is asked for: by its id, or the newest one at a time; None: there is none."""
+        table, asked = self._table, self.source.moment(self.window.end)
+        if asked is None:
+            current = table.current_snapshot()
+            return None if current is None else current.snapshot_id
+        if isinstance(asked, datetime):
+            found = table.snapshot_as_of_timestamp(int(asked.timestamp() * 1000))
+        else:
+            found = table.snapshot_by_id(asked)
+        if found is None:
+            shown = asked.isoformat() if isinstance(asked, datetime) else asked
+            raise InputError(
+                f"the Iceberg table {self.source.table} has no snapshot {shown} (snapshots expire); "
+                f"it has {len(table.metadata.snapshots)}, choose as_of among them"
+            )
+        return found.snapshot_id
+
+    @cached_property
+    def _scan(self) -> "DataScan":
+        """Only the log's columns, and only files that may hold rows of the window or rows without a time."""
+        from pyiceberg import expressions
+        from pyiceberg.types import TimestamptzType
+
+        with self._asking():
+            # A snapshot that is named has the columns of its time; the newest has those of now.
+            scan = self._table.scan(snapshot_id=None if self.source.as_of is None else self._snapshot)
+            fields = {field.name: field for field in scan.projection().fields}
+            chosen = selection(fields, self.source.columns)
+            time = fields.get(chosen.get("event_time", ""))
+            if time is None:
+                wanted = self.source.columns.get("event_time", "event_time")
+                raise InputError(
+                    f"{self.source.table} has no column {wanted!r} for event_time; "
+                    f"it has: {', '.join(fields)}"
+                )
+            if isinstance(time.field_type, TimestamptzType):
+                start, end = (each.isoformat() for each in (self.window.start, self.window.end))
+                e: Any = expressions  # their declared signatures are not those they take
+                inside = e.And(e.GreaterThanOrEqual(time.name, start), e.LessThan(time.name, end))
+                scan = scan.filter(e.Or(inside, e.IsNull(time.name)))
+            return scan.select(*chosen.values())
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return self._scan.projection().as_arrow()
+
+    @cached_property
+    def _tasks(self) -> "list[FileScanTask]":
+        with self._asking():
+            return sorted(self._scan.plan_files(), key=lambda task: task.file.file_path)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """The library's complaints in one line each; a catalogue that is down may be back in a minute."""
+        from pyiceberg.exceptions import RESTError, ServerError, ServiceUnavailableError
+        from requests.exceptions import ConnectionError as Unreachable
+        from requests.exceptions import Timeout
+        from sqlalchemy.exc import InterfaceError, OperationalError
+
+        name = f"the Iceberg table {self.source.table}"
+        try:
+            yield
+        except (
+            Unreachable,
+            Timeout,
+            ServerError,
+            ServiceUnavailableError,
+            OperationalError,
+            InterfaceError,
+        ) as error:
+            raise SourceUnavailable(
+                f"the catalogue {self.source.catalog} cannot be reached: {one_line(error)}; try again later"
+            ) from None
+        except FileNotFoundError as error:
+            raise InputError(
+                f"a file of {name} is gone (was it expired, or removed by hand?): {one_line(error)}"
+            ) from None
+        except (RESTError, ValueError, OSError, pa.ArrowException, NotImplementedError) as error:
+            raise InputError(f"{name} cannot be read: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of bounded length; an address in it shows no password."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:300]

@@ -1,0 +1,140 @@
+"""Parquet files of a lake or of a table, read one after the other in the order of their paths."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from slc_ops.base.window import Window
+from slc_ops.intake.contract import repetitive_text, selection
+from slc_ops.intake.sources.locations import reading
+from slc_ops.settings.sources import Mapped
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file. ``values`` are its columns that stand outside of it: Hive keys, a table's partition.
+
+    ``fields`` are those columns of the file that count, with their name and type in the table; None: all, as
+    they are. ``kept`` says row by row what was not deleted, where it is silent (or None) nothing was.
+    """
+
+    path: str
+    size: int | None
+    values: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    fields: Mapping[str, pa.Field] | None = None
+    kept: np.ndarray | None = None
+
+    def columns(self, schema: pa.Schema) -> list[tuple[pa.Field, str]]:
+        """The columns that count, as the source has them, each with its name in the file."""
+        if self.fields is None:
+            return [(each, each.name) for each in schema]
+        known = [(each, self.fields[each.name]) for each in schema if each.name in self.fields]
+        return [
+            (named.with_type(named.type if in_utc(each.type, named.type) else each.type), each.name)
+            for each, named in known
+        ]
+
+
+def in_utc(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a file's times without a zone are in UTC because the table says so (INT96 knows no zones)."""
+    naive = pa.types.is_timestamp(found) and found.tz is None
+    return naive and pa.types.is_timestamp(wanted) and wanted.tz is not None
+
+
+class Parts:
+    """The files of a window: footers are read once, row groups without wanted rows are passed over.
+
+    ``inside`` False reads everything: then the source itself says which rows are the window's.
+    """
+
+    def __init__(self, filesystem: pafs.FileSystem, source: Mapped, window: Window, *, inside: bool) -> None:
+        self.filesystem, self.source, self.window, self.inside = filesystem, source, window, inside
+        self.remote = not isinstance(filesystem, pafs.LocalFileSystem)
+
+    def opened(self, parts: Sequence[Part]) -> list[tuple[Part, ds.ParquetFileFragment]]:
+        """The files with their footers, without row groups that by their statistics hold nothing wanted."""
+        found = []
+        for part in parts:
+            with reading(part.path, self.filesystem):
+                fragment = ds.ParquetFileFormat().make_fragment(
+                    part.path, self.filesystem, file_size=part.size
+                )
+                fragment.ensure_complete_metadata()
+                inside = self._inside(part, fragment.physical_schema)
+                if inside is not None:
+                    fragment = fragment.subset(inside)
+            if fragment.num_row_groups:
+                found.append((part, fragment))
+        return found
+
+    def schema(self, part: Part, fragment: ds.ParquetFileFragment) -> pa.Schema:
+        """The columns of a file and those that stand outside of it."""
+        fields = [each for each, _ in part.columns(fragment.physical_schema)]
+        known = {each.name for each in fields}
+        outside = [pa.field(name, each.type) for name, each in part.values.items() if name not in known]
+        return pa.schema([*fields, *outside])
+
+    def batches(self, part: Part, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
+        """The rows of a file with the columns that a log has."""
+        columns = part.columns(fragment.physical_schema)
+        chosen = selection([each.name for each, _ in columns], self.source.columns).values()
+        wanted = {inner: each for each, inner in columns if each.name in chosen}
+        named = pa.schema([each for each, _ in columns])
+        repetitive = repetitive_text(named, self.source.columns)
+        with reading(part.path, self.filesystem), self.filesystem.open_input_file(part.path) as stream:
+            file = pq.ParquetFile(
+                stream,
+                metadata=fragment.metadata,
+                pre_buffer=self.remote,
+                read_dictionary=[inner for each, inner in columns if each.name in repetitive],
+                coerce_int96_timestamp_unit="us",
+            )
+            lengths = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+            begins = [0, *accumulate(lengths)]
+            for group in fragment.row_groups:  # one at a time, so that memory holds one and not the file
+                row = begins[group.id]
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.id], columns=list(wanted)):
+                    yield self._as_named(part, batch, wanted, row)
+                    row += batch.num_rows
+
+    def _as_named(
+        self, part: Part, batch: pa.RecordBatch, wanted: Mapping[str, pa.Field], row: int
+    ) -> pa.RecordBatch:
+        if part.fields is not None:
+            values = {wanted[name].name: batch.column(name) for name in batch.schema.names}
+            for each in wanted.values():
+                if in_utc(values[each.name].type, each.type):
+                    values[each.name] = pc.assume_timezone(values[each.name], "UTC")
+            batch = pa.record_batch(values)
+        for name in selection(part.values, self.source.columns).values():
+            if name not in batch.schema.names:
+                batch = batch.append_column(name, pa.repeat(part.values[name], batch.num_rows))
+        if part.kept is not None:
+            kept = part.kept[row : row + batch.num_rows]
+            batch = batch.filter(
+                pa.array(np.pad(kept, (0, batch.num_rows - len(kept)), constant_values=True))
+            )
+        return batch
+
+    def _inside(self, part: Part, schema: pa.Schema) -> ds.Expression | None:
+        """A filter where the time decides; rows without a time come too, to be counted."""
+        columns = part.columns(schema)
+        name = selection([each.name for each, _ in columns], self.source.columns).get("event_time")
+        if not self.inside or name is None:
+            return None
+        inner = next(inner for each, inner in columns if each.name == name)
+        found = schema.field(inner).type
+        if not pa.types.is_timestamp(found) or found.tz is None:
+            return None
+        time = ds.field(inner)
+        start, end = pa.scalar(self.window.start), pa.scalar(self.window.end)
+        return ((time >= start) & (time < end)) | time.is_null()

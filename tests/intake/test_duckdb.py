@@ -1,0 +1,91 @@
+"""A DuckDB file as a source: a table or a query, and nothing but reading."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import InputError, SlcError, SourceUnavailable
+from slc_ops.intake.extract import extract
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.settings.deployments import Deployment, DuckdbSource, LakeSource
+from tests.intake.conftest import WEEK
+
+QUERY = "SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end"
+
+
+@pytest.fixture
+def file(tmp_path: Path, rows: pa.Table, later_rows: pa.Table) -> Path:
+    both = pa.concat_tables([rows, later_rows])
+    with duckdb.connect(tmp_path / "logs.duckdb") as connection:
+        connection.register("given", both)
+        connection.execute("CREATE TABLE answers AS SELECT * FROM given")
+    return tmp_path / "logs.duckdb"
+
+
+def pulled(home: Path, **settings: Any) -> WindowManifest:
+    source = DuckdbSource.model_validate({"path": "logs.duckdb", **settings})
+    return extract(Deployment(source=source), WEEK, home / "windows", home=home, refresh=True)
+
+
+def test_a_table_and_a_query_give_the_rows_of_a_lake(tmp_path: Path, file: Path, rows: pa.Table) -> None:
+    (tmp_path / "lake").mkdir()
+    pq.write_table(rows, tmp_path / "lake" / "a.parquet")
+    lake = extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "lw", home=tmp_path)
+    assert pulled(tmp_path, table="answers").digest == lake.digest
+    assert pulled(tmp_path, table="main.answers").digest == lake.digest
+    assert pulled(tmp_path, query=QUERY).digest == lake.digest
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path, file: Path) -> None:
+    before = pulled(tmp_path, table="answers")
+    assert pulled(tmp_path, table="answers") == before
+    with duckdb.connect(file) as connection:
+        connection.execute("DELETE FROM answers WHERE label = 0")
+    assert pulled(tmp_path, table="answers").rows < before.rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM answers WHERE BOUNDS RETURNING *",
+        "SELECT * FROM answers WHERE BOUNDS; DROP TABLE answers",
+        "COPY (SELECT * FROM answers WHERE BOUNDS) TO 'stolen.csv'",
+        "SELECT * FROM read_csv('/etc/passwd') WHERE BOUNDS",
+        "ATTACH 'other.duckdb' -- BOUNDS",
+        "SELECT * FROM nothing WHERE BOUNDS",
+    ],
+)
+def test_a_query_may_only_read_and_only_its_file(
+    tmp_path: Path, file: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = file.read_bytes()
+    with pytest.raises(SlcError) as refusal:
+        pulled(tmp_path, query=query.replace("BOUNDS", ":window_start < :window_end"))
+    assert "\n" not in str(refusal.value)
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs.duckdb", "windows"]
+    assert list((tmp_path / "windows").iterdir()) == []
+
+
+def test_a_query_that_does_not_end_is_stopped(tmp_path: Path, file: Path) -> None:
+    query = (
+        "SELECT count(*) AS event_id, now() AS event_time FROM range(10000000) a, range(10000000) b "
+        "WHERE a.range % 7 = b.range % 11 AND :window_start < :window_end"
+    )
+    with pytest.raises(SourceUnavailable, match="limit_seconds: 1"):
+        pulled(tmp_path, query=query, limit_seconds=1)
+
+
+def test_a_file_that_is_not_there_or_not_duckdb_is_named(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no DuckDB file .*gone\.duckdb"):
+        pulled(tmp_path, path="gone.duckdb", table="answers")
+    file.write_bytes(b"no database" * 1000)
+    with pytest.raises(SourceUnavailable, match="cannot be opened"):
+        pulled(tmp_path, table="answers")
+    with pytest.raises(ValueError, match="either a table or a query"):
+        DuckdbSource(path="logs.duckdb")
