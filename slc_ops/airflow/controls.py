@@ -26,6 +26,10 @@ Backbones that know carrier, time and distance, but not the route, leave discrim
 the AUC as it is, and where the season turns nothing may be promoted. Embedded data: New York's departures of
 2013. The full protocol takes the BTS files of 2018 and 2019 from a folder below `SLC_OPS_HOME/data`.
 
+Then the year is replayed week after week, from March on, as a deployment lives it: what is served must not be
+worse than Platt refitted every week nor than the frozen model, and must keep at least 80 % of what `slc_eb`
+refitted every week gains.
+
 Nothing is registered. When this turns red, look at the last change of correction, evidence or gate first.
 """
 

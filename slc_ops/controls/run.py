@@ -1,6 +1,6 @@
 """A control from beginning to end, in the three steps that its DAG takes one by one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -9,12 +9,16 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
 from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_places, declared, evaluate_arm
+from slc_ops.controls.flight_year import check_year, replay_year
+from slc_ops.controls.flights import gather
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
 from slc_ops.controls.tracking import record
 from slc_ops.controls.verdict import ControlVerdict, check_arms
+from slc_ops.evidence.replayed import Replay
 from slc_ops.methods import METHODS
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
+from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Places
 
 CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
@@ -53,16 +57,30 @@ def finish(
     seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
     tell("report")
     report = pipeline.write_report(plans[arms[0].name])
+    replays = _replays(places, control, arms, tell) if data is None else {}
+    for name, replay in replays.items():
+        write_replay(report.parent / name / "replay.html", replay)
     verdict = ControlVerdict(
         control=control,
         data="embedded" if data is None else str(data),
-        checks=check_arms(arms, seen),
+        checks=check_arms(arms, seen)
+        + [each for name in replays for each in check_year(name, replays[name])],
         arms=[arm.as_dict() | seen[arm.name].as_dict() for arm in arms],
+        replays={name: replay.as_dict() for name, replay in replays.items()},
         report=str(report),
     )
     verdict = replace(verdict, run_id=record(places, verdict, report.parent))
     write_json(control_places(places, control).home / VERDICT, verdict.as_dict())
     return verdict
+
+
+def _replays(places: Places, control: str, arms: Sequence[Arm], tell: Tell) -> dict[str, Replay]:
+    """The year of the flight control; the films have no weeks to be replayed."""
+    if control != flight_delay.NAME:
+        return {}
+    home = control_places(places, control)
+    backbones = tuple(dict.fromkeys(arm.backbone for arm in arms))
+    return replay_year(home, gather(None, home.home / "flights"), backbones, arms[0].seed, tell)
 
 
 def run(

@@ -36,6 +36,8 @@ class ControlVerdict:
     report: str | None = None
     run_id: str | None = None
     notes: list[str] = field(default_factory=list)
+    replays: dict[str, Any] = field(default_factory=dict)
+    """By arm: what a replay of its weeks would have served."""
 
     @property
     def passed(self) -> bool:
@@ -47,7 +49,8 @@ class ControlVerdict:
         """One line for people."""
         failed = [check for check in self.checks if not check.passed]
         if self.passed:
-            return f"The control {self.control} passes: {len(self.checks)} checks on {len(self.arms)} arms."
+            arms = len(self.arms) + len(self.replays)
+            return f"The control {self.control} passes: {len(self.checks)} checks on {arms} arms."
         first = f": {failed[0].arm}: {failed[0].expected}, observed {failed[0].observed}" if failed else ""
         return f"The control {self.control} fails {len(failed)} of {len(self.checks)} checks{first}"
 

@@ -46,6 +46,11 @@ def test_the_positive_control_is_green(places: Places) -> None:
     for arm in found["arms"]:
         assert abs(arm["auc"]["platt"] - arm["auc"]["base"]) <= 1e-12
     assert [arm["verdict"] for arm in found["arms"] if arm["role"] == "turning"] != ["promote"]
+    assert set(found["replays"]) == {"bba-seed0-year", "bbb-seed0-year"}
+    for replay in found["replays"].values():
+        against = replay["against"]
+        assert against["platt"]["served"]["mean"] <= 0.8 * against["platt"]["slc_eb"]["mean"] < 0
+        assert against["base"]["served"]["mean"] < 0
 
 
 def test_the_negative_control_is_green(places: Places) -> None:

@@ -1,0 +1,86 @@
+"""The year of the flight control: New York 2013 replayed week after week, as a deployment lives it.
+
+Backbones learn January and February and are frozen; the 43 weeks from 4 March on are replayed with the
+default settings. What is served must not be worse than Platt refitted every week nor than the frozen model,
+and must keep at least 80 % of what ``slc_eb`` refitted every week gains.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from slc_ops.base.text import share, signed
+from slc_ops.base.window import Window
+from slc_ops.controls.arms import Arm, write_lake
+from slc_ops.controls.flight_backbone import known, scored, train
+from slc_ops.controls.flights import Flights
+from slc_ops.controls.verdict import Check
+from slc_ops.evidence.replayed import SERVED, Replay
+from slc_ops.settings.deployments import Deployment, LakeSource, Places
+
+LEARNED = Window.parse("2013-01-01/2013-03-01")
+REPLAYED = Window.parse("2013-03-04/2013-12-30")
+METHODS = ("base", "platt", "slc_eb")
+KEPT = 0.8
+
+
+def replay_year(
+    places: Places,
+    flights: Flights,
+    backbones: Sequence[str],
+    seed: int,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Replay]:
+    """A replay of the year for every backbone, by the name of its arm."""
+    from slc_ops.refresh.replay import replay_windows, run_replay
+
+    flights.require_every_month(REPLAYED)
+    learned = known(flights, LEARNED)
+    found = {}
+    for backbone in backbones:
+        arm = Arm(f"{backbone.lower()}-seed{seed}-year", backbone, seed, "observed", REPLAYED)
+        tell(f"{arm.name}: replay {REPLAYED}")
+        model = train(flights, learned, LEARNED, backbone, seed)
+        write_lake(places, arm, scored(flights, learned, REPLAYED, model, backbone, seed))
+        settings = Deployment(source=LakeSource(path=f"lake/{arm.name}"), methods=METHODS)
+        start, end = (f"{moment:%Y-%m-%d}" for moment in (REPLAYED.start, REPLAYED.end))
+        windows = replay_windows(settings, start, end)
+        found[arm.name] = run_replay(
+            arm.name, settings, windows, year_directory(places, arm.name), home=places.home
+        )
+    return found
+
+
+def year_directory(places: Places, arm: str) -> Path:
+    """Where the replay of an arm keeps its rows and its page."""
+    return places.home / "replays" / arm
+
+
+def check_year(arm: str, replay: Replay) -> list[Check]:
+    """What the year promises, held against what was served."""
+    platt, frozen = replay.against("platt"), replay.against("base")
+    served, weekly = platt[SERVED].mean, platt["slc_eb"].mean
+    kept = share(served / weekly) if weekly < 0 else "it gains nothing"
+    best = f"served keeps at least {share(KEPT)} of what slc_eb refitted every week gains over Platt"
+    return [
+        Check(
+            arm,
+            "served, Platt",
+            "what is served is not worse than Platt refitted every week",
+            f"NLL {signed(served)} over {platt[SERVED].windows} weeks",
+            served <= 0,
+        ),
+        Check(
+            arm,
+            "served, frozen",
+            "what is served is not worse than the frozen model",
+            f"NLL {signed(frozen[SERVED].mean)}",
+            frozen[SERVED].mean <= 0,
+        ),
+        Check(
+            arm,
+            "served, slc_eb",
+            best,
+            f"NLL {signed(served)} of {signed(weekly)}: {kept}",
+            served <= KEPT * min(weekly, 0.0),
+        ),
+    ]
