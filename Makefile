@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark dist lowest
+.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -64,6 +64,18 @@ dist: install ## Build wheel and sdist into dist/: the same bytes from the same 
 
 lowest: ## Run the quick tests on the oldest direct versions that pyproject.toml allows, in .venv-lowest
 	@scripts/lowest.sh
+
+pythons: ## Run the quick tests on the other Pythons that are here (3.12, 3.13), each in an environment of its own
+	@scripts/pythons.sh
+
+# What calls the libraries whose versions differ; the whole quick part on each is `make lowest` and `make pythons`.
+RANGES := tests/airflow tests/base tests/cli tests/intake tests/quality tests/registry tests/serving tests/settings
+ranges: ## Run what calls other libraries on the oldest direct versions and on the other Pythons
+	@scripts/lowest.sh $(RANGES)
+	@scripts/pythons.sh tests/base tests/cli tests/settings tests/serving
+
+sizes: install ## Measure what each extra installs and how long it takes to import, write it to docs/performance.md
+	@PYTHONPATH=. $(PY) benchmarks/installed_size.py
 
 env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone
 	@scripts/make_env.sh

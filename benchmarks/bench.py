@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import refresh_speed
-from bench_page import Figures, page
+from bench_page import Figures, installed_section, page
 from correction_logs import write_log
 
 HERE = Path(__file__).parent
@@ -58,6 +58,8 @@ def main() -> None:
             measured[part] = {"figures": figures, "load": load, "minutes": (time.time() - begun) / 60}
             KEPT.write_text(json.dumps(measured, indent=1))
     text = page(measured, chosen.note)
+    if out.exists() and (kept := installed_section(out.read_text(encoding="utf-8"))):
+        text = text.rstrip("\n") + "\n\n" + kept
     out.write_text(text, encoding="utf-8")
     print("\n" + text + f"\nwritten to {out.name}")
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,16 @@ import refresh_speed
 
 LARGE = 1e6  # rows from which on an exponent says something about rows
 Figures = dict[str, Any]
+
+
+INSTALLED = "## Installed size and import time"
+"""A section that ``make sizes`` writes."""
+
+
+def installed_section(text: str) -> str:
+    """That section of a page; empty where it has none."""
+    found = re.search(rf"^{INSTALLED}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[0] if found else ""
 
 
 def page(measured: Figures, note: str) -> str:
