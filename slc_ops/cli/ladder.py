@@ -134,6 +134,9 @@ def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_
     """Add the columns p_base and p_corrected to a file.
 
     All other columns are kept. Rows are streamed, and the output appears only when it is complete.
+
+    Ids are written as they were read, also to CSV: spreadsheets may take one that begins with = + - or @ for
+    a formula, so import such a column as text.
     """
     from slc_ops.cli.parameter_sets import parameter_set
     from slc_ops.parameters.applying import apply_file
