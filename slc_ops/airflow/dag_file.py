@@ -8,6 +8,8 @@ from airflow.sdk import DAG
 from slc_ops.airflow.backfill import backfill_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
+from slc_ops.airflow.forms import usable_deployments
+from slc_ops.airflow.late import late_dag
 from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.airflow.replay import replay_dag
 from slc_ops.base.errors import SettingsError
@@ -60,7 +62,8 @@ def _refreshes() -> list[DAG]:
     built, failures = weekly_refreshes()
     for complaint in [*(str(entry) for entry in broken), *failures]:
         log.warning("%s", complaint)
-    return list(built.values())
+    watched = any(each.verdict_due is not None for each in usable_deployments().values())
+    return [*built.values(), *([late_dag()] if watched else [])]
 
 
 def _operations() -> list[DAG]:

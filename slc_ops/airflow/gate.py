@@ -5,10 +5,10 @@ from typing import Any
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import get_current_context, task
+from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from slc_ops.airflow.assets import champion_asset
+from slc_ops.airflow.assets import champion_asset, tell_of
 from slc_ops.airflow.links import as_markdown, version_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
@@ -55,13 +55,13 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
 
     places = Places.from_environment()
     plan = planned(places, deployment, refresh)
-    context = get_current_context()
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
     said = move(places, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
-    extra = {"version": proposal.version, "window": str(plan.window)}
-    context["outlet_events"][champion_asset(deployment)].extra = extra
+    for partitioned in (False, True):
+        asset = champion_asset(deployment, partitioned=partitioned)
+        tell_of(asset, str(plan.window), version=proposal.version)
     return said
 
 
@@ -74,7 +74,9 @@ def approver(answer: Any) -> str | None:
 
 def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
     """Wire ``gate`` → ``promote``; with a manual gate ``propose`` → ``gate`` (a person) → ``promote``."""
-    moving = promote.override(pool=PROMOTION_POOL, outlets=[champion_asset(name)])
+    moving = promote.override(
+        pool=PROMOTION_POOL, outlets=[champion_asset(name), champion_asset(name, partitioned=True)]
+    )
     if deployment.gate != "manual":
         looked = propose.override(task_id="gate")(name, refresh, deployment.gate)
         moved = moving(name, refresh, deployment.gate)

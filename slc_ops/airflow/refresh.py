@@ -10,6 +10,7 @@ from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
 from slc_ops.airflow.timetable import WindowTimetable
+from slc_ops.airflow.waiting import WaitForSource, asset_named
 from slc_ops.base.methods import ladder
 from slc_ops.observability.notify import on_failure
 from slc_ops.settings.deployments import Deployment
@@ -63,11 +64,20 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
 
 
 def timetable(deployment: Deployment) -> Any:
-    """When the deployment's DAG runs: by its cron expression, or when a window is over."""
+    """When the deployment's DAG runs: by cron, on an asset's events, or when a window is over."""
     schedule = deployment.schedule
     if schedule is not None and schedule.cron is not None:
         return CronDataIntervalTimetable(schedule.cron, timezone=deployment.window.zone)
+    if schedule is not None and schedule.asset is not None:
+        return [asset_named(schedule.asset)]
     return WindowTimetable(deployment.cadence, deployment.lag, deployment.refresh_every)
+
+
+def waits(deployment: Deployment) -> bool:
+    """Whether a run begins with waiting: for the source, or at a time for an asset."""
+    schedule = deployment.schedule
+    both = schedule is not None and None not in (schedule.cron, schedule.asset)
+    return both or deployment.wait_for_source is not None
 
 
 def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
@@ -85,7 +95,18 @@ def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
 def refresh_tasks(name: str, deployment: Deployment) -> None:
     """Wire the steps into the current DAG, in three groups: the log, the evidence, the release."""
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the window and validate its rows"):
-        refresh = validate.override(outlets=[window_asset(name)])(name, extract(name))
+        outlets = [window_asset(name), window_asset(name, partitioned=True)]
+        rows = extract(name)
+        if waits(deployment):
+            named = deployment.schedule.asset if deployment.schedule else None
+            wait = WaitForSource(
+                task_id="wait_for_source",
+                deployment=name,
+                inlets=[asset_named(named)] if named else [],
+                execution_timeout=None,  # it waits deferred, and keeps its own time
+            )
+            wait >> rows
+        refresh = validate.override(outlets=outlets)(name, rows)
     with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later windows, decide"):
         folds = list(range(max(2, deployment.folds)))  # one fold alone brings a hold-out to choose on
         fits = fit.partial(deployment=name, refresh=refresh).expand(fold=folds)

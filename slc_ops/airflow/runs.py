@@ -17,6 +17,8 @@ from slc_ops.settings.deployments import Deployment, Places
 def run_window(deployment: Deployment) -> Window:
     """The window of the running DAG run."""
     context = get_current_context()
+    if (named := _named(context)) is not None:
+        return deployment.cadence.parse(named)
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     covered = start is not None and end is not None and start < end
     return window_of(deployment, _utc(end) if covered else None, run_due())
@@ -36,6 +38,14 @@ def window_of(deployment: Deployment, interval_end: datetime | None, due: dateti
     if deployment.schedule is not None:
         return deployment.window_due(interval_end)
     return deployment.cadence.complete_at(interval_end)
+
+
+def _named(context: Any) -> str | None:
+    """The window that the newest of the triggering asset events names, in ``extra`` or as its partition."""
+    triggering = context.get("triggering_asset_events") or {}
+    events = sorted((each for found in triggering.values() for each in found), key=lambda e: e.timestamp)
+    names = [(each.extra or {}).get("window") or getattr(each, "partition_key", None) for each in events]
+    return next((str(name) for name in reversed(names) if name), None)
 
 
 def run_due() -> datetime:

@@ -14,7 +14,7 @@ from typing import Any
 from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from slc_ops.airflow.assets import window_asset
+from slc_ops.airflow.assets import tell_of, window_asset
 from slc_ops.airflow.runs import planned, reference, run_window
 from slc_ops.settings.deployments import Places
 
@@ -44,15 +44,9 @@ def validate(deployment: str, window: str) -> str:
 
     places = Places.from_environment()
     plan = pipeline.validate(places, deployment, places.deployment(deployment).cadence.parse(window))
-    for event in _outlets(deployment):
-        event.extra = {"window": window}
+    for partitioned in (False, True):
+        tell_of(window_asset(deployment, partitioned=partitioned), window)
     return reference(plan)
-
-
-def _outlets(deployment: str) -> list[Any]:
-    """The event of the deployment's window, where the task has it as an outlet."""
-    context, asset = get_current_context(), window_asset(deployment)
-    return [context["outlet_events"][asset]] if asset in context["task"].outlets else []
 
 
 @task(map_index_template="{{ fold_window | default(task.op_kwargs['fold']) }}")

@@ -43,6 +43,11 @@ from slc_ops.base.text import count, number
     show_default=True,
     help="Share of items that drift.",
 )
+@click.option(
+    "--label-delay",
+    metavar="3d",
+    help="Write labels apart from their rows, known up to this long after them (m, h or d).",
+)
 @json_option
 def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     """Write the log lake of a simulated learning platform.

@@ -84,6 +84,17 @@ def extract(
     return WindowManifest.read(target)
 
 
+def is_filled(deployment: Deployment, window: Window, home: Path) -> bool:
+    """Whether the source has a row of the window, and the source of labels any of its span."""
+    rows = in_contract(open_source(deployment.source, home, window), deployment.source, window, {})
+    if next(rows, None) is None:
+        return False
+    if deployment.labels is None:
+        return True
+    labels = open_source(deployment.labels, home, label_span(deployment, window))
+    return any(batch.num_rows for batch in labels.batches())
+
+
 def question(deployment: Deployment, window: Window) -> str:
     """A digest of what is asked of the sources; what is not set leaves it as it was."""
     asked: list[Any] = [window.as_dict(), deployment.source.model_dump(mode="json")]

@@ -4,22 +4,37 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json
 from slc_ops.base.window import WEEK, Window, parse_timestamp
-from slc_ops.intake.population import Platform, catalogue, week_of_rows
+from slc_ops.intake.population import WEEK_US, Platform, catalogue, week_of_rows
+from slc_ops.settings.window import duration
 
 MANIFEST = "manifest.json"
+MONDAY_US = 4 * 24 * 3600 * 1_000_000
+"""The first Monday, in microseconds since 1970."""
 
 
-def simulate(out: Path, *, weeks: int = 12, start: str = "2026-01-05", **platform: Any) -> dict[str, Any]:
+def simulate(
+    out: Path,
+    *,
+    weeks: int = 12,
+    start: str = "2026-01-05",
+    label_delay: str | None = None,
+    **platform: Any,
+) -> dict[str, Any]:
     """Write ``weeks`` weeks of logs from the Monday ``start`` on; answer what was written.
 
     Keyword arguments are the fields of :class:`~slc_ops.intake.population.Platform`. The same arguments give
     the same bytes; asking for more weeks of the same platform adds the missing ones; a directory that holds
     anything else is refused.
+
+    With ``label_delay`` (``3d``, say) the rows lie in ``predictions/`` without their labels, and these in
+    ``labels/`` with the time at which each was known, at most that long after its row. The rows are the same.
 
     Files: ``week=YYYY-MM-DD/part-0.parquet``, ``truth.parquet`` (per item: difficulty, bias, drift) and
     ``manifest.json``, written last.
@@ -36,6 +51,12 @@ def simulate(out: Path, *, weeks: int = 12, start: str = "2026-01-05", **platfor
         "items": settings.items + (weeks - 1) * settings.new_items,
         "last_window": str(Window(first + (weeks - 1) * WEEK, first + weeks * WEEK)),
     }
+    try:
+        delay = None if label_delay is None else duration(label_delay)
+    except ValueError as error:
+        raise SettingsError(f"label delay: {error}") from None
+    if delay is not None:
+        manifest["label_delay"] = label_delay
     written = already_there(out, manifest)
     if written >= weeks:
         found: dict[str, Any] = read_json(out / MANIFEST)
@@ -43,13 +64,32 @@ def simulate(out: Path, *, weeks: int = 12, start: str = "2026-01-05", **platfor
     for week in range(written, weeks):
         week_start = first + week * WEEK
         start_us = (week_start - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        with replacing(out / f"week={week_start:%Y-%m-%d}" / "part-0.parquet") as temporary:
-            pq.write_table(week_of_rows(settings, week, start_us), temporary, compression="zstd")
+        rows = week_of_rows(settings, week, start_us)
+        if delay is not None:
+            write_labels(out / "labels", rows, week, delay, settings.seed)
+            rows = rows.drop_columns("label")
+        lake = out if delay is None else out / "predictions"
+        with replacing(lake / f"week={week_start:%Y-%m-%d}" / "part-0.parquet") as temporary:
+            pq.write_table(rows, temporary, compression="zstd")
     # The truth lies beside the weeks without being one: a Hive lake's rows are in its partitions.
     with replacing(out / "truth.parquet") as temporary:
         pq.write_table(catalogue(settings, weeks - 1).table(), temporary, compression="zstd")
     write_json(out / MANIFEST, manifest)
     return manifest
+
+
+def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: int) -> None:
+    """The labels of a week's rows, by the weeks in which they were known; one file for each of those."""
+    wait = np.random.default_rng([seed, 3, week]).random(rows.num_rows) * (delay / timedelta(microseconds=1))
+    known = rows["event_time"].cast(pa.int64()).to_numpy() + wait.astype(np.int64)
+    labels = pa.table({"event_id": rows["event_id"], "event_time": pa.array(known), "label": rows["label"]})
+    labels = labels.set_column(1, "event_time", labels["event_time"].cast(pa.timestamp("us", "UTC")))
+    monday_us = (known - MONDAY_US) // WEEK_US * WEEK_US + MONDAY_US
+    for first in np.unique(monday_us):
+        day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(first))
+        with replacing(lake / f"week={day:%Y-%m-%d}" / f"part-{week}.parquet") as temporary:
+            part = labels.filter(pa.array(monday_us == first)).sort_by("event_time")
+            pq.write_table(part, temporary, compression="zstd")
 
 
 def monday(start: str) -> datetime:
@@ -69,14 +109,18 @@ def already_there(out: Path, wanted: dict[str, Any]) -> int:
     if not out.is_dir():
         raise SettingsError(f"{out} is a file; simulate writes a directory")
     if not (out / MANIFEST).exists():
-        foreign = [path.name for path in out.iterdir() if not path.name.startswith(("week=", "truth", "."))]
+        foreign = [
+            path.name
+            for path in out.iterdir()
+            if not path.name.startswith(("week=", "truth", ".", "predictions", "labels"))
+        ]
         if foreign:
             raise SettingsError(
                 f"{out} holds other files ({foreign[0]}, ...); simulate into an empty directory"
             )
         return 0
     found = read_json(out / MANIFEST)
-    if any(found.get(key) != wanted[key] for key in ("platform", "start")):
+    if any(found.get(key) != wanted.get(key) for key in ("platform", "start", "label_delay")):
         raise SettingsError(
             f"{out} holds another simulation; remove it or choose another directory, nothing was overwritten"
         )

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from slc_ops.base.code_version import code_version
-from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
@@ -61,6 +61,24 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
             f"check that its source is filled for that {deployment.cadence.name}, then refresh again"
         )
     return found
+
+
+def lacking(places: Places, name: str, window: Window) -> str | None:
+    """Why the window cannot be extracted yet; None where its source, and that of its labels, have rows of it.
+
+    A source that is misconfigured is waited for like one that is late: the reason says which it is.
+    """
+    from slc_ops.intake.extract import is_filled
+
+    deployment = places.deployment(name)
+    try:
+        if is_filled(deployment, window, places.sources or places.home):
+            return None
+    except SettingsError:
+        raise
+    except SlcError as error:
+        return str(error)
+    return f"the source of {name!r} has no rows in window {window}"
 
 
 @observed

@@ -19,8 +19,8 @@ class Notifier(Part):
 class Notify(Part):
     """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
 
-    events: tuple[Literal["stop", "reject", "rollback", "retired"], ...] = Field(
-        default=("stop", "reject", "rollback", "retired"), description="what is told"
+    events: tuple[Literal["stop", "reject", "rollback", "retired", "late"], ...] = Field(
+        default=("stop", "reject", "rollback", "retired", "late"), description="what is told"
     )
     webhook: str | None = Field(default=None, description="Airflow connection that gets the event as JSON")
     notifiers: tuple[Notifier, ...] = Field(

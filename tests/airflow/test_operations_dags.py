@@ -40,7 +40,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
         state, tasks = run(backfill_dag(), **FORM, dry_run=True)
 
     assert (state, tasks["refresh"], tasks["summary"]) == ("success", "skipped", "success")
-    assert "3 of 3 weeks to refresh" in caplog.text
+    assert "3 of 3 windows to refresh" in caplog.text
     assert "dry run: nothing is done" in caplog.text
     assert not places.windows("school").exists()
     assert Registry.open(places).ledger.versions("school") == []

@@ -1,0 +1,53 @@
+"""``slc_late``: tells where no verdict exists by the time that a deployment sets with ``verdict_due``."""
+
+from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
+
+from slc_ops.airflow.retries import default_args
+from slc_ops.airflow.runs import run_due
+from slc_ops.settings.deployments import Places, read_deployments
+
+DOC = """\
+### Verdicts that are late
+
+Every ten minutes: the newest window of each deployment whose verdict should exist (`verdict_due` after its
+labels were due), and does not, is told as the event `late`, once. It also sees what never ran: a paused DAG,
+a schedule that made no run, an asset that had no event.
+"""
+
+
+@task
+def look() -> list[str]:
+    """Tell of every window that is late and was not told before."""
+    from slc_ops.observability.notify import announce
+    from slc_ops.refresh.late import late_window, note_told
+
+    places = Places.from_environment()
+    told = []
+    for name in read_deployments(places.deployments_file)[0]:
+        window = late_window(places, name, run_due())
+        if window is not None:
+            sentence = (
+                f"no verdict exists for window {window} of {name}, which was due; the champion stays; look "
+                f"at the runs of slc_weekly_refresh__{name}"
+            )
+            announce("late", name, sentence, get_current_context(), window=str(window))
+            note_told(places, name, window)
+            told.append(f"{name} {window}")
+    return told
+
+
+def late_dag() -> DAG:
+    """Build ``slc_late``."""
+    with DAG(
+        dag_id="slc_late",
+        dag_display_name="Late verdicts",
+        description="Tells of windows whose verdict is late",
+        schedule=CronTriggerTimetable("*/10 * * * *", timezone="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        default_args=default_args("slc-ops", hours=0.5),
+        tags=["slc", "watch"],
+        doc_md=DOC,
+    ) as dag:
+        look()
+    return dag

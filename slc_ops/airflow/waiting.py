@@ -1,0 +1,66 @@
+"""Wait for what a refresh needs, without holding a worker: the log's rows, its labels, an asset's event."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk import Asset, BaseOperator, get_current_context
+
+from slc_ops.airflow.runs import run_due, run_window
+from slc_ops.base.errors import InputError
+from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Deployment, Places
+
+PATIENCE = timedelta(days=1)
+"""How long an asset is waited for where ``wait_for_source`` is not set."""
+
+
+def asset_named(text: str) -> Any:
+    """A reference to somebody else's asset: by URI where the text is one, otherwise by name."""
+    return Asset.ref(uri=text) if "://" in text else Asset.ref(name=text)
+
+
+class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no usable types
+    """Succeeds once the window has rows (and labels), and the schedule's asset an event about it.
+
+    The look itself happens on a worker, which has the sources' credentials; between two looks the task is
+    deferred. After ``wait_for_source`` it fails, and says what is missing.
+    """
+
+    def __init__(self, *, deployment: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.deployment = deployment
+
+    def execute(self, context: Any, event: Any = None) -> str:
+        """Look, and look again later."""
+        from slc_ops.refresh.windows import lacking
+
+        places = Places.from_environment()
+        settings = places.deployment(self.deployment)
+        window = run_window(settings)
+        ended = settings.ends_at is not None and window.end > settings.ends_at
+        missing = None if ended else no_event(settings, window) or lacking(places, self.deployment, window)
+        if missing is None:
+            return str(window)
+        patience = settings.wait_for_source or PATIENCE
+        until, now = run_due() + patience, datetime.now(UTC)  # decides when to look, nothing else
+        if now >= until:
+            raise InputError(
+                f"window {window} of {self.deployment!r} is not there after {patience}: {missing}"
+            )
+        pause = min(max(patience / 20, timedelta(seconds=5)), timedelta(minutes=5))
+        self.log.info("%s; looking again in %s, until %s", missing, pause, until)
+        self.defer(trigger=DateTimeTrigger(moment=min(now + pause, until)), method_name="execute")
+        raise AssertionError("defer raises")
+
+
+def no_event(settings: Deployment, window: Window) -> str | None:
+    """What is missing of the schedule's asset: an event about the window, or one from after its end."""
+    schedule = settings.schedule
+    if schedule is None or schedule.cron is None or schedule.asset is None:
+        return None
+    for event in get_current_context()["inlet_events"][asset_named(schedule.asset)]:
+        named = (event.extra or {}).get("window") or getattr(event, "partition_key", None)
+        if settings.cadence.parse(named) == window if named else event.timestamp >= window.end:
+            return None
+    return f"the asset {schedule.asset} has no event about {window}"

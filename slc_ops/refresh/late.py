@@ -1,0 +1,30 @@
+"""Which verdict is late: the newest one that should exist by now, and does not."""
+
+from datetime import datetime
+from pathlib import Path
+
+from slc_ops.base.files import write_json
+from slc_ops.base.window import Window
+from slc_ops.refresh.finished import decided_refreshes
+from slc_ops.settings.deployments import Places
+
+
+def late_window(places: Places, name: str, at: datetime) -> Window | None:
+    """The newest window whose verdict was due at ``at``, where it has none and nobody was told."""
+    settings = places.deployment(name)
+    if settings.verdict_due is None:
+        return None
+    window = settings.newest_window(at - settings.verdict_due)
+    if window.start < settings.starts_at or _note(places, name, window).exists():
+        return None
+    found = any(plan.window == window for plan in decided_refreshes(places, name, window))
+    return None if found else window
+
+
+def note_told(places: Places, name: str, window: Window) -> None:
+    """Remember that somebody was told, so that it is told once."""
+    write_json(_note(places, name, window), {"window": window.as_dict()})
+
+
+def _note(places: Places, name: str, window: Window) -> Path:
+    return places.home / "late" / name / f"{window.key}.json"
