@@ -1,0 +1,97 @@
+"""A log with late labels in a place of their own ends in the same parameters, byte for byte."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.base.files import read_json
+from slc_ops.intake.simulate import simulate
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.windows import lacking
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, configure
+
+LATE = {"labels": {"kind": "lake", "path": "lake/parts/labels"}, "label_lag": "3d"}
+
+
+def settle_in(home: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Places:
+    monkeypatch.setenv("SLC_OPS_HOME", str(home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
+    places = Places.from_environment()
+    configure(places, **changes)
+    return places
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """The school's log, with labels up to three days later in another lake."""
+    home = tmp_path / "apart"
+    parts = home / "lake" / "parts"
+    simulate(parts, weeks=7, users=300, items=60, seed=11, start="2026-01-05", label_delay="3d")
+    (home / "lake" / "school").symlink_to(parts / "predictions")
+    return settle_in(home, monkeypatch, **LATE)
+
+
+def parameters(plan: pipeline.Plan) -> dict[str, bytes]:
+    directory = plan.files.parameters
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+@pytest.mark.slow
+def test_the_parameters_are_those_of_the_undelayed_log(
+    school: Places, apart: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = pipeline.refresh(apart, "school", NEWEST)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{school.home}/mlflow.db")
+    whole = pipeline.refresh(school, "school", NEWEST)
+
+    assert parameters(late) == parameters(whole)
+    assert (late.input_digest, late.config_digest) == (whole.input_digest, whole.config_digest)
+    assert read_json(late.files.verdict) == read_json(whole.files.verdict)
+
+
+@pytest.mark.slow
+def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: Places) -> None:
+    default = pipeline.refresh(school, "school", NEWEST)
+    before = parameters(default)
+    configure(school, window={"days": 7, "anchor": "monday", "zone": "UTC"}, refresh_every=1)
+
+    asked = pipeline.refresh(school, "school", NEWEST)
+    assert asked.directory == default.directory
+    assert parameters(asked) == before
+
+
+def labels_of(places: Places) -> list[Path]:
+    """The files of labels of the newest window's rows."""
+    return sorted((places.home / "lake" / "parts" / "labels").rglob("part-6.parquet"))
+
+
+@pytest.mark.slow
+def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(apart: Places) -> None:
+    *_, last = labels_of(apart)
+    rows = pq.read_table(last, partitioning=None)
+    pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
+    pipeline.extract(apart, "school", NEWEST)
+    plan = pipeline.read_plan(pipeline.validate(apart, "school", NEWEST))
+    assert [f["code"] for f in plan.newest.validation["findings"]] == ["rows_unlabelled"]
+
+    last.unlink()
+    pipeline.extract(apart, "school", NEWEST)
+    with pytest.raises(ValidationStopped, match="rows_unlabelled: share of rows without a due label"):
+        pipeline.validate(apart, "school", NEWEST)
+
+
+def test_no_label_at_all_says_what_it_waits_for(apart: Places) -> None:
+    shutil.rmtree(apart.home / "lake" / "parts" / "labels")
+    (apart.home / "lake" / "parts" / "labels" / "week=2026-02-23").mkdir(parents=True)
+    nothing = pa.table({"event_id": pa.array([], pa.string()), "label": pa.array([], pa.int8())})
+    pq.write_table(nothing, apart.home / "lake" / "parts" / "labels" / "week=2026-02-23" / "x.parquet")
+    assert lacking(apart, "school", NEWEST) is not None
+    with pytest.raises(InputError, match=r"none of the \d+ rows of window 2026-02-16/2026-02-23"):
+        pipeline.extract(apart, "school", NEWEST)
+    assert not list(apart.refreshes("school").rglob("plan.json"))
