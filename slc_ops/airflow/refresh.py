@@ -96,13 +96,14 @@ def refresh_tasks(name: str, deployment: Deployment) -> None:
     """Wire the steps into the current DAG, in three groups: the log, the evidence, the release."""
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the window and validate its rows"):
         outlets = [window_asset(name), window_asset(name, partitioned=True)]
-        rows = extract(name)
+        named = deployment.schedule.asset if deployment.schedule else None
+        inlets = [asset_named(named)] if named else []
+        rows = extract.override(inlets=inlets)(name)
         if waits(deployment):
-            named = deployment.schedule.asset if deployment.schedule else None
             wait = WaitForSource(
                 task_id="wait_for_source",
                 deployment=name,
-                inlets=[asset_named(named)] if named else [],
+                inlets=inlets,
                 execution_timeout=None,  # it waits deferred, and keeps its own time
             )
             wait >> rows

@@ -17,7 +17,7 @@ from slc_ops.settings.deployments import Deployment, Places
 def run_window(deployment: Deployment) -> Window:
     """The window of the running DAG run."""
     context = get_current_context()
-    if (named := _named(context)) is not None:
+    if (named := _named(context, deployment)) is not None:
         return deployment.cadence.parse(named)
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     covered = start is not None and end is not None and start < end
@@ -40,12 +40,21 @@ def window_of(deployment: Deployment, interval_end: datetime | None, due: dateti
     return deployment.cadence.complete_at(interval_end)
 
 
-def _named(context: Any) -> str | None:
-    """The window that the newest of the triggering asset events names, in ``extra`` or as its partition."""
-    triggering = context.get("triggering_asset_events") or {}
-    events = sorted((each for found in triggering.values() for each in found), key=lambda e: e.timestamp)
-    names = [(each.extra or {}).get("window") or getattr(each, "partition_key", None) for each in events]
-    return next((str(name) for name in reversed(names) if name), None)
+def _named(context: Any, deployment: Deployment) -> str | None:
+    """The window that the newest event of the schedule's asset names, of those that the run was made for.
+
+    Airflow notes no triggering events for an asset that is scheduled on by reference, so they are asked for
+    among the task's inlets.
+    """
+    schedule, run = deployment.schedule, context["dag_run"]
+    if schedule is None or schedule.asset is None or schedule.cron is not None:
+        return None
+    if not run.run_type.startswith("asset") or not context["task"].inlets:
+        return None
+    events = [each for each in context["inlet_events"][0] if each.timestamp <= run.run_after]
+    newest = max(events, key=lambda each: each.timestamp, default=None)
+    name = None if newest is None else (newest.extra or {}).get("window")
+    return None if name is None else str(name)
 
 
 def run_due() -> datetime:
