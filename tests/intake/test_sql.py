@@ -14,6 +14,7 @@ from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources import open_source
+from slc_ops.intake.sources.sql import Query
 from slc_ops.settings.deployments import Deployment, SqlSource
 from tests.intake.conftest import WEEK
 
@@ -85,6 +86,27 @@ def test_rows_stream_in_batches_through_a_cursor_of_the_server(answers: str) -> 
     assert first.num_rows == 100
     assert cursors == (1,)
     assert sum(batch.num_rows for batch in batches) == 400
+
+
+@pytest.mark.slow
+def test_arrow_and_python_give_the_same_content(
+    tmp_path: Path, answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the types differ on the way: exact decimals, UUIDs, short floats, nulls."""
+    odd = QUERY.replace("pupil as user_id", "md5(pupil)::uuid as user_id, exercise as group_id").replace(
+        "score as logit",
+        "score as logit, case when id like '%7' then null else score::float4 end as weight",
+    )
+    found = []
+    for query in (QUERY, odd):
+        arrow = extract(deployment(query), WEEK, tmp_path / "arrow", refresh=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Query, "batches", Query.through_python)
+            python = extract(deployment(query), WEEK, tmp_path / "python", refresh=True)
+        assert arrow.digest == python.digest
+        assert arrow.schema == python.schema
+        found.append(arrow.digest)
+    assert len(set(found)) == 2
 
 
 @pytest.mark.slow

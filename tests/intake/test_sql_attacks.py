@@ -88,7 +88,8 @@ def test_sqlite_may_compute(tmp_path: Path, sqlite: Path) -> None:
 @pytest.mark.parametrize("word", ["readonly", "not authorized"])
 def test_two_locks_guard_sqlite(tmp_path: Path, sqlite: Path, word: str) -> None:
     """The session is read-only, and the authorizer lets nothing but reading through."""
-    from slc_ops.intake.sources.sql import Patience, guard
+    from slc_ops.intake.sources.bounds import Patience
+    from slc_ops.intake.sources.sql import guard
 
     with sqlite3.connect(sqlite) as connection:
         if word == "readonly":

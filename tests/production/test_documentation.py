@@ -195,3 +195,12 @@ def test_every_link_inside_leads_somewhere() -> None:
     heads = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
     assert set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) <= anchors
+
+
+def test_every_example_of_a_source_is_one() -> None:
+    found = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", SOURCES, re.DOTALL)]
+    kinds = [Deployment.model_validate(example).source.kind for example in found]
+    assert kinds == [source.model_fields["kind"].default for source in settings.SOURCES]
+    heads = re.findall(r"^## (.+)$", SOURCES, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", SOURCES)) == anchors

@@ -2,13 +2,12 @@
 
 import os
 import sqlite3
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -17,6 +16,7 @@ from sqlalchemy import exc as saexc
 from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.intake.sources.bounds import Patience, bounds
 from slc_ops.settings.connections import find_connection
 from slc_ops.settings.sources import SqlSource
 
@@ -50,7 +50,16 @@ class Query:
         return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The query's rows, ``batch_rows`` at a time."""
+        """The query's rows, ``batch_rows`` at a time: as Arrow where ADBC's driver is installed."""
+        if self.url.get_backend_name() == "postgresql" and find_spec("adbc_driver_postgresql"):
+            from slc_ops.intake.sources.adbc import arrow_batches
+
+            values = bounds(self.source, self.window)
+            return arrow_batches(self.url, self.source, values, self._shown(), column_of)
+        return self.through_python()
+
+    def through_python(self) -> Iterator[pa.RecordBatch]:
+        """The same rows through SQLAlchemy."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
         options = {"stream_results": True, "max_row_buffer": self.source.batch_rows}
         if engine.dialect.name == "postgresql":
@@ -61,7 +70,10 @@ class Query:
                 if engine.dialect.name == "sqlite":
                     connection.exec_driver_sql("PRAGMA query_only = ON")
                     guard(connection.connection.driver_connection, patience)
-                result = connection.execute(sa.text(self.source.query), self._bounds(engine.dialect.name))
+                result = connection.execute(
+                    sa.text(self.source.query),
+                    bounds(self.source, self.window, text=engine.dialect.name == "sqlite"),
+                )
                 names = list(result.keys())
                 if len(set(names)) < len(names):
                     raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
@@ -90,39 +102,6 @@ class Query:
             options = f"-c timezone=UTC -c statement_timeout={milliseconds}"
             return {"options": options, "connect_timeout": 10}
         return {}
-
-    def _bounds(self, dialect: str) -> dict[str, Any]:
-        """The bounds as the column counts: timestamps, or wall-clock times of ``naive_time_zone``."""
-        return {
-            "window_start": self._bound(self.window.start, dialect),
-            "window_end": self._bound(self.window.end, dialect),
-        }
-
-    def _bound(self, timestamp: datetime, dialect: str) -> Any:
-        unit = {"s": 1, "ms": 1_000, "us": 1_000_000}.get(self.source.epoch_unit or "")
-        if unit:
-            return int(timestamp.timestamp()) * unit
-        if self.source.naive_time_zone:
-            timestamp = timestamp.astimezone(ZoneInfo(self.source.naive_time_zone)).replace(tzinfo=None)
-        return timestamp.isoformat(sep=" ") if dialect == "sqlite" else timestamp
-
-
-class Patience:
-    """How long SQLite may look for the next rows; PostgreSQL keeps the time itself."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.until = time.monotonic() + seconds
-
-    def with_each(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Begin again with each part: what its reader does with it does not count."""
-        for part in parts:
-            yield part
-            self.until = time.monotonic() + self.seconds
-
-    def is_over(self) -> bool:
-        """Whether it has taken too long."""
-        return time.monotonic() > self.until
 
 
 def guard(connection: Any, patience: Patience) -> None:
