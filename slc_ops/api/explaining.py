@@ -59,7 +59,7 @@ class Explanation:
         offset: What is added to the logit.
         low, high: The offset's interval (its posterior, 95 %), where the method has one.
         before, after: The probability at the item's usual score, from the frozen model and corrected.
-        link_only: The same without the item's offset, as an unseen item gets it.
+        link_only: The same for an unseen item.
     """
 
     item: str | int
@@ -94,7 +94,7 @@ class Explanation:
         return (
             f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
             f"{signed(self.offset, 2)}{bounds}. At its usual score the probability goes from "
-            f"{share(self.before, 1)} to {share(self.after, 1)} (the link alone: {share(self.link_only, 1)})."
+            f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen item: {share(self.link_only, 1)})."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def explain(parameters: ParameterSet, item: str | int, rates: ItemRates | None) 
         high=None if reach is None else offset + reach,
         before=before,
         after=parameters.correct_one(item, logit),
-        link_only=float(parameters.link.probability(np.array([logit]), 0.0, None)[0]),
+        link_only=float((parameters.cold or parameters.link).probability(np.array([logit]), 0.0, None)[0]),
     )
 
 

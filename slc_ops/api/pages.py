@@ -51,6 +51,7 @@ def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
 def svg_of(figure: Any) -> str:
     """A figure as SVG whose ink is the text's own colour, so that it can be read on light and on dark."""
     svg = _svg(figure).replace(PALETTE["ink"], "currentColor")
+    svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return f'<div style="max-width:100%;overflow-x:auto">{svg}</div>'
 
 

@@ -7,12 +7,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.pages import steps
 from tests.release.conftest import PlainAirflow
 from tests.release.environments import ROOT, clean_environment
 
@@ -20,15 +20,6 @@ pytestmark = pytest.mark.services
 PAGE = ROOT / "docs" / "adopting.md"
 MINE = "from airflow.sdk import DAG\n\nwith DAG('mine'):\n    pass\n"
 TWO_LINES = "from slc_ops.airflow import dags\nglobals().update(dags())\n"
-
-
-def steps() -> Iterator[tuple[str, list[str]]]:
-    """The commands of the page's terminal sessions, each with the lines it must answer."""
-    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            first, *lines = step.splitlines()
-            command = [first, *(line[2:] for line in lines if line.startswith("> "))]
-            yield "\n".join(command), [line for line in lines if not line.startswith("> ")]
 
 
 class Airflow:
@@ -68,15 +59,14 @@ def adopted(plain_airflow: PlainAirflow, tmp_path_factory: pytest.TempPathFactor
     airflow.shell("airflow db migrate")
     said = set()
     kept = ":"
-    for command, expected in steps():
+    for step in steps(PAGE):
+        command = step.text
         if command.startswith("pip install"):
             continue  # done above, from the wheel
         answer = airflow.shell(f"{kept}\n{command}")
         if command.startswith("export"):
             kept = command
-        for line in expected:
-            pattern = ".*".join(re.escape(part) for part in line.split("…"))
-            assert re.search(f"^{pattern}$", answer, re.MULTILINE), f"{command}: {line!r} not in\n{answer}"
+        step.check(answer)
         said.add(command.split("\n")[0])
     assert {"airflow providers list --output plain", "slc-ops status"} <= said
     airflow.variables |= {
