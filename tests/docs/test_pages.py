@@ -15,7 +15,8 @@ from tests.api.factory import frame
 from tests.pages import ROOT, steps
 
 PAGES = ["start.md", "log.md", "parameter-set.md"]
-RUN_ELSEWHERE = {"adopting.md", "operations.md"}  # by tests of installations, which they are about
+RUN_ELSEWHERE = {"adopting.md", "operations.md", "runbooks.md", "sources.md"}
+"""By the tests of what they describe: an Airflow, an installation, sources."""
 
 
 def test_every_page_with_commands_is_run_somewhere() -> None:
