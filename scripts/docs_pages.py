@@ -48,9 +48,10 @@ def shrinkage(figure: Figure) -> None:
     for variance, colour in ((0.05, WARN), (0.25, MUTED), (1.0, ACCENT)):
         believed = rows * 0.21 / (1 / variance + rows * 0.21)
         axis.plot(rows, believed, color=colour)
-        label_end(axis, 2000, believed[-1] - (0.06 if variance == 0.25 else 0), f"σ² = {variance:g}", colour)
+        half = float(np.interp(0.5, believed, rows))  # where the curves lie furthest apart
+        label_end(axis, half, 0.5, f"σ² = {variance:g}", colour)
     axis.set_xscale("log")
-    axis.set_xlim(1, 6000)
+    axis.set_xlim(1, 2000)
     axis.set_ylim(0, 1.05)
     axis.set_xlabel("rows of the item, log scale (p(1 − p) = 0.21 each)")
     axis.set_ylabel("share of the estimate that is believed, λ")

@@ -212,7 +212,7 @@ def compare(
         prior_var: Prior variance of the item offsets.
         time_bins: Time bins of methods by item and time.
         strict: Refuse a pair that is not fair (the same rows twice, times that overlap, probabilities given
-            as logits) instead of a :class:`CompareWarning`.
+            as logits) instead of a `CompareWarning`.
         n_jobs: Threads; None is one per core.
 
     Raises:

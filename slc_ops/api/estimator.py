@@ -52,7 +52,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         logit: The column of the frozen model's logits.
         probability: Instead of ``logit``: the column of its probabilities, clipped to [1e-6, 1 − 1e-6].
         estimator: Instead of either: the fitted classifier itself, in a
-            :class:`sklearn.frozen.FrozenEstimator`, so that clones keep what it learned. It is given the
+            `sklearn.frozen.FrozenEstimator`, so that clones keep what it learned. It is given the
             columns that it was fitted to, and is never fitted here.
         time: The column of event times (moments, or numbers that can be ordered). Methods by time need it;
             ``slc_eb`` chooses its shrinkage on each user's latest rows where it is given.
@@ -66,7 +66,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     ``ItemCalibrator(item=0, logit=1)``.
 
     Attributes:
-        parameters_: The fitted :class:`~slc_ops.parameters.parameter_set.ParameterSet`.
+        parameters_: The fitted `ParameterSet`.
         classes_: The two labels; probabilities are in this order.
         n_features_in_: Columns of the frame that was fitted to.
         feature_names_in_: Their names, where they are text.
@@ -134,7 +134,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     def predict_proba(self, X: "Frame") -> Floats:
         """Corrected probabilities of the two classes; unseen items get the link without an offset.
 
-        Raises :class:`FrameError` for other columns than those of the fit, NaN, and items of another type.
+        Raises `FrameError` for other columns than those of the fit, NaN, and items of another type.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -150,14 +150,14 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     def transform(self, X: "Frame") -> Floats:
         """``p_base`` and ``p_corrected`` of each row, as ``slc-ops apply`` adds them.
 
-        :meth:`set_output` makes it a pandas or Polars frame.
+        `set_output` makes it a pandas or Polars frame.
         """
         check_is_fitted(self)
         with as_value_errors():
             return np.column_stack(self._base_and_corrected(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """The columns of :meth:`transform`."""
+        """The columns of `transform`."""
         check_is_fitted(self)
         return np.asarray(["p_base", "p_corrected"], dtype=object)
 
@@ -182,7 +182,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             data: Rows to count instead of those of the fit (with their labels ``y``); a calibrator that was
                 loaded from a directory knows no rows.
 
-        Raises :class:`BadOption` for methods that correct no items.
+        Raises `BadOption` for methods that correct no items.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -194,7 +194,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             return explain(self.parameters_, item, rates)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the parameter set that ``slc-ops apply``, a corrector and :func:`slc_ops.load` read.
+        """Write the parameter set that ``slc-ops apply``, a corrector and `slc_ops.load` read.
 
         Labels other than 0 and 1 are not part of it, nor is the frozen model.
         """
