@@ -43,8 +43,25 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
         raise AirflowSkipException(f"held: {proposal.hold}")
-    links = version_links(deployment, int(proposal.version or 0), plan.window)
+    if proposal.version is None:
+        return evidence_text(plan, proposal)
+    links = version_links(deployment, proposal.version, plan.window)
     return f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
+
+
+@task
+def renew(deployment: str, refresh: str) -> str:
+    """Renew the method that serves where that needs no person; another method waits for the gate."""
+    from slc_ops.refresh.gate import renew_meanwhile
+
+    places = Places.from_environment()
+    plan = planned(places, deployment, refresh)
+    said = None if is_backfill() else renew_meanwhile(places, plan, actor=AUTOMATIC)
+    if said is None:
+        raise AirflowSkipException("nothing to renew without a person")
+    context = get_current_context()
+    context["outlet_events"][champion_asset(deployment)].extra = {"window": str(plan.window)}
+    return said
 
 
 @task
@@ -73,16 +90,20 @@ def approver(answer: Any) -> str | None:
 
 
 def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
-    """Wire ``gate`` → ``promote``; with a manual gate ``propose`` → ``gate`` (a person) → ``promote``."""
-    moving = promote.override(
-        pool=PROMOTION_POOL, outlets=[champion_asset(name), champion_asset(name, partitioned=True)]
-    )
+    """Wire ``gate`` → ``promote``; with a manual gate ``renew`` and ``propose`` before them.
+
+    Answers the first of them.
+    """
+    outlets = [champion_asset(name), champion_asset(name, partitioned=True)]
+    moving = promote.override(pool=PROMOTION_POOL, outlets=outlets)
     if deployment.gate != "manual":
         looked = propose.override(task_id="gate")(name, refresh, deployment.gate)
         moved = moving(name, refresh, deployment.gate)
         looked >> moved
         return looked
-    evidence = propose(name, refresh, deployment.gate)
+    renewed = renew.override(pool=PROMOTION_POOL, outlets=outlets)(name, refresh)
+    evidence = propose.override(trigger_rule="none_failed")(name, refresh, deployment.gate)
+    renewed >> evidence
     asked = Approval(
         task_id="gate",
         subject=f"Make this version the champion of {name}?",
@@ -93,4 +114,4 @@ def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
     )
     evidence >> asked
     moving(name, refresh, deployment.gate, asked.output)
-    return evidence
+    return renewed

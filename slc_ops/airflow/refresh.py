@@ -19,9 +19,9 @@ DOC = """\
 ### Refresh of `{name}`, every {every}
 
 Pulls the last complete {every}, validates it, fits {methods} on the {weeks} before each of the last
-{folds} and scores them on that one, chooses on the older ones, confirms on the newest one beside the
-champion, registers the winner refitted with the newest one as `slc-{name}` in MLflow, and promotes it where
-its evidence and the gate (**{gate}**) allow it.
+{folds} and scores them on that one. The series decides which method serves; the decided method, fitted up to
+the newest {every}, is registered as `slc-{name}` in MLflow. Another method becomes champion where the gate
+(**{gate}**) allows it, new parameters of the same method by `renew` (**{renew}**).
 
 | | |
 |---|---|
@@ -54,9 +54,10 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
             every=deployment.cadence.name,
             described=deployment.cadence.described,
             methods=", ".join(ladder(deployment.methods)),
-            weeks=deployment.calibration_weeks,
-            folds=deployment.folds,
+            weeks=deployment.link_windows,
+            folds=deployment.evidence_windows,
             gate=deployment.gate,
+            renew=deployment.renew,
         ),
     ) as dag:
         refresh_tasks(name, deployment)
@@ -109,7 +110,7 @@ def refresh_tasks(name: str, deployment: Deployment) -> None:
             wait >> rows
         refresh = validate.override(outlets=outlets)(name, rows)
     with TaskGroup("evidence", prefix_group_id=False, tooltip="Fit, score on later windows, decide"):
-        folds = list(range(max(2, deployment.folds)))  # one fold alone brings a hold-out to choose on
+        folds = list(range(deployment.evidence_windows))
         fits = fit.partial(deployment=name, refresh=refresh).expand(fold=folds)
         compared, seen = backtest(name, refresh), detectability(name, refresh)
         verdict = decide(name, refresh)

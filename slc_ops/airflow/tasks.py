@@ -86,7 +86,7 @@ def detectability(deployment: str, refresh: str) -> str:
 
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
-    """Choose on the older folds, confirm on the newest, give the verdict."""
+    """Decide the method by the series of windows, check its new parameters, give the verdict."""
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
 
@@ -99,7 +99,7 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
 
 @task
 def publish(deployment: str, refresh: str) -> int | None:
-    """Refit the chosen method with the newest window, write the report, register the version."""
+    """Write the report, register the decided method fitted up to the newest window."""
     from slc_ops.refresh import pipeline
 
     places = Places.from_environment()

@@ -151,20 +151,19 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
     "--methods", metavar="all|a,b", callback=known_methods,
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
-@click.option("--calibration-weeks", type=click.IntRange(1), help="Weeks to learn from [default: 4].")
-@click.option("--folds", type=click.IntRange(1), help="Windows to be tested on [default: 4].")
+@click.option("--link-windows", type=click.IntRange(1), help="Windows to learn from [default: 4].")
+@click.option("--evidence-windows", type=click.IntRange(1), help="Windows to be tested on [default: 8].")
 @click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
 @click.option("--out", type=path_type, help="Keep the windows, scores and report here; a rerun continues.")
 @json_option
 def backtest(
     lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",
-    calibration_weeks: int | None, folds: int | None, champion: Path | None, out: Path | None,
+    link_windows: int | None, evidence_windows: int | None, champion: Path | None, out: Path | None,
     json_path: str | None,
 ) -> None:  # fmt: skip
     """Evaluate the ladder over past windows: learn from the weeks before, be tested by the week after.
 
-    Methods are chosen on the older windows and confirmed on the newest one; the verdict says what a refresh
-    would do. Nothing is registered.
+    The series of windows decides the method; the verdict says what a refresh would do. Nothing is registered.
     """
     require("slc-ops backtest", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory
@@ -172,7 +171,7 @@ def backtest(
     from slc_ops.refresh.offline_backtest import backtest_settings, run_backtest
 
     settings = backtest_settings(
-        name, lake, methods=methods, calibration_weeks=calibration_weeks, folds=folds
+        name, lake, methods=methods, link_windows=link_windows, evidence_windows=evidence_windows
     )
     window = None if window_text is None else settings.cadence.parse(window_text)
     with TemporaryDirectory(prefix="slc-backtest-") as temporary, progress("backtesting"):
@@ -195,12 +194,12 @@ def _print_backtest(
         for method in result.methods:
             found = result.scores[fold.key][method].metrics
             numbers = [each.text(None if found is None else found[each.name]) for each in metrics]
-            rows.append([str(fold.window), fold.role, method, *numbers])
-    for method, mean in result.older_means().items():
+            rows.append([str(fold.window), method, *numbers])
+    for method, mean in result.means().items():
         numbers = [each.text(mean[each.name]) for each in metrics]
-        rows.append(["mean of older folds", "", method, *numbers])
-    title = f"Backtest, {settings.calibration_weeks} calibration weeks"
-    print_table(json_path, title, ["window", "role", "method", *(each.title for each in metrics)], rows)
+        rows.append(["mean", method, *numbers])
+    title = f"Backtest, each method on the {settings.link_windows} windows before"
+    print_table(json_path, title, ["window", "method", *(each.title for each in metrics)], rows)
     for note in verdict.notes:
         say(json_path, f"note: {note}")
     say(json_path, verdict.sentence)

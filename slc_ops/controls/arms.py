@@ -36,7 +36,6 @@ class Arm:
     seed: int
     role: Role
     window: Window
-    min_auc_gain: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -89,11 +88,12 @@ def declare(places: Places, arms: Sequence[Arm], methods: Sequence[str]) -> None
         arm.name: {
             "source": {"kind": "lake", "path": f"lake/{arm.name}"},
             "methods": list(methods if arm == arms[0] else LADDER),
-            "calibration_weeks": 1,
-            "folds": 1,
+            "link_windows": 1,
+            "offset_windows": 1,
+            "evidence_windows": 1,
             "gate": "never",
             # The paper's constants, untuned: a control compares with published figures.
-            "decision": {"min_auc_gain": arm.min_auc_gain, "prior_vars": [1.0], "time_bins": [10]},
+            "decision": {"prior_vars": [1.0], "time_bins": [10]},
         }
         for arm in arms
     }

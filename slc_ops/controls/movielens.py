@@ -19,7 +19,6 @@ from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, declare, write_lake
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
-from slc_ops.controls.verdict import NEGLIGIBLE
 from slc_ops.controls.wheel import movielens_100k
 from slc_ops.settings.deployments import Places
 
@@ -40,11 +39,11 @@ def prepare(
     tell("read the ratings")
     ratings, shape = _coded(read_ratings(request.data or movielens_100k(places.home / "data")))
     arms = [
-        Arm(f"{each}-seed{number}", each, number, "negative", TEST, NEGLIGIBLE)
+        Arm(f"{each}-seed{number}", each, number, "negative", TEST)
         for each in backbones
         for number in request.seeds
     ]
-    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST, NEGLIGIBLE))
+    arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
     declare(places, arms, methods)
     share = ratings.column("share").to_numpy()
     learning = ratings.filter(pa.array(share < CUTS[0]))

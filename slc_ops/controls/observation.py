@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.files import read_json
+from slc_ops.base.methods import score_only
+from slc_ops.evidence.decision import is_ahead
 from slc_ops.evidence.uncertainty import Interval, paired_difference
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.plan import Plan
@@ -22,13 +23,16 @@ Clusters = Callable[[InteractionLog], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Observation:
-    """AUC and NLL per method on the test window, the subjects' gains, and the gate's verdict."""
+    """AUC and NLL per method on the test window, the subjects' gains, and whom the window speaks for.
+
+    ``ahead`` are the item methods that the decision's rule finds ahead of Platt on the test window; to become
+    champion they would have to be so over two windows.
+    """
 
     auc: dict[str, float]
     nll: dict[str, float]
     gains: dict[str, Interval]
-    verdict: str
-    method: str | None
+    ahead: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -39,9 +43,9 @@ def observe(plan: Plan, clusters: Clusters) -> Observation:
     """Read the backtest, and compare the subjects with Platt on the test window, cluster by cluster."""
     from slc_ops.methods import fit
 
-    newest = read_backtest(plan).newest
-    metrics = {name: score.metrics for name, score in newest.items() if score.metrics is not None}
-    verdict = read_json(plan.files.verdict)
+    found = read_backtest(plan)
+    ahead = [name for name in found.methods if not score_only(name) and is_ahead(found.entries, name)]
+    metrics = {name: score.metrics for name, score in found.newest.items() if score.metrics is not None}
     calibration = InteractionLog.read(plan.windows[-2].log)
     test = InteractionLog.read(plan.newest.log)
     groups = clusters(test)
@@ -54,8 +58,7 @@ def observe(plan: Plan, clusters: Clusters) -> Observation:
         auc={name: m.auc for name, m in metrics.items() if m.auc is not None},
         nll={name: m.nll for name, m in metrics.items() if m.nll is not None},
         gains=gains,
-        verdict=verdict["verdict"],
-        method=verdict["method"],
+        ahead=ahead,
     )
 
 

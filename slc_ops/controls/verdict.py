@@ -69,12 +69,12 @@ def check_arms(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]
         if arm.role in ("positive", "contrast"):
             checks += [_gains(arm, method, found.gains[method]) for method in found.gains]
         if arm.role == "contrast":
-            checks.append(_verdict(arm, found, promote=True))
+            checks.append(_ahead(arm, found, expected=True))
         if arm.role == "negative":
             checks += [_no_gain(arm, method, found.gains[method]) for method in found.gains]
             checks += [] if contrast is None else [_models_items(arm, found, contrast)]
-        if arm.role in ("negative", "turning"):
-            checks.append(_verdict(arm, found, promote=False))
+        if arm.role == "turning":
+            checks.append(_ahead(arm, found, expected=False))
     return checks
 
 
@@ -103,10 +103,12 @@ def _models_items(arm: Arm, found: Observation, contrast: Observation) -> Check:
     return Check(arm.name, "models its items", expected, f"{points(worth)} points", worth >= MODELLED)
 
 
-def _verdict(arm: Arm, found: Observation, *, promote: bool) -> Check:
-    expected = "the gate promotes" if promote else "the gate does not promote"
-    observed = f"{found.verdict} {found.method or ''}".strip()
-    return Check(arm.name, "gate", expected, observed, (found.verdict == "promote") == promote)
+def _ahead(arm: Arm, found: Observation, *, expected: bool) -> Check:
+    wanted = "an item method is ahead of Platt by the decision's rule"
+    wanted = wanted if expected else f"not: {wanted}"
+    return Check(
+        arm.name, "decision", wanted, ", ".join(found.ahead) or "none", bool(found.ahead) == expected
+    )
 
 
 def _gain(found: Interval) -> str:

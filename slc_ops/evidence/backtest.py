@@ -1,8 +1,8 @@
-"""The rolling-origin backtest: every method on every fold, then intervals on the newest window.
+"""The rolling-origin backtest: every method on every window, the series, and intervals on the newest window.
 
 Steps, for callers that run them as separate tasks::
 
-    plan = plan_folds(windows, calibration_weeks=4, folds=4)
+    plan = plan_folds(windows, link_windows=4, offset_windows=8, evidence_windows=8)
     for fold in plan.folds:
         score_fold(fold, ladder(methods), directory, options=options, grid=grid, engine=engine)
     status = compare_champion(plan, champion, directory, engine=engine)
@@ -11,16 +11,15 @@ Steps, for callers that run them as separate tasks::
 :func:`slc_ops.refresh.pipeline.refresh` takes them in this order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slc_ops.base.errors import TooFewRows
 from slc_ops.base.files import digest_json
 from slc_ops.base.methods import REFERENCES, ladder
 from slc_ops.evidence import selftest
 from slc_ops.evidence.evaluation import ALL_ROWS
 from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import FoldPlan
+from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.evidence.items import item_gains
 from slc_ops.evidence.results import Backtest, Champion
 from slc_ops.evidence.scoring import (
@@ -32,6 +31,7 @@ from slc_ops.evidence.scoring import (
     score_champion,
     score_directory,
 )
+from slc_ops.evidence.series import Entry, entry
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
@@ -43,6 +43,7 @@ __all__ = [
     "Champion",
     "assemble",
     "compare_champion",
+    "entry_of",
 ]
 
 
@@ -60,14 +61,14 @@ def compare_champion(
     ``version`` and ``digest`` say which champion it is; they are kept with its score and in the answer.
     """
     learned = champion.provenance.window
-    if learned is not None and learned.end > plan.confirming.window.start:
+    if learned is not None and learned.end > plan.newest.window.start:
         reason = (
-            f"the champion learned from window {learned}, so it has seen {plan.confirming.window} or later "
+            f"the champion learned from window {learned}, so it has seen {plan.newest.window} or later "
             "rows and cannot be evaluated on them"
         )
         return Champion("saw_window", reason, version, champion.method, digest)
     fitted = champion.provenance.backbone_version
-    rows = FoldRows(plan.confirming, engine)
+    rows = FoldRows(plan.newest, engine)
     found = rows.test.backbone_versions
     if fitted and found and fitted not in found:
         reason = (
@@ -87,18 +88,18 @@ def assemble(
     rules: Decision,
     champion: Champion | None = None,
 ) -> Backtest:
-    """Read all scores, run the self-tests, and put intervals on the newest window's numbers."""
+    """Read all scores, run the self-tests, make the series, and put intervals on the newest window."""
     champion = champion or Champion()
     names = ladder(methods)
     scores = {fold.key: {name: read_score(fold, name, directory) for name in names} for fold in plan.folds}
-    newest = plan.confirming
+    newest = plan.newest
     if champion.status == "scored":
         scores[newest.key][CHAMPION] = read_score(newest, CHAMPION, directory)
     for fold in plan.folds:
         _self_test(scores[fold.key])
-    _check_newest(scores[newest.key], rules)
-    skipped = {fold.key: why for fold in plan.choosing if (why := _unusable(scores[fold.key], rules))}
-    result = Backtest(plan, names, scores, skipped=skipped, champion=champion)
+    selftest.check_scored(scores[newest.key]["base"])
+    entries = tuple(entry_of(fold, names, scores[fold.key], directory) for fold in plan.folds)
+    result = Backtest(plan, names, scores, entries=entries, champion=champion)
     found = {
         name: score_directory(directory, newest, name)
         for name, score in scores[newest.key].items()
@@ -144,25 +145,12 @@ def _self_test(scores: dict[str, Score]) -> None:
         selftest.check_invariance(scores["base"], score)
 
 
-def _check_newest(scores: dict[str, Score], rules: Decision) -> None:
-    """The newest window must be there, or there is nothing to decide on."""
-    selftest.check_scored(scores["base"])
-    metrics = scores["base"].metrics
-    rows = 0 if metrics is None else metrics.n
-    if rows < rules.min_test_rows:
-        raise TooFewRows(
-            f"a quiet week: fold {scores['base'].fold} has {rows} test rows, at least {rules.min_test_rows} "
-            "are needed to decide (decision.min_test_rows). The refresh stops and the champion stays; wait "
-            "for the next week, or lower the limit"
-        )
-
-
-def _unusable(scores: dict[str, Score], rules: Decision) -> str | None:
-    """Why a fold cannot take part in the choice."""
-    for reference in REFERENCES:
-        if scores[reference].error is not None:
-            return scores[reference].error
-    metrics = scores["base"].metrics
-    if metrics is None or metrics.n < rules.min_test_rows:
-        return f"{0 if metrics is None else metrics.n} test rows, the floor is {rules.min_test_rows}"
-    return None if metrics.auc is not None else metrics.reasons["auc"]
+def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], directory: Path) -> Entry:
+    """The series' entry of a scored fold."""
+    sums = {
+        method: read_users(score_directory(directory, fold, method))[ALL_ROWS]
+        for method in methods
+        if scores[method].metrics is not None
+    }
+    left_out = {method: why for method in methods if (why := scores[method].error) is not None}
+    return entry(fold.window, sums, hold_out=fold.hold_out, left_out=left_out)

@@ -105,6 +105,13 @@ def decide_method(
     return MethodDecision(current, method, (*reasons, *said), statistics)
 
 
+def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
+    """Whether the entries find a method large or clear better than Platt."""
+    bench = _Bench(entries, (method,), rules or Decision(), last)
+    found = bench.against(method, PLATT)
+    return found is not None and bench.ahead(found)
+
+
 def _step(bench: "_Bench", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
     """One look at the series: the method and what speaks for it."""
     if (beaten := _beaten(bench, serves)) is not None:

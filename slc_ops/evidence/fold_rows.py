@@ -26,6 +26,11 @@ class FoldRows:
         return self._once.get("calibration", self._calibration)
 
     @property
+    def long(self) -> Calibration | None:
+        """The long memory, where it is longer than the calibration."""
+        return self._once.get("long", self._long)
+
+    @property
     def test(self) -> Log:
         """The rows to be scored on, all later."""
         return self._once.get("test", self._test)
@@ -47,6 +52,10 @@ class FoldRows:
         log = self._cut[0] if self.fold.test is None else self.fold.calibration_log(self.engine)
         return Calibration(log, None, self.options)
 
+    def _long(self) -> Calibration | None:
+        log = self.fold.long_log(self.engine)
+        return None if log is None else Calibration(log, None, self.options)
+
     def _test(self) -> Log:
         return self._cut[1] if self.fold.test is None else self.fold.test_log(self.engine)
 
@@ -60,7 +69,7 @@ class FoldRows:
 
     def _slicings(self) -> tuple[Slicing, ...]:
         found = [by_time(self.test, self.fold.window)]
-        if self.fold.role == "confirm":
+        if self.fold.newest:
             found = [by_density(self.calibration.log, self.test), by_group(self.test), *found]
         return tuple(_worked_out(slicing, self.test) for slicing in found)
 

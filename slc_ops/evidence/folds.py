@@ -1,19 +1,20 @@
-"""Rolling-origin folds: learn from the weeks before, be scored on the week after, never the other way.
+"""Rolling-origin folds: learn from the windows before, be scored on the window after, never the other way.
 
-    week     1   2   3   4   5   6   7   8
-    choose   c   c   c   c   T
-    choose       c   c   c   c   T
-    choose           c   c   c   c   T
-    confirm              c   c   c   c   T      the newest window
+    window   1   2   3   4   5   6   7   8
+             o   o   c   c   T
+                 o   o   c   c   T
+                     o   o   c   c   T
+                         o   o   c   c   T      the newest window
 
-Methods are chosen on the older folds and confirmed on the newest. Without older folds the choice falls back
-to a forward hold-out inside the newest fold's calibration weeks, so it still never sees the newest window.
+Every method learns from the last ``link_windows`` (c); a method of long memory learns its offsets from the
+last ``offset_windows`` (o and c). Each fold gives one entry of the series that decides the method
+(:mod:`slc_ops.evidence.series`). The very first window of all has nothing before it: it is cut in time.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from slc_ops.numerics.window_sums import open_windows
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
-Role = Literal["choose", "confirm"]
 HOLD_OUT = 0.3
 
 
@@ -33,25 +33,38 @@ HOLD_OUT = 0.3
 class Fold:
     """Windows to learn from and the later window to be scored on.
 
-    ``test`` is None in a hold-out inside one window: then the last 30 % of its time are the test rows.
-    With ``summed`` the windows' item sums lie beside them and are added up, window by window.
+    ``offsets`` is the long memory, of which ``calibration`` is the end. ``test`` is None in a hold-out inside
+    one window: then the last 30 % of its time are the test rows. The score of the ``newest`` window, the one
+    that is being refreshed, has slices and items too. With ``summed`` the windows' item sums lie beside them
+    and are added up, window by window.
     """
 
-    role: Role
     window: Window
     calibration: tuple[Path, ...]
     test: Path | None
-    hold_out: bool = False
+    offsets: tuple[Path, ...] = ()
+    newest: bool = False
     summed: bool = False
+
+    @property
+    def hold_out(self) -> bool:
+        """Whether the test rows are the later part of the only window."""
+        return self.test is None
 
     @property
     def key(self) -> str:
         """A name for directories."""
-        return f"{self.role}-{self.window.key}"
+        return f"{self.window.key}-hold-out" if self.hold_out else self.window.key
 
     def calibration_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to learn from."""
         return self.cut(engine)[0] if self.test is None else self._read(engine, self.calibration)
+
+    def long_log(self, engine: Engine = LOCAL) -> Log | None:
+        """The rows of the long memory; None where they are the calibration's."""
+        if len(self.offsets) <= len(self.calibration):
+            return None
+        return self._read(engine, self.offsets)
 
     def test_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to be scored on, all later."""
@@ -78,40 +91,35 @@ class Fold:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
-            "role": self.role,
             "window": self.window.as_dict(),
             "calibration": [str(path) for path in self.calibration],
+            "offsets": [str(path) for path in self.offsets],
             "test": None if self.test is None else str(self.test),
-            "hold_out": self.hold_out,
+            "newest": self.newest,
         }
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Fold":
         """Read what :meth:`as_dict` wrote."""
         return cls(
-            role=value["role"],
             window=Window.from_dict(value["window"]),
             calibration=tuple(Path(path) for path in value["calibration"]),
             test=None if value["test"] is None else Path(value["test"]),
-            hold_out=value["hold_out"],
+            offsets=tuple(Path(path) for path in value["offsets"]),
+            newest=value["newest"],
         )
 
 
 @dataclass(frozen=True)
 class FoldPlan:
-    """The folds, oldest first, the confirming one last; and what is missing, in words."""
+    """The folds, oldest first, the newest window's last; and what is missing, in words."""
 
     folds: tuple[Fold, ...]
     notes: tuple[str, ...] = ()
 
     @property
-    def choosing(self) -> tuple[Fold, ...]:
-        """The folds that decide which method is proposed."""
-        return self.folds[:-1]
-
-    @property
-    def confirming(self) -> Fold:
-        """The fold that decides whether the proposal is promoted."""
+    def newest(self) -> Fold:
+        """The fold on the window that is being refreshed."""
         return self.folds[-1]
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,47 +140,40 @@ def hold_out(log: Log) -> tuple[Log, Log]:
 
 
 def plan_folds(
-    windows: Sequence[tuple[Window, Path]], *, calibration_weeks: int, folds: int, summed: bool = False
+    windows: Sequence[tuple[Window, Path]],
+    *,
+    link_windows: int,
+    offset_windows: int = 0,
+    evidence_windows: int,
+    summed: bool = False,
 ) -> FoldPlan:
     """Lay out the folds over the windows that exist; gaps are left out and noted, never filled."""
     files = dict(sorted(windows))
     if not files:
-        raise InputError("a backtest needs windows; there are none")
+        raise InputError("a comparison over windows needs windows; there are none")
     newest = max(files)
     notes = []
     planned = []
-    for window in [*newest.before(folds - 1), newest]:
-        calibration = tuple(files[w] for w in window.before(calibration_weeks) if w in files)
+    for window in [*newest.before(evidence_windows - 1), newest]:
+        long = tuple(files[w] for w in window.before(max(offset_windows, link_windows)) if w in files)
+        calibration = tuple(files[w] for w in window.before(link_windows) if w in files)
         if window not in files:
-            notes.append(f"window {window} has no rows, so there is no fold on it")
+            notes.append(f"window {window} has no rows that may be used, so it has no entry")
         elif not calibration:
-            notes.append(f"nothing before window {window} to learn from, so there is no fold on it")
+            notes.append(f"nothing before window {window} to learn from, so it has no entry")
         else:
-            if len(calibration) < calibration_weeks:
+            if len(calibration) < link_windows:
                 notes.append(
-                    f"the fold on {window} learns from {len(calibration)} of {calibration_weeks} "
-                    "calibration weeks; the others have no rows"
+                    f"the methods scored on {window} learned from {len(calibration)} of {link_windows} "
+                    "windows; the others have no rows that may be used"
                 )
-            role: Role = "confirm" if window == newest else "choose"
-            planned.append(Fold(role, window, calibration, files[window], summed=summed))
+            planned.append(
+                Fold(window, calibration, files[window], long, newest=window == newest, summed=summed)
+            )
     if not planned or planned[-1].window != newest:
-        raise InputError(
-            f"the newest window {newest} has no earlier window among its {calibration_weeks} calibration "
-            "weeks; at least one is needed to learn from"
-        )
-    if len(planned) == 1:
         notes.append(
-            "there is no older fold, so the method was chosen on a forward hold-out inside the "
-            "calibration weeks of the newest window"
+            f"there is no window to learn from before {newest}: its later part was scored by fits on its "
+            "earlier part"
         )
-        planned.insert(0, _hold_out(newest, planned[0], files))
+        planned.append(Fold(newest, (files[newest],), None, newest=True))
     return FoldPlan(tuple(planned), tuple(notes))
-
-
-def _hold_out(newest: Window, confirming: Fold, files: dict[Window, Path]) -> Fold:
-    """The last calibration week is held out; a single week is cut in time."""
-    calibration, summed = confirming.calibration, confirming.summed
-    last = max(window for window in files if window < newest)
-    if len(calibration) > 1:
-        return Fold("choose", last, calibration[:-1], calibration[-1], hold_out=True, summed=summed)
-    return Fold("choose", last, calibration, None, hold_out=True)

@@ -4,15 +4,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slc_ops.base.window import Window
-from slc_ops.evidence.folds import Fold, FoldPlan
+from slc_ops.evidence.folds import FoldPlan
 from slc_ops.evidence.metrics import METRICS
 from slc_ops.evidence.scoring import Score
+from slc_ops.evidence.series import Entry
 from slc_ops.evidence.uncertainty import PairedDifference
 
 
 @dataclass(frozen=True)
 class Champion:
-    """The champion in this backtest: scored, absent, or there but not comparable.
+    """The champion here: scored (what was served on the newest window), absent, or not comparable.
 
     ``version`` and ``digest`` say which one it was; evidence about another champion is redone.
     """
@@ -35,34 +36,34 @@ class Backtest:
     differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)  # method → reference
     slice_differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)  # vs platt
     items: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)  # method → best, worst
-    skipped: dict[str, str] = field(default_factory=dict)  # choosing folds without numbers: key → why
+    entries: tuple[Entry, ...] = ()  # the series, oldest first
     champion: Champion = Champion()
 
     @property
     def window(self) -> Window:
-        """The newest window, on which the choice is confirmed."""
-        return self.plan.confirming.window
+        """The newest window, the one that is being refreshed."""
+        return self.plan.newest.window
 
     @property
     def newest(self) -> dict[str, Score]:
         """The scores on the newest window."""
-        return self.scores[self.plan.confirming.key]
-
-    @property
-    def choosing(self) -> tuple[Fold, ...]:
-        """The folds that the choice rests on: those with numbers."""
-        return tuple(fold for fold in self.plan.choosing if fold.key not in self.skipped)
+        return self.scores[self.plan.newest.key]
 
     @property
     def notes(self) -> list[str]:
         """What is missing, in words."""
-        return [*self.plan.notes, *(f"fold {key} is left out: {why}" for key, why in self.skipped.items())]
+        left_out = [
+            f"{method} has no number on {entry.window}: {why}"
+            for entry in self.entries
+            for method, why in entry.left_out.items()
+        ]
+        return [*self.plan.notes, *left_out]
 
-    def older_means(self) -> dict[str, dict[str, float | None]]:
-        """Per method: each metric's mean over the choosing folds; None when one of them is missing."""
+    def means(self) -> dict[str, dict[str, float | None]]:
+        """Per method: each metric's mean over the windows; None when one of them is missing."""
         means: dict[str, dict[str, float | None]] = {}
         for method in self.methods:
-            found = [self.scores[fold.key][method].metrics for fold in self.choosing]
+            found = [self.scores[fold.key][method].metrics for fold in self.plan.folds]
             means[method] = {
                 name: _mean([None if metrics is None else metrics[name] for metrics in found])
                 for name in METRICS
@@ -79,7 +80,7 @@ class Backtest:
             "differences": _nested(self.differences),
             "slice_differences": _nested(self.slice_differences),
             "items": self.items,
-            "skipped": self.skipped,
+            "entries": [each.as_dict() for each in self.entries],
             "champion": vars(self.champion),
         }
 
@@ -97,7 +98,7 @@ class Backtest:
                 m: {r: read(d) for r, d in v.items()} for m, v in value["slice_differences"].items()
             },
             items=value["items"],
-            skipped=value["skipped"],
+            entries=tuple(Entry.from_dict(each) for each in value["entries"]),
             champion=Champion(**value["champion"]),
         )
 

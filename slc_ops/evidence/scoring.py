@@ -7,7 +7,7 @@ known, so that a finished score is never computed twice, whatever happens to the
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
+from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.fold_rows import FoldRows
@@ -32,6 +33,8 @@ from slc_ops.rows.engine import LOCAL, Engine
 CHAMPION = "champion"
 SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
 """The files of a score's directory: the score, its cache key, the users' and the items' sums."""
+PARAMETERS = "parameters"
+"""And the fit itself, a parameter set: what renewals are measured against."""
 PARTS = ("positive", "negative", "placement")
 
 
@@ -115,12 +118,6 @@ def key_of(directory: Path) -> str | None:
     return str(read_json(directory / KEY))
 
 
-def for_choosing(score: Score, fold: Fold) -> Score:
-    """What a confirming fold's score says once its window is one of the older folds: of slices, the days."""
-    days = [each for each in score.slices if each["kind"] == "time"]
-    return replace(score, fold=fold.key, slices=days)
-
-
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
     """A finished score."""
     path = score_directory(directory, fold, method) / SCORE
@@ -137,10 +134,15 @@ def _fit_and_score(rows: FoldRows, method: str, directory: Path, grid: Grid | No
         if grid is not None:
             options = tune(method, rows, options, grid)
         begun = time.perf_counter()
-        parameters = fit_prepared(method, calibration.under(options))
+        long = rows.long if method_named(method).long_memory else None
+        parameters = fit_prepared(
+            method, calibration.under(options), None if long is None else long.under(options)
+        )
     except (FitError, InputError) as error:
         return Score(method, rows.fold.key, None, error=str(error))
     seconds = time.perf_counter() - begun
+    if method != "base":
+        parameters.write(directory / PARAMETERS)
     return _score(rows, method, parameters, directory, options, seconds)
 
 
@@ -169,9 +171,9 @@ def _score(
     fold, test, slicings = rows.fold, rows.test, rows.slicings
     evaluation = evaluate(parameters, test, rows.options.threads)
     metrics = evaluation.metrics()
-    if fold.role == "confirm":
-        users = evaluation.users([each for each in slicings if "time" not in each.columns])
-        _write_users(directory / USERS, users)
+    users = evaluation.users([each for each in slicings if "time" not in each.columns])
+    _write_users(directory / USERS, users)
+    if fold.newest:
         _write_items(directory / ITEMS, test.items, evaluation.items())
     return Score(
         method=name,
@@ -195,6 +197,12 @@ def slope_of(parameters: ParameterSet) -> float | None:
     """The slope of the link in the logit, where the method fitted one."""
     link = parameters.affine()
     return None if link is None else link["a"]
+
+
+def read_parameters(fold: Fold, method: str, directory: Path) -> ParameterSet | None:
+    """The fit behind a score; None where it failed, or was not kept."""
+    path = score_directory(directory, fold, method) / PARAMETERS
+    return ParameterSet.read(path) if path.exists() else None
 
 
 def _write_users(path: Path, sums: dict[str, UserSums]) -> None:

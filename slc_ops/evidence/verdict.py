@@ -1,51 +1,45 @@
-"""The verdict: promote, hold or reject, with reasons.
+"""The verdict of a refresh: which method serves from now on, and whether its new parameters may.
 
-1. **Choose** on the older folds: the lowest mean NLL among the eligible methods; means closer than
-   ``nll_tie`` are told apart by the higher AUC. A method that ranks worse than Platt there is not eligible,
-   nor is one that tracks drift (``slc_t``) where drift cannot be seen.
-2. **Confirm** on the newest window, by the ends of paired, user-clustered intervals: better than Platt in
-   AUC and NLL; not worse than the champion beyond the margins; not worse than Platt in any slice.
-3. Clearly worse than either is ``reject``; everything passed is ``promote``; anything else is ``hold``.
+Two decisions, apart: the method by the series of windows (:mod:`slc_ops.evidence.decision`), its parameters
+by the sanity check of the renewal (:mod:`slc_ops.evidence.renewal`). What comes out is of one kind:
 
-Nothing is promoted for lack of evidence against it.
+* ``change``: another method takes over, with parameters fitted up to the newest window;
+* ``renewal``: the method that serves gets such parameters;
+* ``retire``: no champion any more, the frozen model serves;
+* ``none``: there is nothing to do.
+
+``promote`` means that the version may become champion by the deployment's rules (``gate`` and ``renew``),
+``hold`` that it may not, ``reject`` that the champion's method is to go and nothing comes in its place.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from slc_ops.base.methods import method_named, score_only
+from slc_ops.base.methods import METHODS, method_named, score_only
+from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
 from slc_ops.evidence.detectability import Detectability
-from slc_ops.evidence.reasons import Reason, against_champion, against_platt, slice_reasons
+from slc_ops.evidence.reasons import Reason, slice_reasons
+from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.scoring import CHAMPION
 from slc_ops.settings.deployments import Decision
 
-AUC_TOLERANCE = 0.001  # isotonic maps lose this little through ties
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the older folds say: a method, and why not the others."""
-
-    method: str | None
-    source: Literal["older_folds", "forward_hold_out"]
-    folds: int
-    table: list[dict[str, Any]]
-    options: dict[str, Any] = field(default_factory=dict)
+Kind = Literal["change", "renewal", "retire", "none"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may happen with the candidate, and why."""
+    """What may happen, and why; ``method`` is that of the version to publish, None where there is none."""
 
     verdict: Literal["promote", "hold", "reject"]
+    kind: Kind
     method: str | None
     window: dict[str, str]
     sentence: str
     reasons: list[dict[str, Any]]
-    choice: dict[str, Any]
+    decision: dict[str, Any]
+    renewal: dict[str, Any] | None
     options: dict[str, Any]
-    confirmation: dict[str, Any]
+    champion: dict[str, Any]
     temporal_tracking: str
     notes: list[str]
     rules: dict[str, Any]
@@ -60,104 +54,106 @@ class Verdict:
         return cls(**value)
 
 
-def choose(backtest: Backtest, detectability: Detectability | None, rules: Decision) -> Choice:
-    """The method with the lowest mean NLL on the older folds, AUC as co-primary."""
-    means = backtest.older_means()
-    platt_auc = means["platt"]["auc"]
-    table: list[dict[str, Any]] = []
-    for method in backtest.methods:
-        nll, auc = means[method]["nll"], means[method]["auc"]
-        why_not = None
-        if nll is None or auc is None:
-            errors = [backtest.scores[fold.key][method].error for fold in backtest.choosing]
-            why_not = next((error for error in errors if error), "a fold has no number for it")
-        elif method_named(method).tracks_drift and (detectability is None or not detectability.viable):
-            why_not = "temporal tracking is not viable on these data"
-        elif platt_auc is not None and auc < platt_auc - AUC_TOLERANCE:
-            why_not = f"it ranks worse than Platt (AUC {auc:.4f} against {platt_auc:.4f})"
-        table.append({"method": method, "mean_nll": nll, "mean_auc": auc, "why_not": why_not})
-    eligible = [row for row in table if row["why_not"] is None]
-    hold_out = any(fold.hold_out for fold in backtest.choosing)
-    source: Literal["older_folds", "forward_hold_out"] = "forward_hold_out" if hold_out else "older_folds"
-    if not eligible:
-        return Choice(None, source, len(backtest.choosing), table)
-    best = min(row["mean_nll"] for row in eligible)
-    close = [row for row in eligible if row["mean_nll"] <= best + rules.nll_tie]
-    # Of equal AUCs (Platt and temperature always have them) the lower NLL, then the simpler method.
-    chosen = min(close, key=lambda row: (round(-row["mean_auc"], 9), row["mean_nll"]))["method"]
-    options = backtest.newest[chosen].options
-    return Choice(chosen, source, len(backtest.choosing), table, options)
+def decide_on(
+    backtest: Backtest, detectability: Detectability | None, rules: Decision, evidence_windows: int = 8
+) -> MethodDecision:
+    """The decision about the method from a backtest, whose champion says what serves."""
+    tracks = "drift cannot be seen on these data"
+    viable = detectability is not None and detectability.viable
+    return decide_method(
+        backtest.entries,
+        current_method(backtest),
+        backtest.methods,
+        rules,
+        evidence_windows=evidence_windows,
+        may_not={} if viable else {name: tracks for name in METHODS if method_named(name).tracks_drift},
+    )
 
 
-def decide(
-    backtest: Backtest, detectability: Detectability | None, rules: Decision, *, notes: tuple[str, ...] = ()
+def current_method(backtest: Backtest) -> str:
+    """What serves; a champion for another backbone corrects nothing of this one."""
+    champion = backtest.champion
+    return FROZEN if champion.method is None or champion.status == "other_backbone" else champion.method
+
+
+def overtaken(backtest: Backtest) -> bool:
+    """Whether the champion is of this window or a later one: a past window then decides nothing."""
+    return backtest.champion.status == "saw_window"
+
+
+def give_verdict(
+    backtest: Backtest,
+    decision: MethodDecision,
+    renewal: Renewal | None,
+    detectability: Detectability | None,
+    rules: Decision,
 ) -> Verdict:
-    """Choose, confirm, and say it in words."""
-    choice = choose(backtest, detectability, rules)
-    reasons = sorted(_reasons(backtest, choice, rules), key=lambda reason: reason.says == "note")
-    outcome = _outcome(reasons)
-    confirmation = {
-        "window": backtest.window.as_dict(),
-        "against": {
-            name: difference.as_dict()
-            for name, difference in backtest.differences.get(choice.method or "", {}).items()
-        },
-        "champion": vars(backtest.champion),
-    }
+    """Both decisions in one verdict; ``renewal`` is the check of the decided method's new parameters."""
+    method = None if decision.method == FROZEN else decision.method
+    reasons = [*_about_champion(backtest), *decision.reasons]
+    if method is not None and not score_only(method):
+        reasons += slice_reasons(backtest.slice_differences.get(method, {}), rules)
+    kind = _kind(decision, method)
+    blocked = overtaken(backtest) or (renewal is not None and not renewal.accepted)
+    if kind == "change":
+        blocked = blocked or any(
+            reason.code.startswith("slice:") and reason.says == "hold" for reason in reasons
+        )
+    outcome: Literal["promote", "hold", "reject"] = "hold" if blocked or kind == "none" else "promote"
+    if kind == "retire" and not blocked:
+        outcome = "reject"
+    if renewal is not None:
+        says: Literal["pass", "hold"] = "pass" if renewal.accepted else "hold"
+        reasons.append(Reason("renewal", says, renewal.sentence))
     return Verdict(
         verdict=outcome,
-        method=choice.method,
+        kind=kind,
+        method=method,
         window=backtest.window.as_dict(),
-        sentence=_sentence(outcome, choice, reasons, backtest),
+        sentence=_sentence(backtest, decision, kind, blocked, reasons),
         reasons=[reason.as_dict() for reason in reasons],
-        choice={k: v for k, v in vars(choice).items() if k != "options"},
-        options=choice.options,
-        confirmation=confirmation,
+        decision=decision.as_dict() | {"entries": [each.as_dict() for each in backtest.entries]},
+        renewal=None if renewal is None else renewal.as_dict(),
+        options={} if method is None else backtest.newest[method].options,
+        champion=vars(backtest.champion),
         temporal_tracking="unknown" if detectability is None else detectability.temporal_tracking,
-        notes=[*backtest.notes, *notes],
+        notes=backtest.notes,
         rules=rules.model_dump(mode="json"),
     )
 
 
-def _reasons(backtest: Backtest, choice: Choice, rules: Decision) -> list[Reason]:
-    if choice.method is None:
-        return [Reason("no_choice", "hold", "no method has a number on every older fold; nothing to propose")]
-    method = choice.method
-    newest = backtest.newest[method]
-    if newest.error is not None:
-        text = f"{method} could not be fitted for the newest window: {newest.error}"
-        return [Reason("fit_failed", "hold", text)]
-    reasons = []
-    slope = backtest.newest["platt"].slope
-    if slope is not None and slope <= 0:
-        text = f"Platt's slope is {slope:.3f}: the backbone ranks no better than backwards, check its logits"
-        reasons.append(Reason("platt_slope", "hold", text, estimate=slope, threshold=0.0))
-    if choice.source == "forward_hold_out":
-        text = "chosen on a forward hold-out inside the calibration weeks, for lack of older folds"
-        reasons.append(Reason("choice_by_hold_out", "note", text))
-    if score_only(method):
-        if backtest.champion.status != "scored":
-            text = f"{method} won on the older folds: no per-item correction is worth promoting"
-            reasons.append(Reason("no_item_correction", "hold", text))
-    else:
-        reasons += against_platt(backtest.differences[method].get("platt"), rules)
-        reasons += slice_reasons(backtest.slice_differences.get(method, {}), rules)
-    reasons += against_champion(
-        backtest.champion, backtest.differences[method].get(CHAMPION), rules, score_only(method)
-    )
-    return reasons
+def _kind(decision: MethodDecision, method: str | None) -> Kind:
+    if method is None:
+        return "retire" if decision.change else "none"
+    return "change" if decision.change else "renewal"
 
 
-def _outcome(reasons: list[Reason]) -> Literal["promote", "hold", "reject"]:
-    says = {reason.says for reason in reasons}
-    if "reject" in says:
-        return "reject"
-    return "hold" if "hold" in says or "pass" not in says else "promote"
+def _about_champion(backtest: Backtest) -> list[Reason]:
+    """What has to be said about a champion that is not simply there."""
+    champion = backtest.champion
+    if champion.status in ("absent", "scored"):
+        return []
+    says: Literal["hold", "note"] = "hold" if overtaken(backtest) else "note"
+    return [Reason(f"champion_{champion.status}", says, champion.reason)]
 
 
-def _sentence(outcome: str, choice: Choice, reasons: list[Reason], backtest: Backtest) -> str:
-    deciding = [reason for reason in reasons if reason.says == ("pass" if outcome == "promote" else outcome)]
-    verb = {"promote": "Promote", "hold": "Hold", "reject": "Reject"}[outcome]
-    said_by = [reason.brief or reason.sentence for reason in deciding or reasons]
-    said = " and ".join([", ".join(said_by[:-1]), said_by[-1]] if len(said_by) > 1 else said_by)
-    return f"{verb} {choice.method or 'the candidate'}: on the newest window {backtest.window} {said}."
+def _sentence(
+    backtest: Backtest, decision: MethodDecision, kind: Kind, blocked: bool, reasons: list[Reason]
+) -> str:
+    window, method = backtest.window, decision.method
+    stopping = [reason.sentence for reason in reasons if reason.says == "hold" and _stops(reason)]
+    why = next((reason.sentence for reason in decision.reasons if reason.says == "pass"), "")
+    if blocked and stopping:
+        return f"Hold after {window}: {stopping[0]}."
+    if kind == "change":
+        return f"Promote {method} after {window}: {why}."
+    if kind == "renewal":
+        return f"Renew {method} with {window}; the method stays."
+    if kind == "retire":
+        return f"Retire {decision.current} after {window}, the frozen model serves: {why}."
+    stays = decision.reasons[-1].sentence if decision.reasons else "no method is better"
+    return f"Nothing to promote after {window}, the frozen model serves: {stays}."
+
+
+def _stops(reason: Reason) -> bool:
+    return reason.code == "renewal" or reason.code.startswith(("champion_", "slice:"))

@@ -84,5 +84,5 @@ def still_holds(plan: Plan, evidence: dict[str, Any], opponent: Opponent | None)
         return True
     if opponent.window is not None and opponent.window.end > plan.window.end:
         return True
-    own = plan.files.version
-    return own.exists() and str(read_json(own)["version"]) == opponent.version
+    own = [read_json(path)["version"] for path in (plan.files.version, plan.files.renewed) if path.exists()]
+    return opponent.version in [str(number) for number in own]

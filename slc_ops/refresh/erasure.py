@@ -165,8 +165,9 @@ def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
 def _span(places: Places, name: str, version: Version) -> set[str]:
     """The windows that a version learned from, by its deployment's settings of today."""
     known = _settings(places).get(name)
-    weeks = known.calibration_weeks if known else Deployment.model_fields["calibration_weeks"].default
-    return {window.key for window in [*version.window.before(weeks - 1), version.window]}
+    memories = ("link_windows", "offset_windows")
+    count = max(getattr(known, each) if known else Deployment.model_fields[each].default for each in memories)
+    return {window.key for window in [*version.window.before(count - 1), version.window]}
 
 
 def _strip(files: RefreshFiles, erased: Erased, belongs: Belongs) -> None:

@@ -7,14 +7,13 @@ from slc_ops.base.files import read_json, write_json
 from slc_ops.base.methods import ladder
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.champion import Opponent, current_champion, still_holds
+from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Decision, Places
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.folds import Fold, FoldPlan
+    from slc_ops.evidence.folds import Fold
     from slc_ops.evidence.results import Backtest
-    from slc_ops.numerics.options import FitOptions
-    from slc_ops.rows.engine import Engine
 
 
 def methods_of(plan: Plan) -> tuple[str, ...]:
@@ -44,7 +43,7 @@ def fit(plan: Plan, fold: "Fold") -> Path:
 
 @observed
 def backtest(places: Places, plan: Plan, champion: Opponent | None = None) -> Path:
-    """Compare the methods on the folds, beside the champion; intervals on the newest window.
+    """Compare the methods on the folds, beside what the champion served; intervals on the newest window.
 
     The champion is read once, from the ledger unless ``champion`` is given. A finished backtest is returned
     as long as it speaks about that champion; about another one, only the champion's part is redone.
@@ -77,55 +76,35 @@ def detectability(plan: Plan) -> Path:
 
     target = plan.files.detectability
     if not target.exists():
-        log = folds_of(plan).confirming.calibration_log(engine_of_plan(plan))
+        log = folds_of(plan).newest.calibration_log(engine_of_plan(plan))
         write_detectability(report(log, time_bins=plan.settings["time_bins"]), target)
     return target
 
 
 @observed
 def decide(plan: Plan) -> dict[str, Any]:
-    """Choose on the older folds, confirm on the newest, give the verdict.
+    """Decide the method by the series, fit it up to the newest window, check that, give the verdict.
 
     A finished verdict is returned as long as it is about the champion of the backtest.
     """
+    from slc_ops.evidence.decision import FROZEN
     from slc_ops.evidence.detectability import read_detectability
-    from slc_ops.evidence.verdict import decide as give_verdict
+    from slc_ops.evidence.verdict import decide_on, give_verdict
 
     target = plan.files.verdict
-    compared = read_json(plan.files.backtest)["champion"]
-    if not target.exists() or read_json(target)["confirmation"]["champion"] != compared:
-        seen = read_detectability(plan.files.detectability)
-        write_json(target, give_verdict(read_backtest(plan), seen, rules_of(plan)).as_dict(), sealed=True)
+    found = read_backtest(plan)
+    if not target.exists() or read_json(target)["champion"] != vars(found.champion):
+        seen, rules = read_detectability(plan.files.detectability), rules_of(plan)
+        decision = decide_on(found, seen, rules, plan.settings["evidence_windows"])
+        renewal = None
+        if decision.method != FROZEN:
+            options = found.newest[decision.method].options
+            renewal = renewal_of(plan, decision.method, options, plan.files.parameters)
+        write_json(target, give_verdict(found, decision, renewal, seen, rules).as_dict(), sealed=True)
     verdict: dict[str, Any] = read_json(target)
     return verdict
 
 
-def folds_of(plan: Plan) -> "FoldPlan":
-    """The plan's windows as rolling-origin folds."""
-    from slc_ops.evidence.folds import plan_folds
-
-    return plan_folds(
-        [(each.window, each.log) for each in plan.windows],
-        calibration_weeks=plan.settings["calibration_weeks"],
-        folds=plan.settings["folds"],
-        summed=True,
-    )
-
-
-def engine_of_plan(plan: Plan) -> "Engine":
-    """Where the plan's rows are worked on."""
-    from slc_ops.rows.engine import engine_of
-
-    return engine_of(plan.settings.get("engine", "local"))
-
-
-def fit_options(plan: Plan) -> "FitOptions":
-    """The deployment's own options of a fit."""
-    from slc_ops.methods import FitOptions
-
-    return FitOptions(prior_var=plan.settings["prior_var"], time_bins=plan.settings["time_bins"])
-
-
 def rules_of(plan: Plan) -> Decision:
-    """The thresholds of the gate."""
+    """What it takes to change the method."""
     return Decision.model_validate(plan.settings["decision"])

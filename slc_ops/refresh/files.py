@@ -53,8 +53,18 @@ class RefreshFiles:
         return self.directory / VERDICT
 
     @property
+    def renewed(self) -> Path:
+        """The version that renews the method that serves while a change of it waits for a person."""
+        return self.directory / "renewed.json"
+
+    @property
+    def renewed_parameters(self) -> Path:
+        """Its parameters."""
+        return self.directory / "renewed-parameters"
+
+    @property
     def parameters(self) -> Path:
-        """The chosen method, fitted with the newest window."""
+        """The decided method, fitted with the newest window."""
         return self.directory / "parameters"
 
     @property

@@ -9,10 +9,12 @@ from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, interval
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.publishing import published_version
-from slc_ops.settings.deployments import Places
+from slc_ops.refresh.publishing import published_version, renewed_version
+from slc_ops.settings.deployments import Deployment, Places
 
 if TYPE_CHECKING:
+    from slc_ops.registry import Registry
+    from slc_ops.registry.publication import Version
     from slc_ops.registry.rules import Against
 
 
@@ -21,7 +23,7 @@ ACTOR = "refresh"
 
 @dataclass(frozen=True)
 class Proposal:
-    """A refresh's candidate for champion; ``hold`` says why it is not one at present."""
+    """What a refresh wants done about the champion; ``hold`` says why it is not done at present."""
 
     deployment: str
     version: int | None
@@ -29,34 +31,60 @@ class Proposal:
     hold: str | None
     is_champion: bool = False
     """It is the champion already; promoting it again only repairs the alias."""
+    renewed: int | None = None
+    """The version of this refresh that renewed the serving method meanwhile, if it is the champion."""
+
+    @property
+    def kind(self) -> str:
+        """``change``, ``renewal``, ``retire`` or ``none``."""
+        return str(self.verdict["kind"])
 
     @property
     def against(self) -> "Against":
-        """The champion that the evidence was measured against, or that there was none."""
+        """The champion that the evidence was measured against, or that there was none.
+
+        A change of method is about methods: the same method's renewal by this very refresh is no other
+        champion.
+        """
         from slc_ops.registry.rules import NO_CHAMPION
 
-        found = self.verdict["confirmation"]["champion"]["version"]
+        found = self.renewed or self.verdict["champion"]["version"]
         return NO_CHAMPION if found is None else int(found)
+
+
+def rule_of(settings: Deployment, kind: str) -> str:
+    """Who decides: ``auto``, ``manual`` or ``never``; renewals have a rule of their own below the gate.
+
+    >>> from slc_ops.settings.deployments import LakeSource
+    >>> asks = Deployment(source=LakeSource(path="lake"), gate="manual")
+    >>> rule_of(asks, "change"), rule_of(asks, "renewal")
+    ('manual', 'auto')
+    """
+    if kind == "renewal" and settings.renew == "auto" and settings.gate == "manual":
+        return "auto"
+    return settings.gate
 
 
 def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
     """Look at verdict, gate and ledger; nothing is changed.
 
-    Default deny: what is not a published version with the verdict ``promote`` of a window at least as new as
-    the champion's is held, and so is everything that a backfill made.
+    Default deny: what the verdict does not call for, what is of a window older than the champion's, and
+    everything that a backfill made is held.
     """
     from slc_ops.registry import Registry
-    from slc_ops.registry.rules import check_promotion
 
     verdict = read_json(plan.files.verdict)
-    number = published_version(plan)
-    if number is None:
+    number = None if verdict["kind"] == "retire" else published_version(plan)
+    if number is None and verdict["kind"] != "retire":
         return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
     registry = Registry.open(places)
     champion = registry.champion(plan.deployment)
     is_champion = champion is not None and champion.number == number
+    renewed = renewed_version(plan)
+    if champion is None or champion.number != renewed:
+        renewed = None
     hold = None
-    if verdict["verdict"] != "promote":
+    if verdict["verdict"] == "hold":
         hold = verdict["sentence"]
     elif backfill:
         hold = "a backfill moves no champion"
@@ -64,50 +92,121 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
         hold = f"the gate of {plan.deployment} is 'never'; promote by hand with slc_promote"
     elif is_champion:
         hold = "it is the champion already"
+    elif number is None:
+        hold = "there is no champion already" if champion is None else None
     else:
-        candidate = registry.ledger.version(plan.deployment, number)
-        try:
-            check_promotion(
-                candidate,
-                champion,
-                registry.history(plan.deployment),
-                override=None,
-                automatic=gate != "manual",
-                verdict=verdict["verdict"],
-            )
-        except PromotionRefused as refusal:
-            hold = str(refusal)
-    return Proposal(plan.deployment, number, verdict, hold, is_champion)
+        hold = _refused(registry, plan.deployment, number, champion, verdict, automatic=gate != "manual")
+    return Proposal(plan.deployment, number, verdict, hold, is_champion, renewed)
+
+
+def _refused(
+    registry: "Registry",
+    deployment: str,
+    number: int,
+    champion: "Version | None",
+    verdict: dict[str, Any],
+    *,
+    automatic: bool,
+) -> str | None:
+    """Why the ledger's rules refuse a promotion, if they do."""
+    from slc_ops.registry.rules import check_promotion
+
+    try:
+        check_promotion(
+            registry.ledger.version(deployment, number),
+            champion,
+            registry.history(deployment),
+            override=None,
+            automatic=automatic,
+            verdict=verdict["verdict"],
+        )
+    except PromotionRefused as refusal:
+        return str(refusal)
+    return None
 
 
 def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) -> str:
-    """Make the proposed version the champion, unless the champion is another than the evidence was about."""
+    """Do what is proposed, unless the champion is another than the evidence was about."""
     from slc_ops.registry import Registry
+    from slc_ops.registry.publication import PROMOTION, RENEWAL
 
-    if proposal.version is None or (proposal.hold is not None and not proposal.is_champion):
-        raise PromotionRefused(f"{proposal.deployment}: not promoted: {proposal.hold}")
-    Registry.open(places).promote(
-        proposal.deployment,
+    name = proposal.deployment
+    if proposal.hold is not None and not proposal.is_champion:
+        raise PromotionRefused(f"{name}: not promoted: {proposal.hold}")
+    registry = Registry.open(places)
+    reason, evidence = proposal.verdict["sentence"], proposal.verdict
+    if proposal.version is None:
+        against = proposal.against
+        served = against if isinstance(against, int) else None
+        registry.retire(
+            name, actor=actor, reason=reason, evidence=evidence, automatic=automatic, against=served
+        )
+        return f"{name} has no champion any more; the frozen model serves"
+    renewal = proposal.kind == "renewal"
+    registry.promote(
+        name,
         proposal.version,
         actor=actor,
-        reason=proposal.verdict["sentence"],
-        evidence=proposal.verdict,
+        reason=reason,
+        evidence=evidence,
         automatic=automatic,
         against=proposal.against,
+        kind=RENEWAL if renewal else PROMOTION,
     )
-    return f"version {proposal.version} is the champion of {proposal.deployment}"
+    how = f", a renewal of {proposal.verdict['method']}" if renewal else ""
+    return f"version {proposal.version} is the champion of {name}{how}"
+
+
+def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
+    """Promote what needs no person although the gate asks one; says what was done, None where nothing is due.
+
+    That is a renewal (``renew: auto``), or, while a change of method waits, the renewal of the method that
+    serves.
+    """
+    from slc_ops.registry import Registry
+    from slc_ops.registry.publication import RENEWAL
+
+    settings, verdict = places.deployment(plan.deployment), read_json(plan.files.verdict)
+    if rule_of(settings, "renewal") != "auto" or settings.gate != "manual":
+        return None
+    if verdict["kind"] == "renewal":
+        proposal = propose(places, plan, "auto")
+        return None if proposal.hold is not None else promote(places, proposal, actor=actor, automatic=True)
+    number, compared = renewed_version(plan), verdict["champion"]["version"]
+    registry = Registry.open(places)
+    champion = registry.champion(plan.deployment)
+    if number is None or compared is None or champion is None or champion.number == number:
+        return None
+    registry.promote(
+        plan.deployment,
+        number,
+        actor=actor,
+        reason=f"Renew {champion.method} with {plan.window}; {verdict['sentence']} (waits for approval)",
+        evidence={**verdict, "verdict": "promote", "kind": "renewal"},
+        automatic=True,
+        against=int(compared),
+        kind=RENEWAL,
+    )
+    return f"version {number} renews {champion.method}, while another decision waits"
 
 
 @observed
 def promote_if_allowed(places: Places, plan: Plan) -> str:
-    """The step ``promote``: where verdict, gate and ledger allow it; says what was done."""
-    gate = places.deployment(plan.deployment).gate
+    """The step ``promote``: where verdict, rules and ledger allow it; says what was done."""
+    settings = places.deployment(plan.deployment)
+    meanwhile = renew_meanwhile(places, plan, actor=ACTOR)
+    kind = read_json(plan.files.verdict)["kind"]
+    if meanwhile is not None and kind == "renewal":
+        return meanwhile
+    gate = rule_of(settings, kind)
     proposal = propose(places, plan, gate)
     version = proposal.version
+    before = "" if meanwhile is None else f"{meanwhile}; "
     if proposal.hold is not None and not (proposal.is_champion and gate == "auto"):
         return f"version {version} is not promoted: {proposal.hold}" if version else proposal.hold
     if gate != "auto":
-        return f"version {version} waits: the gate of {plan.deployment} is {gate}"
+        what = f"version {version}" if version else "the retirement"
+        return f"{before}{what} waits: the gate of {plan.deployment} is {gate}"
     return promote(places, proposal, actor=ACTOR, automatic=True)
 
 
@@ -123,13 +222,20 @@ def evidence_text(plan: Plan, proposal: Proposal) -> str:
             interval(**found[metric.name], form=metric.signed) if metric.name in found else MISSING
             for metric in metrics
         ]
-        for name, found in verdict["confirmation"]["against"].items()
+        for name, found in read_json(plan.files.backtest)["differences"]
+        .get(verdict["method"] or "", {})
+        .items()
     }
     validation = plan.newest.validation
+    what = (
+        f"Version {proposal.version} of `{plan.deployment}`: `{verdict['method']}`, window {plan.window}."
+        if proposal.version
+        else f"`{plan.deployment}` would have no champion: the frozen model serves."
+    )
     lines = [
         f"**{verdict['sentence']}**",
         "",
-        f"Version {proposal.version} of `{plan.deployment}`: `{verdict['method']}`, window {plan.window}.",
+        what,
         "",
         f"| on the newest window, against | {' | '.join(metric.title for metric in metrics)} |",
         "|---" * (1 + len(metrics)) + "|",

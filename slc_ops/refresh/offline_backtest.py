@@ -27,8 +27,8 @@ def backtest_settings(
     lake: Path | None,
     *,
     methods: Sequence[str] | Literal["all"] | None = None,
-    calibration_weeks: int | None = None,
-    folds: int | None = None,
+    link_windows: int | None = None,
+    evidence_windows: int | None = None,
 ) -> Deployment:
     """The deployment's settings with what the caller says instead; with a lake it need not exist.
 
@@ -44,7 +44,7 @@ def backtest_settings(
             known[name].model_copy(update={"source": source}) if name in known else Deployment(source=source)
         )
     chosen = None if methods is None else tuple(METHODS if methods == "all" else methods)
-    asked = {"methods": chosen, "calibration_weeks": calibration_weeks, "folds": folds}
+    asked = {"methods": chosen, "link_windows": link_windows, "evidence_windows": evidence_windows}
     return settings.model_copy(update={key: value for key, value in asked.items() if value is not None})
 
 

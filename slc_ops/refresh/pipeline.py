@@ -16,7 +16,8 @@ from typing import Literal, TypeVar
 
 from slc_ops.base.window import Window
 from slc_ops.refresh.champion import Opponent
-from slc_ops.refresh.evidence import backtest, decide, detectability, fit, folds_of
+from slc_ops.refresh.evidence import backtest, decide, detectability, fit
+from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.gate import promote_if_allowed as promote
 from slc_ops.refresh.grid import check_window
 from slc_ops.refresh.plan import Plan, read_plan

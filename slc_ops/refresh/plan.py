@@ -15,12 +15,14 @@ from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
 
 NOT_IN_KEY = {
-    "owner", "start", "end", "schedule", "gate", "approval_hours", "lookback_windows", "notify",
+    "owner", "start", "end", "schedule", "gate", "renew", "approval_hours", "lookback_windows", "notify",
     "keep_windows", "keep_refreshes",
     "window", "refresh_every", "label_lag", "labels", "wait_for_source", "verdict_due",
 }  # fmt: skip
 """Settings that change when or by whom a refresh runs, not what it works out; and those whose effect is in
 the windows themselves: their bounds and the digests of their rows are part of the key."""
+HELD = "held"
+"""The kind of exclusion of a window whose renewal moved too far."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ class Plan:
         return learned_of(self.windows, self.settings)
 
     @property
+    def held_before(self) -> bool:
+        """Whether the renewal of the window before was held, which left that window out of this refresh."""
+        before = str(self.window.before(1)[0])
+        return any(each.get("kind") == HELD and each["window"] == before for each in self.excluded)
+
+    @property
+    def linked(self) -> tuple[PlannedWindow, ...]:
+        """The last of them, that links and all methods of short memory are fitted on."""
+        memory = {self.window, *self.window.before(self.settings["link_windows"] - 1)}
+        return tuple(each for each in self.windows if each.window in memory)
+
+    @property
     def files(self) -> RefreshFiles:
         """Where the refresh keeps what it works out."""
         return RefreshFiles(self.directory)
@@ -95,8 +109,11 @@ class Plan:
 
 
 def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
-    """The newest calibration weeks, the refreshed window included."""
-    return tuple(windows[-settings["calibration_weeks"] :])
+    """The windows of the long memory, the refreshed one included; of these the last are the link's."""
+    newest = windows[-1].window
+    reach = max(settings["offset_windows"], settings["link_windows"])
+    memory = {newest, *newest.before(reach - 1)}
+    return tuple(each for each in windows if each.window in memory)
 
 
 def make_plan(
@@ -149,16 +166,16 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
     from slc_ops.numerics.window_sums import key_of, sums_path
 
     pinned = directory / f"{window.window.key}.parquet"
-    _same_file(window.log, pinned)
+    same_file(window.log, pinned)
     sums = sums_path(pinned)
     with suppress(FileNotFoundError):  # then they are worked out from the rows
-        _same_file(sums_path(window.log), sums)
+        same_file(sums_path(window.log), sums)
     if key_of(sums) != window.rows_key:
         sums.unlink(missing_ok=True)
     return pinned
 
 
-def _same_file(source: Path, target: Path) -> None:
+def same_file(source: Path, target: Path) -> None:
     """A second name for a file costs no space; where the file system has none, the file is copied."""
     with replacing(target) as temporary:
         temporary.unlink()

@@ -1,39 +1,83 @@
-"""The step ``publish``: the chosen method with the newest week, the report, the registered version."""
+"""The step ``publish``: the report, and the decided method's parameters as a registered version."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, write_json
 from slc_ops.observability.steps import observed
-from slc_ops.refresh.evidence import decide, engine_of_plan, fit_options, read_backtest
+from slc_ops.refresh.evidence import decide, read_backtest
+from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
+
+if TYPE_CHECKING:
+    from slc_ops.registry.publication import Version
 
 
 @observed
 def publish(places: Places, plan: Plan) -> int | None:
-    """Refit the chosen method with the newest week, write the report, register; returns the version.
+    """Write the report and register the decided method, fitted up to the newest window; returns the version.
 
-    Where no method has evidence on every fold there is nothing to register, only a report. A verdict that was
-    redone (against another champion) replaces the report and what the version says of itself.
+    Where the frozen model is to serve, or the method could not be fitted, there is nothing to register, only
+    a report. Where a person has to approve another method, the method that serves is registered before it,
+    with new parameters. A verdict that was redone (against another champion) replaces the report and what the
+    version says of itself.
     """
-    from slc_ops.registry import Publication, Registry
-
     verdict = decide(plan)
-    said = digest_json(verdict)
     files = plan.files
+    said = digest_json(verdict)
     published = read_json(files.version) if files.version.exists() else {}
     if not files.report_page.exists() or published.get("verdict") != said:
         write_report(plan)
-    if verdict["method"] is None:
+    if verdict["kind"] in ("change", "retire") and places.deployment(plan.deployment).gate == "manual":
+        publish_renewal(places, plan, verdict)
+    if verdict["method"] is None or not files.parameters.exists():
         return None
+    version = _registered(places, plan, verdict, verdict["method"], files.parameters, files.version)
+    return version.number
+
+
+def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int | None:
+    """Register new parameters of the method that serves, while a change waits; None where it cannot be.
+
+    A method that is not fitted any more, or whose parameters moved too far, is not renewed.
+    """
+    files, current = plan.files, verdict["decision"]["current"]
+    scores = read_backtest(plan).newest
+    if files.renewed.exists():
+        return int(read_json(files.renewed)["version"])
+    if current == "base" or current not in scores or scores[current].metrics is None:
+        return None
+    renewal = renewal_of(plan, current, scores[current].options, files.renewed_parameters)
+    if not renewal.accepted:
+        return None
+    own = verdict | {
+        "verdict": "promote",
+        "kind": "renewal",
+        "method": current,
+        "renewal": renewal.as_dict(),
+        "sentence": f"Renew {current} with {plan.window}, while a change to "
+        f"{verdict['method'] or 'the frozen model'} waits for approval.",
+    }
+    version = _registered(places, plan, own, current, files.renewed_parameters, files.renewed)
+    return version.number
+
+
+def _registered(
+    places: Places, plan: Plan, verdict: dict[str, Any], method: str, parameters: Path, record: Path
+) -> "Version":
+    """One version of a parameter set; ``record`` is the file that names it."""
+    from slc_ops.registry import Publication, Registry
+
+    files, said = plan.files, digest_json(verdict)
+    published = read_json(record) if record.exists() else {}
     publication = Publication(
         deployment=plan.deployment,
         window=plan.window,
-        method=verdict["method"],
-        parameters=refit(plan, verdict),
+        method=method,
+        parameters=parameters,
         verdict=verdict,
-        metrics=headline(plan, verdict["method"]),
+        metrics=headline(plan, method),
         input_digest=plan.input_digest,
         config_digest=plan.config_digest,
         code_version=plan.code_version,
@@ -49,13 +93,19 @@ def publish(places: Places, plan: Plan) -> int | None:
     version = registry.publish(publication)
     if version.verdict != verdict["verdict"] or published.get("verdict", said) != said:
         registry.restate(version, publication)
-    write_json(files.version, {"version": version.number, "run_id": version.run_id, "verdict": said})
-    return version.number
+    write_json(record, {"version": version.number, "run_id": version.run_id, "verdict": said})
+    return version
 
 
 def published_version(plan: Plan) -> int | None:
     """The version that the refresh registered; None where it has registered none."""
     found = plan.files.version
+    return int(read_json(found)["version"]) if found.exists() else None
+
+
+def renewed_version(plan: Plan) -> int | None:
+    """The version that renews the method that serves while another decision waits, where there is one."""
+    found = plan.files.renewed
     return int(read_json(found)["version"]) if found.exists() else None
 
 
@@ -69,37 +119,10 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
         backtest=read_json(plan.files.backtest),
         verdict=verdict,
         detectability=plan.files.detectability,
-        parameters=None if verdict["method"] is None else refit(plan, verdict),
+        parameters=plan.files.parameters if verdict["method"] and plan.files.parameters.exists() else None,
         validation=plan.newest.validation,
         plan=plan.as_dict(),
     )
-
-
-def refit(plan: Plan, verdict: dict[str, Any]) -> Path:
-    """The chosen method fitted on the windows that the plan learns from, the refreshed one included."""
-    from dataclasses import replace
-
-    from slc_ops.methods import fit as fit_method
-    from slc_ops.numerics.window_sums import open_windows
-
-    target = plan.files.parameters
-    if not target.exists():
-        log = open_windows(engine_of_plan(plan), [each.log for each in plan.learned])
-        options = replace(fit_options(plan), **verdict.get("options", {}))
-        parameters = fit_method(verdict["method"], log, options=options)
-        versions = log.backbone_versions
-        parameters.with_provenance(
-            deployment=plan.deployment,
-            window=plan.window,
-            backbone_version=versions[0] if len(versions) == 1 else None,
-            input_digest=plan.input_digest,
-            config_digest=plan.config_digest,
-            code_version=plan.code_version,
-            on_backbone_mismatch=None
-            if (rule := plan.settings.get("on_backbone_mismatch")) == "frozen"
-            else rule,
-        ).write(target)
-    return target
 
 
 def headline(plan: Plan, method: str) -> dict[str, Any]:

@@ -1,14 +1,19 @@
 """The steps ``extract`` and ``validate``: which windows a refresh needs, and which of them it may use."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
-from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan
+from slc_ops.refresh.held import held_windows
+from slc_ops.refresh.plan import HELD, Plan, PlannedWindow, make_plan
 from slc_ops.settings.deployments import Deployment, Places
+
+if TYPE_CHECKING:
+    from slc_ops.intake.manifest import WindowManifest
 
 ATTEMPTS = 3
 """How often the windows are validated again when late rows replace one meanwhile."""
@@ -16,7 +21,8 @@ ATTEMPTS = 3
 
 def needed_windows(deployment: Deployment, window: Window) -> list[Window]:
     """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
-    return [*window.before(deployment.folds - 1 + deployment.calibration_weeks), window]
+    memory = max(deployment.offset_windows, deployment.link_windows)
+    return [*window.before(deployment.evidence_windows - 1 + memory), window]
 
 
 @observed
@@ -110,16 +116,27 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     history = History(manifest_of, deployment.quality)
     usable: list[PlannedWindow] = []
     excluded: list[dict[str, str]] = []
+    backbones = _backbones(manifest_of(window), deployment)
+    held = held_windows(places, name, needed_windows(deployment, window))
     for each in needed_windows(deployment, window):
         manifest = manifest_of(each)
         if not manifest.rows:
+            continue
+        found = _backbones(manifest, deployment)
+        if found and backbones and not found & backbones:
+            theirs, ours = (", ".join(sorted(names)) for names in (found, backbones))
+            reason = f"it is of backbone {theirs}, and {window} of {ours}"
+            excluded.append({"window": str(each), "kind": "backbone", "reason": reason})
+            continue
+        if each in held:
+            excluded.append({"window": str(each), "kind": HELD, "reason": held[each]})
             continue
         try:
             result = validate_window(manifest, history.yardstick(each), deployment)
         except ValidationStopped as stopped:
             if each == window:
                 raise
-            excluded.append({"window": str(each), "reason": str(stopped)})
+            excluded.append({"window": str(each), "kind": "stopped", "reason": str(stopped)})
             continue
         # The usable rows are a function of the window's content, the suite's settings and the code.
         key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
@@ -135,3 +152,12 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         places.refreshes(name),
         lambda each: manifest_of(each).digest,
     )
+
+
+def _backbones(manifest: "WindowManifest", deployment: Deployment) -> set[str]:
+    """The versions of the backbone that a window's rows name."""
+    from slc_ops.quality.statistics import statistics_of
+
+    if not manifest.rows:
+        return set()
+    return set(statistics_of(manifest, deployment.quality.logit_limit).versions)

@@ -13,18 +13,18 @@ Row = dict[str, Any]
 
 
 def fold_columns(backtest: Backtest) -> list[Row]:
-    """The folds as columns: their windows and what each is for; the last one is the mean of the older."""
+    """The folds as columns: their windows and what is special about each; the last one is the mean."""
     columns = []
     for fold in backtest.plan.folds:
-        role = "hold-out" if fold.hold_out else "newest, confirms" if fold.role == "confirm" else "chooses"
-        note = backtest.skipped.get(fold.key)
+        role = "hold-out" if fold.hold_out else "newest" if fold.newest else "scored"
+        note = backtest.scores[fold.key]["platt"].error
         columns.append({"window": str(fold.window), "role": "left out" if note else role, "note": note})
-    return [*columns, {"window": "mean", "role": "of the older folds", "note": None}]
+    return [*columns, {"window": "mean", "role": "of all windows", "note": None}]
 
 
 def fold_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Per method its NLL and AUC on every fold, then the mean of the older folds."""
-    means = backtest.older_means()
+    """Per method its NLL and AUC on every fold, then the mean of all windows."""
+    means = backtest.means()
     rows = []
     for method in backtest.methods:
         cells = [_cell(backtest.scores[fold.key][method]) for fold in backtest.plan.folds]

@@ -71,11 +71,19 @@ class Deployment(Part):
         default=1, ge=1, le=366, description="windows from one scheduled refresh to the next"
     )
     methods: tuple[MethodName, ...] = Field(
-        default=("base", "platt", "slc"),
-        description="what is compared; `base` and `platt` are always there",
+        default=("base", "platt", "slc_eb"),
+        description="what is compared, and may serve; `base` and `platt` are always there",
     )
-    calibration_weeks: int = Field(default=4, ge=1, le=520, description="weeks a method learns from")
-    folds: int = Field(default=4, ge=1, le=520, description="past weeks the comparison is made on")
+    link_windows: int = Field(default=4, ge=1, le=520, description="windows that a method learns from")
+    offset_windows: int = Field(
+        default=8,
+        ge=1,
+        le=520,
+        description="windows that `slc_eb` learns its offsets from; its link learns from `link_windows`",
+    )
+    evidence_windows: int = Field(
+        default=8, ge=1, le=520, description="past windows that decide which method serves"
+    )
     lookback_windows: int = Field(
         default=1, ge=0, le=520, description="past windows that late rows and labels may still reach"
     )
@@ -105,8 +113,13 @@ class Deployment(Part):
     )
     gate: Literal["auto", "manual", "never"] = Field(
         default="manual",
-        description="`auto` promotes on the verdict, `manual` asks a person in Airflow, "
+        description="another method: `auto` changes it on the verdict, `manual` asks a person in Airflow, "
         "`never` only registers",
+    )
+    renew: Literal["auto", "gate"] = Field(
+        default="auto",
+        description="new parameters of the method that serves: `auto` renews them every window (unless the "
+        "gate is `never`), `gate` asks as the gate does",
     )
     approval_hours: float = Field(
         default=72, gt=0, le=8760, description="a manual gate holds after this long, at most a year"
@@ -119,7 +132,7 @@ class Deployment(Part):
     notify: Notify = Field(
         default=Notify(), description="who hears of stops, rejections and rollbacks, below"
     )
-    decision: Decision = Field(default=Decision(), description="thresholds of the gate, below")
+    decision: Decision = Field(default=Decision(), description="what it takes to change the method, below")
     quality: Quality = Field(default=Quality(), description="what a window must look like, below")
     keep_windows: int = Field(
         default=104, ge=1, le=10_000, description="newest windows that `slc-ops clean` keeps on disk"

@@ -1,0 +1,91 @@
+"""The parameters that a refresh publishes: fitted up to the newest window, and held against past renewals."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.base.errors import FitError, InputError
+from slc_ops.refresh.plan import Plan
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.evidence.renewal import Renewal
+    from slc_ops.numerics.options import FitOptions
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.engine import Engine
+
+
+def folds_of(plan: Plan) -> "FoldPlan":
+    """The plan's windows as rolling-origin folds."""
+    from slc_ops.evidence.folds import plan_folds
+
+    return plan_folds(
+        [(each.window, each.log) for each in plan.windows],
+        link_windows=plan.settings["link_windows"],
+        offset_windows=plan.settings["offset_windows"],
+        evidence_windows=plan.settings["evidence_windows"],
+        summed=True,
+    )
+
+
+def engine_of_plan(plan: Plan) -> "Engine":
+    """Where the plan's rows are worked on."""
+    from slc_ops.rows.engine import engine_of
+
+    return engine_of(plan.settings.get("engine", "local"))
+
+
+def fit_options(plan: Plan) -> "FitOptions":
+    """The deployment's own options of a fit."""
+    from slc_ops.methods import FitOptions
+
+    return FitOptions(prior_var=plan.settings["prior_var"], time_bins=plan.settings["time_bins"])
+
+
+def fitted(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "ParameterSet":
+    """The method fitted on the windows up to the refreshed one, as ``target`` has it or newly.
+
+    Raises :class:`~slc_ops.base.errors.FitError` where it cannot be fitted.
+    """
+    from slc_ops.base.methods import method_named
+    from slc_ops.methods import fit
+    from slc_ops.numerics.window_sums import open_windows
+    from slc_ops.parameters.parameter_set import ParameterSet
+
+    if target.exists() and (known := ParameterSet.read(target)).method == method:
+        return known
+    engine = engine_of_plan(plan)
+    log = open_windows(engine, [each.log for each in plan.linked])
+    long = None
+    if method_named(method).long_memory and len(plan.learned) > len(plan.linked):
+        long = open_windows(engine, [each.log for each in plan.learned])
+    parameters = fit(method, log, options=replace(fit_options(plan), **options), long=long)
+    versions, rule = log.backbone_versions, plan.settings.get("on_backbone_mismatch")
+    parameters.with_provenance(
+        deployment=plan.deployment,
+        window=plan.window,
+        backbone_version=versions[0] if len(versions) == 1 else None,
+        input_digest=plan.input_digest,
+        config_digest=plan.config_digest,
+        code_version=plan.code_version,
+        on_backbone_mismatch=None if rule == "frozen" else rule,
+    ).write(target)
+    return ParameterSet.read(target)
+
+
+def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "Renewal":
+    """Fit the method up to the newest window, and say whether its parameters may serve."""
+    from slc_ops.evidence.renewal import Renewal, check_renewal
+    from slc_ops.evidence.scoring import read_parameters
+    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.numerics.window_sums import open_windows
+
+    try:
+        after = fitted(plan, method, options, target)
+    except (FitError, InputError) as error:
+        text = f"{method} could not be fitted with {plan.window}: {error}; the parameters that serve stay"
+        return Renewal(False, False, None, None, text)
+    found = [read_parameters(fold, method, plan.files.scores) for fold in folds_of(plan).folds]
+    past = [each for each in found if each is not None]
+    log = open_windows(engine_of_plan(plan), [each.log for each in plan.linked])
+    return check_renewal(after, past, Calibration(log).logit_moments, held_before=plan.held_before)
