@@ -7,7 +7,7 @@ known, so that a finished score is never computed twice, whatever happens to the
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
 from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
-from slc_ops.evidence.evaluation import evaluate
+from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
@@ -33,6 +33,8 @@ from slc_ops.rows.engine import LOCAL, Engine
 CHAMPION = "champion"
 SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
 """The files of a score's directory: the score, its cache key, the users' and the items' sums."""
+SLICE_USERS = "slice-users.parquet"
+"""And, as the items' sums on the newest window only: the users' sums by slice."""
 PARAMETERS = "parameters"
 """And the fit itself, a parameter set: what renewals are measured against."""
 PARTS = ("positive", "negative", "placement")
@@ -118,6 +120,11 @@ def key_of(directory: Path) -> str | None:
     return str(read_json(directory / KEY))
 
 
+def as_older(score: Score) -> Score:
+    """What a newest window's score says once there is a newer one: of slices, the days."""
+    return replace(score, slices=[each for each in score.slices if each["kind"] == "time"])
+
+
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
     """A finished score."""
     path = score_directory(directory, fold, method) / SCORE
@@ -172,7 +179,9 @@ def _score(
     evaluation = evaluate(parameters, test, rows.options.threads)
     metrics = evaluation.metrics()
     users = evaluation.users([each for each in slicings if "time" not in each.columns])
-    _write_users(directory / USERS, users)
+    _write_users(directory / USERS, {ALL_ROWS: users.pop(ALL_ROWS)})
+    if users:
+        _write_users(directory / SLICE_USERS, users)
     if fold.newest:
         _write_items(directory / ITEMS, test.items, evaluation.items())
     return Score(
@@ -222,7 +231,8 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
 
 def read_users(directory: Path) -> dict[str, UserSums]:
     """The users' sums of a score by slice."""
-    table = read_parquet(directory / USERS)
+    files = [directory / name for name in (USERS, SLICE_USERS)]
+    table = pa.concat_tables([read_parquet(path) for path in files if path.exists()])
     found = {}
     for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
         part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import read_json, understanding, write_json, write_text
-from slc_ops.evidence.scoring import USERS
+from slc_ops.evidence.scoring import SLICE_USERS, USERS
 from slc_ops.intake.erased import DIRECTORY, Erased
 from slc_ops.intake.erasing import erase_window, extracted, rows_of
 from slc_ops.intake.extract import sweep
@@ -180,8 +180,9 @@ def _strip(files: RefreshFiles, erased: Erased, belongs: Belongs) -> None:
         if not _is_finished(files):
             discard(files.directory)
             return
-        for sums in files.scores.rglob(USERS):
-            sums.unlink()
+        for name in (USERS, SLICE_USERS):
+            for sums in files.scores.rglob(name):
+                sums.unlink()
         discard(files.windows)
     for path in sorted(files.directory.rglob("*")):
         if path.suffix in TEXTS and files.parameters not in path.parents:

@@ -12,7 +12,16 @@ from pathlib import Path
 from slc_ops.base.files import digest_json, read_json, replacing_directory
 from slc_ops.base.methods import method_named
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.scoring import ITEMS, KEY, SCORE, USERS, Score, score_directory
+from slc_ops.evidence.scoring import (
+    KEY,
+    PARAMETERS,
+    SCORE,
+    USERS,
+    Score,
+    as_older,
+    score_directory,
+    write_score,
+)
 from slc_ops.evidence.tuning import Grid
 from slc_ops.methods import FitOptions
 from slc_ops.refresh.files import SCORES
@@ -48,12 +57,12 @@ def reuse(plan: Plan, fold: Fold, method: str, key: str) -> bool:
         if score.error is None:  # an error may have been the day's; the fold is scored again
             with replacing_directory(target) as temporary:
                 _same_files(found.parent, temporary)
+                write_score(temporary, as_older(score), key)
             return True
     return False
 
 
 def _same_files(source: Path, target: Path) -> None:
-    """Second names for a score's files; the items' sums are of no use beyond the newest window."""
-    for path in sorted(source.rglob("*")):
-        if path.is_file() and path != source / ITEMS:
-            same_file(path, target / path.relative_to(source))
+    """Second names for the files that an older window's score needs: users' sums and the fit itself."""
+    for path in [source / USERS, *sorted((source / PARAMETERS).glob("*"))]:
+        same_file(path, target / path.relative_to(source))

@@ -18,8 +18,9 @@ AFTER = "2026-02-23T00:00:01+00:00"  # a run by hand, a second after the seventh
 ENTRY: dict[str, Any] = {
     "source": {"kind": "lake", "path": "lake/school"},
     "methods": ["platt", "slc"],
-    "calibration_weeks": 3,
-    "folds": 2,
+    "link_windows": 3,
+    "offset_windows": 3,
+    "evidence_windows": 2,
     "gate": "auto",
     "start": "2026-01-05",
     "end": "2026-02-23",

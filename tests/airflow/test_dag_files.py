@@ -118,7 +118,7 @@ def test_a_file_that_is_no_yaml_is_one_import_error(places: Places) -> None:
         "approval_hours: 1e300",
         "schedule: 0 0 31 2 *",
         "schedule: mondays",
-        "calibration_weeks: 1000000000000",
+        "link_windows: 1000000000000",
         "start: 0001-01-01",
         "end: 9999-12-31",
     ],

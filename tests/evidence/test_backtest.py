@@ -8,18 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.base.errors import InputError, SelfTestFailed, TooFewRows
+from slc_ops.base.errors import InputError
 from slc_ops.base.methods import ladder
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import score_fold
+from slc_ops.evidence.series import statistic
 from slc_ops.methods import FitOptions, fit
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import backtest, week, write_weeks
 
-SHAPE = {"calibration_weeks": 2, "folds": 3}
+SHAPE = {"link_windows": 2, "evidence_windows": 3}
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +41,32 @@ def test_each_number_is_what_fitting_and_scoring_by_hand_gives(weeks, scored):
         calibration = InteractionLog.read([files[week(number - 2)], files[week(number - 1)]])
         test = InteractionLog.read(files[week(number)])
         by_hand = metrics_of(test.label, fit("slc", calibration).apply(test))
-        role = "confirm" if number == 4 else "choose"
-        found = result.scores[f"{role}-{week(number).key}"]["slc"].metrics
+        found = result.scores[week(number).key]["slc"].metrics
         assert (found.auc, found.nll, found["ece"]) == (by_hand.auc, by_hand.nll, by_hand["ece"])
 
 
-def test_the_mean_is_over_the_older_folds_only(scored):
+def test_the_mean_is_over_all_windows(scored):
     result, _ = scored
-    older = [result.scores[fold.key]["slc"].metrics.nll for fold in result.plan.choosing]
-    assert len(older) == 2
-    assert result.older_means()["slc"]["nll"] == pytest.approx(np.mean(older))
+    every = [result.scores[fold.key]["slc"].metrics.nll for fold in result.plan.folds]
+    assert len(every) == 3
+    assert result.means()["slc"]["nll"] == pytest.approx(np.mean(every))
+
+
+def test_the_series_has_an_entry_for_every_window(scored):
+    result, _ = scored
+    assert [entry.window for entry in result.entries] == [week(n) for n in (2, 3, 4)]
+    for entry, fold in zip(result.entries, result.plan.folds, strict=True):
+        scores = result.scores[fold.key]
+        assert entry.nll["slc"] == pytest.approx(scores["slc"].metrics.nll)
+        gain = scores["slc"].metrics.nll - scores["platt"].metrics.nll
+        assert entry.difference("slc", "platt").d == pytest.approx(gain)
+
+
+def test_the_closed_form_error_agrees_with_the_bootstrap_of_the_newest_window(scored):
+    result, _ = scored
+    interval = result.differences["slc"]["platt"].nll
+    se = result.entries[-1].difference("slc", "platt").se
+    assert (interval.high - interval.low) / (2 * 1.96) == pytest.approx(se, rel=0.1)
 
 
 def test_base_and_platt_are_always_there():
@@ -61,7 +78,7 @@ def test_slices_and_intervals_are_on_the_newest_window(scored):
     result, _ = scored
     kinds = {part["kind"] for part in result.newest["slc"].slices}
     assert kinds == {"density", "cold_start", "time", "group"}
-    assert {part["kind"] for part in result.scores[result.plan.choosing[0].key]["slc"].slices} == {"time"}
+    assert {part["kind"] for part in result.scores[result.plan.folds[0].key]["slc"].slices} == {"time"}
     gain = result.differences["slc"]["platt"]
     assert gain.auc.low > 0
     assert gain.nll.high < 0
@@ -101,8 +118,8 @@ def test_a_missing_score_is_an_error_not_a_guess(weeks, scored, tmp_path):
     _, directory = scored
     shutil.copytree(directory, tmp_path / "scores")
     plan = plan_folds(weeks, **SHAPE)
-    shutil.rmtree(tmp_path / "scores" / plan.confirming.key / "slc")
-    with pytest.raises(InputError, match="slc has no score on fold confirm-"):
+    shutil.rmtree(tmp_path / "scores" / plan.newest.key / "slc")
+    with pytest.raises(InputError, match="slc has no score on fold 2026-"):
         assemble(plan, ["slc"], tmp_path / "scores", Decision())
 
 
@@ -130,23 +147,15 @@ def test_a_champion_that_has_seen_the_rows_is_not_judged_on_them(weeks, tmp_path
     assert found.status == "saw_window"
 
 
-def test_a_quiet_week_stops_the_run_and_is_no_self_test_failure(weeks, tmp_path):
-    enough, too_many = Decision(min_test_rows=3000), Decision(min_test_rows=3001)
-    backtest(weeks, methods=["slc"], rules=enough, directory=tmp_path / "enough", **SHAPE)
-    with pytest.raises(TooFewRows, match=r"has 3000 test rows, at least 3001 .* champion stays") as stopped:
-        backtest(weeks, methods=["slc"], rules=too_many, directory=tmp_path / "too_many", **SHAPE)
-    assert not isinstance(stopped.value, SelfTestFailed)
-    assert "self-test" not in str(stopped.value)
-
-
-def test_a_small_older_fold_is_left_out_with_its_reason(tmp_path):
+def test_a_small_window_is_scored_and_weighs_little(tmp_path):
     files = write_weeks(tmp_path / "weeks", 5, bias_sd=0.8)
-    small = files[2][1]
-    pq.write_table(pq.read_table(small).slice(0, 200), small)
+    for number in (2, 4):
+        path = files[number][1]
+        pq.write_table(pq.read_table(path).slice(0, 60), path)
     result = backtest(files, methods=["slc"], directory=tmp_path / "scores", **SHAPE)
-    assert result.skipped == {f"choose-{week(2).key}": "200 test rows, the floor is 1000"}
-    assert [fold.window for fold in result.choosing] == [week(3)]
-    assert "200 test rows" in result.notes[0]
+    assert [entry.rows for entry in result.entries] == [60, 3000, 60]
+    whole = result.entries[1].difference("slc", "platt").d
+    assert statistic(result.entries, "slc", "platt").mean == pytest.approx(whole, abs=0.02)
 
 
 def test_one_class_in_the_calibration_weeks_is_a_reason_not_a_number(tmp_path):
@@ -155,11 +164,14 @@ def test_one_class_in_the_calibration_weeks_is_a_reason_not_a_number(tmp_path):
         table = pq.read_table(path)
         ones = pa.array(np.ones(table.num_rows, np.int8))
         pq.write_table(table.set_column(table.schema.get_field_index("label"), "label", ones), path)
-    result = backtest(files, methods=["slc"], calibration_weeks=2, folds=2, directory=tmp_path / "scores")
-    fold = result.plan.choosing[0].key
+    result = backtest(
+        files, methods=["slc"], link_windows=2, evidence_windows=2, directory=tmp_path / "scores"
+    )
+    fold = result.plan.folds[0].key
     assert result.scores[fold]["platt"].metrics is None
     assert "a calibration needs both" in result.scores[fold]["platt"].error
-    assert fold in result.skipped
+    assert "a calibration needs both" in result.entries[0].left_out["platt"]
+    assert any("a calibration needs both" in note for note in result.notes)
 
 
 def test_items_are_ranked_by_what_they_gained(scored, weeks):
@@ -185,9 +197,9 @@ def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("slc_ops.evidence.scoring.evaluate", crash)
         with pytest.raises(RuntimeError):
-            score_fold(plan.confirming, ["slc"], tmp_path)
-    assert not list((tmp_path / plan.confirming.key).iterdir())
-    again = score_fold(plan.confirming, ["slc"], tmp_path, options=FitOptions())
+            score_fold(plan.newest, ["slc"], tmp_path)
+    assert not list((tmp_path / plan.newest.key).iterdir())
+    again = score_fold(plan.newest, ["slc"], tmp_path, options=FitOptions())
     assert again["slc"].metrics is not None
 
 

@@ -55,9 +55,9 @@ def test_renamed_columns_are_found(tmp_path):
 
 def test_a_backtest_of_a_lake_gives_a_verdict_and_a_report(lake, tmp_path):
     arguments = [
-        "--calibration-weeks",
+        "--link-windows",
         2,
-        "--folds",
+        "--evidence-windows",
         3,
         "--out",
         tmp_path / "out",
@@ -77,8 +77,8 @@ def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
     champion = fit("slc", InteractionLog.read(lake / f"week={week(0).key}" / "part-0.parquet"))
     champion.write(tmp_path / "champion")
     result = run(
-        "backtest", "--lake", lake, "--window", week(3), "--methods", "slc,rescal", "--calibration-weeks", 1,
-        "--folds", 2, "--champion", tmp_path / "champion", "--json", "-",
+        "backtest", "--lake", lake, "--window", week(3), "--methods", "slc,rescal", "--link-windows", 1,
+        "--evidence-windows", 2, "--champion", tmp_path / "champion", "--json", "-",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     value = json.loads(result.stdout)
@@ -91,7 +91,7 @@ def test_a_backtest_validates_its_windows_as_a_refresh_does(lake, tmp_path):
     bad = shutil.copytree(lake, tmp_path / "lake")
     part = bad / f"week={week(4).key}" / "part-0.parquet"
     pq.write_table(pq.read_table(part, partitioning=None).slice(0, 100), part)
-    result = run("backtest", "--lake", bad, "--calibration-weeks", 1, "--folds", 2)
+    result = run("backtest", "--lake", bad, "--link-windows", 1, "--evidence-windows", 2)
     assert result.exit_code != 0
     assert "rows_unusual" in str(result.exception) + result.output
 

@@ -17,7 +17,7 @@ from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import write_weeks
 
-SHAPE = {"calibration_weeks": 3, "folds": 1, "summed": True}
+SHAPE = {"link_windows": 3, "evidence_windows": 1, "summed": True}
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def weeks(tmp_path: Path) -> list[tuple[Window, Path]]:
 
 
 def plan(weeks):
-    return plan_folds(weeks, **SHAPE).confirming
+    return plan_folds(weeks, **SHAPE).newest
 
 
 def scores_of(found):
@@ -55,11 +55,11 @@ def test_a_method_that_cannot_be_fitted_says_why_and_stops_no_other(weeks, tmp_p
 def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monkeypatch):
     fold, names, fitted = plan(weeks), ["base", "platt", "slc"], []
 
-    def crash_of_base(method, calibration):
+    def crash_of_base(method, calibration, long=None):
         fitted.append(method)
         if method == "base":
             raise MemoryError("no memory left")
-        return fit_prepared(method, calibration)
+        return fit_prepared(method, calibration, long)
 
     with monkeypatch.context() as patch:
         patch.setattr(scoring, "fit_prepared", crash_of_base)
@@ -67,7 +67,9 @@ def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monke
             score_fold(fold, names, tmp_path, options=FitOptions(threads=1))
     assert sorted(fitted) == names
     fitted.clear()
-    monkeypatch.setattr(scoring, "fit_prepared", lambda m, c: fitted.append(m) or fit_prepared(m, c))
+    monkeypatch.setattr(
+        scoring, "fit_prepared", lambda m, c, long=None: fitted.append(m) or fit_prepared(m, c, long)
+    )
     assert set(score_fold(fold, names, tmp_path)) == set(names)
     assert fitted == ["base"]
 

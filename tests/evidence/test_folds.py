@@ -21,7 +21,7 @@ def names(paths):
 
 
 def test_every_fold_learns_from_the_weeks_right_before_its_window():
-    plan = plan_folds(named(*range(8)), calibration_weeks=4, folds=4)
+    plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
     assert [fold.window for fold in plan.folds] == [week(n) for n in (4, 5, 6, 7)]
     assert [names(fold.calibration) for fold in plan.folds] == [
         [f"w{k}" for k in range(n - 4, n)] for n in (4, 5, 6, 7)
@@ -29,81 +29,84 @@ def test_every_fold_learns_from_the_weeks_right_before_its_window():
     assert plan.notes == ()
 
 
-def test_the_newest_window_confirms_and_the_older_ones_choose():
-    plan = plan_folds(named(*range(8)), calibration_weeks=4, folds=4)
-    assert [fold.role for fold in plan.folds] == ["choose"] * 3 + ["confirm"]
-    assert plan.confirming.window == week(7)
+def test_the_newest_window_is_the_last_fold():
+    plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
+    assert [fold.newest for fold in plan.folds] == [False] * 3 + [True]
+    assert plan.newest.window == week(7)
     assert len({fold.key for fold in plan.folds}) == 4
+
+
+def test_offsets_are_learned_from_a_longer_memory_that_ends_with_the_links():
+    plan = plan_folds(named(*range(12)), link_windows=2, offset_windows=5, evidence_windows=3)
+    assert [names(fold.offsets) for fold in plan.folds] == [
+        [f"w{k}" for k in range(n - 5, n)] for n in (9, 10, 11)
+    ]
+    assert all(fold.offsets[-2:] == fold.calibration for fold in plan.folds)
+    short = plan_folds(named(*range(3)), link_windows=2, offset_windows=5, evidence_windows=1).newest
+    assert names(short.offsets) == ["w0", "w1"]
+    assert short.long_log() is None
 
 
 def test_no_fold_learns_from_its_own_window_or_a_later_one():
     files = named(*range(12))
     window_of = {path: window for window, path in files}
-    for fold in plan_folds(files, calibration_weeks=3, folds=6).folds:
+    for fold in plan_folds(files, link_windows=3, evidence_windows=6).folds:
         assert all(window_of[path].end <= fold.window.start for path in fold.calibration)
 
 
 def test_the_order_in_which_windows_are_given_does_not_matter():
-    forward = plan_folds(named(*range(8)), calibration_weeks=4, folds=4)
-    assert plan_folds(named(*reversed(range(8))), calibration_weeks=4, folds=4) == forward
+    forward = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
+    assert plan_folds(named(*reversed(range(8))), link_windows=4, evidence_windows=4) == forward
 
 
 def test_a_missing_week_is_left_out_and_noted():
-    plan = plan_folds(named(0, 1, 2, 3, 4, 6, 7), calibration_weeks=3, folds=4)
+    plan = plan_folds(named(0, 1, 2, 3, 4, 6, 7), link_windows=3, evidence_windows=4)
     assert [fold.window for fold in plan.folds] == [week(4), week(6), week(7)]
-    assert names(plan.confirming.calibration) == ["w4", "w6"]
+    assert names(plan.newest.calibration) == ["w4", "w6"]
     assert any("2026-02-09/2026-02-16 has no rows" in note for note in plan.notes)
-    assert any("learns from 2 of 3 calibration weeks" in note for note in plan.notes)
+    assert any("learned from 2 of 3 windows" in note for note in plan.notes)
 
 
 def test_fewer_windows_than_folds_are_noted():
-    plan = plan_folds(named(0, 1, 2), calibration_weeks=2, folds=4)
+    plan = plan_folds(named(0, 1, 2), link_windows=2, evidence_windows=4)
     assert [fold.window for fold in plan.folds] == [week(1), week(2)]
     assert any("nothing before" in note for note in plan.notes)
 
 
-def test_without_older_folds_the_last_calibration_week_judges_the_ones_before():
-    plan = plan_folds(named(0, 1, 2), calibration_weeks=2, folds=1)
-    hold_out, confirm = plan.folds
-    assert (names(hold_out.calibration), hold_out.test, hold_out.hold_out) == (["w0"], Path("w1"), True)
-    assert names(confirm.calibration) == ["w0", "w1"]
-    assert any("forward hold-out" in note for note in plan.notes)
-
-
-def test_a_single_calibration_week_is_cut_in_time(tmp_path):
-    plan = plan_folds(write_weeks(tmp_path, 2, n=1000), calibration_weeks=4, folds=4)
-    hold_out = plan.folds[0]
-    earlier, later = hold_out.calibration_log(), hold_out.test_log()
+def test_a_first_window_is_cut_in_time(tmp_path):
+    plan = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4)
+    (fold,) = plan.folds
+    earlier, later = fold.calibration_log(), fold.test_log()
+    assert (fold.hold_out, fold.newest, later.n_rows) == (True, True, 300)
     assert earlier.time.max() < later.time.min()
-    assert later.n_rows == 300
-    assert later.time.max() < plan.confirming.window.start.timestamp()
+    assert any("its later part was scored" in note for note in plan.notes)
 
 
-def test_one_window_alone_cannot_be_judged():
-    with pytest.raises(InputError, match="no earlier window"):
-        plan_folds(named(3), calibration_weeks=4, folds=4)
+def test_after_a_long_gap_the_newest_window_is_a_first_one_again():
+    plan = plan_folds(named(0, 1, 9), link_windows=2, evidence_windows=4)
+    assert [(fold.window, fold.hold_out) for fold in plan.folds] == [(week(9), True)]
 
 
 def test_no_window_is_an_error():
     with pytest.raises(InputError, match="there are none"):
-        plan_folds([], calibration_weeks=4, folds=4)
+        plan_folds([], link_windows=4, evidence_windows=4)
 
 
 def test_a_plan_survives_json():
-    plan = plan_folds(named(0, 1, 3), calibration_weeks=2, folds=3)
+    plan = plan_folds(named(0, 1, 3), link_windows=2, evidence_windows=3)
     assert FoldPlan.from_dict(plan.as_dict()) == plan
 
 
 def test_hyperparameters_see_the_calibration_weeks_and_look_forward_in_them(tmp_path):
     files = [path for _, path in write_weeks(tmp_path, 4, n=500)]
-    earlier, later = Fold("confirm", week(3), tuple(files[:3]), files[3]).tuning_logs()
+    earlier, later = Fold(week(3), tuple(files[:3]), files[3]).tuning_logs()
     assert (earlier.n_rows, later.n_rows) == (1000, 500)
     assert earlier.time.max() < later.time.min()
     assert later.time.max() < week(3).start.timestamp()
 
 
 def test_in_a_hold_out_inside_one_week_the_held_out_rows_do_not_tune(tmp_path):
-    fold = plan_folds(write_weeks(tmp_path, 2, n=1000), calibration_weeks=4, folds=4).folds[0]
+    fold = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4).folds[0]
     earlier, later = fold.tuning_logs()
     assert earlier.n_rows + later.n_rows == fold.calibration_log().n_rows == 700
     assert earlier.time.max() < later.time.min() <= later.time.max() < fold.test_log().time.min()

@@ -148,8 +148,8 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     entry = {
         "source": {"kind": "lake", "path": "lake"},
         "methods": ["platt", "slc"],
-        "calibration_weeks": 3,
-        "folds": 2,
+        "link_windows": 3,
+        "evidence_windows": 2,
         "decision": {"replicates": 100},
     }
     (tmp_path / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))

@@ -37,7 +37,7 @@ def both(table: pa.Table, seed: int = 5) -> tuple[InteractionLog, InteractionLog
 
 def gains(directory: Path, weeks: list[Any]) -> dict[str, list[dict[str, Any]]]:
     """What the items gained from slc against Platt on the newest week."""
-    newest = plan_folds(weeks, calibration_weeks=2, folds=2).confirming
+    newest = plan_folds(weeks, link_windows=2, evidence_windows=2).newest
     for method in ("platt", "slc"):
         score_fold(newest, [method], directory)
     place = score_directory(directory, newest, "platt"), score_directory(directory, newest, "slc")

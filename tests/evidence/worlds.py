@@ -87,8 +87,9 @@ def backtest(
     weeks: Sequence[tuple[Window, Path]],
     *,
     methods: Sequence[str],
-    calibration_weeks: int,
-    folds: int,
+    link_windows: int,
+    evidence_windows: int,
+    offset_windows: int = 0,
     grid: Grid | None = None,
     champion: ParameterSet | None = None,
     rules: Decision | None = None,
@@ -98,7 +99,12 @@ def backtest(
     """The evidence of bare files, as the steps ``fit`` and ``backtest`` of a refresh make it."""
     with TemporaryDirectory() as temporary:
         scores = directory or Path(temporary)
-        plan = plan_folds(weeks, calibration_weeks=calibration_weeks, folds=folds)
+        plan = plan_folds(
+            weeks,
+            link_windows=link_windows,
+            offset_windows=offset_windows,
+            evidence_windows=evidence_windows,
+        )
         for fold in plan.folds:
             score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)

@@ -50,7 +50,7 @@ def weeks(tmp_path_factory):
 
 
 def backtested(weeks):
-    return backtest(weeks, methods=["half_step"], calibration_weeks=2, folds=2)
+    return backtest(weeks, methods=["half_step"], link_windows=2, evidence_windows=2)
 
 
 def run(*arguments):

@@ -15,7 +15,13 @@ from slc_ops.settings.deployments import Deployment, LakeSource, Places
 WEEKS = 4
 ROWS = 2000
 NEWEST = Window.parse("2026-01-26/2026-02-02")
-DEPLOYMENT = Deployment(source=LakeSource(path="lake/demo"), calibration_weeks=2, folds=2, lookback_windows=0)
+DEPLOYMENT = Deployment(
+    source=LakeSource(path="lake/demo"),
+    link_windows=2,
+    offset_windows=2,
+    evidence_windows=2,
+    lookback_windows=0,
+)
 
 
 @dataclass

@@ -17,8 +17,9 @@ def configure(places: Places, **changes: object) -> None:
     entry = {
         "source": {"kind": "lake", "path": "lake/school"},
         "methods": ["platt", "slc"],
-        "calibration_weeks": 3,
-        "folds": 2,
+        "link_windows": 3,
+        "offset_windows": 3,
+        "evidence_windows": 2,
         "gate": "auto",
         "decision": {"replicates": 200},
         **changes,

@@ -17,8 +17,8 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.user_lists import read_users
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.erasure import erase
+from slc_ops.refresh.fitting import fitted
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.publishing import refit
 from slc_ops.registry import Registry
 from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.deployments import Places
@@ -54,8 +54,9 @@ def home_on(lake: Path) -> Places:
     entry = {
         "source": {"kind": "lake", "path": "../lake"},
         "methods": ["platt", "slc"],
-        "calibration_weeks": 3,
-        "folds": 2,
+        "link_windows": 3,
+        "offset_windows": 3,
+        "evidence_windows": 2,
         "gate": "auto",
         "decision": {"replicates": 200},
     }
@@ -103,7 +104,8 @@ def files_with(home: Path, text: str) -> list[str]:
 
 
 def parameters(plan: Plan, verdict: dict[str, Any]) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in refit(plan, verdict).iterdir()}
+    fitted(plan, verdict["method"], verdict["options"], plan.files.parameters)
+    return {path.name: path.read_bytes() for path in plan.files.parameters.iterdir()}
 
 
 def test_the_user_was_everywhere_before(places: Places) -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
-from slc_ops.refresh.gate import evidence_text, promote, propose
+from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Places
@@ -33,22 +34,29 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 def refreshed(
-    places: Places, parameters: Path, week: int, verdict: str = "promote", champion: int | None = None
+    places: Places,
+    parameters: Path,
+    week: int,
+    verdict: str = "promote",
+    champion: int | None = None,
+    kind: str = "change",
 ) -> Plan:
     """A finished refresh of one week: its verdict on disk, its version in a real registry."""
     window: Window = WEEKS[week]
     ruling: dict[str, Any] = {
         "verdict": verdict,
+        "kind": kind,
         "method": "slc",
         "sentence": f"{verdict} slc",
         "reasons": [{"sentence": "it ranks better than Platt"}],
         "notes": ["one week was left out"],
         "temporal_tracking": "not viable",
-        "confirmation": {"against": {"platt": GAIN}, "champion": {"version": champion}},
+        "champion": {"version": champion},
     }
     version = Registry.open(places).publish(publication(parameters, window=window, verdict=ruling))
     directory = places.refreshes("demo") / window.key / f"{week:016x}"
     write_json(directory / "verdict.json", ruling)
+    write_json(directory / "backtest.json", {"differences": {"slc": {"platt": GAIN}}})
     write_json(directory / "version.json", {"version": version.number, "run_id": version.run_id})
     checked = {"status": "warned", "rows": 1200, "quarantined": 3}
     planned = PlannedWindow(window, directory / "log.parquet", "digest", checked)
@@ -81,7 +89,7 @@ def test_a_backfill_is_held_at_every_gate(places: Places, parameters: Path, gate
     [
         ("never", "promote", "slc_promote"),
         ("auto", "hold", "hold slc"),
-        ("manual", "reject", "reject slc"),
+        ("manual", "hold", "hold slc"),
     ],
 )
 def test_gate_and_verdict_can_hold(
@@ -128,6 +136,110 @@ def test_an_approval_does_not_outlive_the_champion_it_was_about(places: Places, 
 
     with pytest.raises(PromotionRefused, match="decide again"):
         promote(places, asked, actor="ann", automatic=False)
+
+
+def settings(places: Places, **changes: Any) -> None:
+    entry = {"source": {"kind": "lake", "path": "lake"}, **changes}
+    places.deployments_file.parent.mkdir(parents=True, exist_ok=True)
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+
+
+@pytest.mark.parametrize(
+    ("gate", "renew", "kind", "moves"),
+    [
+        ("auto", "auto", "renewal", True),
+        ("manual", "auto", "renewal", True),
+        ("manual", "gate", "renewal", False),
+        ("never", "auto", "renewal", False),
+        ("auto", "gate", "change", True),
+        ("manual", "auto", "change", False),
+    ],
+)
+def test_renewals_and_changes_of_method_have_rules_of_their_own(
+    places: Places, parameters: Path, gate: str, renew: str, kind: str, moves: bool
+) -> None:
+    settings(places, gate=gate, renew=renew)
+    first = refreshed(places, parameters, 0)
+    promote(places, propose(places, first, "auto"), actor="ann", automatic=False)
+
+    said = promote_if_allowed(places, refreshed(places, parameters, 1, champion=1, kind=kind))
+
+    line = Registry.open(places).history("demo")
+    assert [change.to_version for change in line] == ([1, 2] if moves else [1])
+    assert line[-1].kind == ("renewal" if moves and kind == "renewal" else "promotion")
+    assert ("is the champion of demo" in said) == moves
+
+
+def test_a_rollback_takes_a_renewal_back(places: Places, parameters: Path) -> None:
+    settings(places, gate="auto")
+    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
+    promote_if_allowed(places, refreshed(places, parameters, 1, champion=1, kind="renewal"))
+
+    Registry.open(places).rollback("demo", actor="bob", reason="it looked odd")
+
+    assert [change.kind for change in Registry.open(places).history("demo")] == [
+        "promotion",
+        "renewal",
+        "rollback",
+    ]
+    champion = Registry.open(places).champion("demo")
+    assert champion is not None
+    assert champion.number == 1
+
+
+def waiting(places: Places, parameters: Path) -> Plan:
+    """A change of method against champion 1 that waits, with the renewal of the serving method beside it."""
+    plan = refreshed(places, parameters, 1, champion=1)
+    ruling = {"verdict": "promote", "kind": "renewal", "sentence": "renew", "reasons": []}
+    own = publication(parameters, window=WEEKS[1], verdict=ruling, method="ridge")
+    version = Registry.open(places).publish(own)
+    write_json(plan.files.renewed, {"version": version.number, "run_id": version.run_id, "verdict": ""})
+    return plan
+
+
+def test_while_a_change_waits_the_method_that_serves_is_renewed(places: Places, parameters: Path) -> None:
+    settings(places, gate="manual")
+    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
+    plan = waiting(places, parameters)
+
+    said = promote_if_allowed(places, plan)
+    again = promote_if_allowed(places, plan)
+
+    assert "version 3 renews slc" in said
+    assert "version 2 waits" in said
+    assert "version 2 waits" in again
+    assert [change.kind for change in Registry.open(places).history("demo")] == ["promotion", "renewal"]
+    # The approval is about methods: the renewal by the same refresh does not stand against it.
+    promote(places, propose(places, plan, "manual"), actor="ann", automatic=False)
+    champion = Registry.open(places).champion("demo")
+    assert champion is not None
+    assert champion.number == 2
+
+
+def test_the_frozen_model_takes_over_where_the_verdict_says_so(places: Places, parameters: Path) -> None:
+    settings(places, gate="auto")
+    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
+    plan = refreshed(places, parameters, 1, verdict="reject", champion=1, kind="retire")
+
+    said = promote_if_allowed(places, plan)
+
+    assert said == "demo has no champion any more; the frozen model serves"
+    assert Registry.open(places).champion("demo") is None
+    assert promote_if_allowed(places, plan) == "there is no champion already"
+
+
+def test_a_retirement_is_refused_when_the_champion_is_another_by_now(
+    places: Places, parameters: Path
+) -> None:
+    settings(places, gate="auto")
+    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
+    plan = refreshed(places, parameters, 1, verdict="reject", champion=1, kind="retire")
+    later = refreshed(places, parameters, 2, champion=1)
+    promote(places, propose(places, later, "auto"), actor="bob", automatic=False)
+
+    with pytest.raises(PromotionRefused):
+        promote_if_allowed(places, plan)
+    assert Registry.open(places).champion("demo") is not None
 
 
 def test_the_evidence_says_what_a_person_needs(places: Places, parameters: Path) -> None:

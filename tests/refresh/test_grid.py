@@ -50,7 +50,7 @@ def test_a_week_of_the_grid_is_taken(school: Places) -> None:
 def test_a_window_off_the_grid_is_taken_when_told_to_and_then_stands_in_the_way_of_its_weeks(
     school: Places,
 ) -> None:
-    configure(school, calibration_weeks=1, folds=1)
+    configure(school, link_windows=1, offset_windows=1, evidence_windows=1)
     tuesdays = Window.parse("2026-02-10/2026-02-17")
     arguments = ["refresh", "--deployment", "school", "--window", str(tuesdays), "--off-grid"]
     shown = CliRunner().invoke(app, arguments)

@@ -40,8 +40,9 @@ def places(tmp_path: Path) -> Places:
     places = places_in(tmp_path)
     entry = {
         "source": {"kind": "lake", "path": "lake"},
-        "folds": 2,
-        "calibration_weeks": 2,
+        "evidence_windows": 2,
+        "link_windows": 2,
+        "offset_windows": 2,
         "keep_windows": 5,
         "keep_refreshes": 3,
     }
@@ -60,7 +61,7 @@ def places(tmp_path: Path) -> Places:
             refresh / "plan.json",
             {
                 "deployment": "demo", "window": week.as_dict(), "windows": [planned], "excluded": [],
-                "settings": {"calibration_weeks": 2}, "input_digest": "i", "config_digest": "c",
+                "settings": {"link_windows": 2}, "input_digest": "i", "config_digest": "c",
                 "code_version": "1",
             },
         )  # fmt: skip

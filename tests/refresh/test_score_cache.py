@@ -8,12 +8,15 @@ import pytest
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.window import Window
 from slc_ops.evidence import scoring
+from slc_ops.evidence.backtest import entry_of
+from slc_ops.evidence.scoring import read_score
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from tests.evidence.worlds import write_weeks
 
 SETTINGS = {
-    "methods": ["slc"], "calibration_weeks": 2, "folds": 3, "prior_var": 1.0, "time_bins": 5,
+    "methods": ["slc"], "link_windows": 2, "offset_windows": 2, "evidence_windows": 3,
+    "prior_var": 1.0, "time_bins": 5,
     "engine": "local", "decision": {"prior_vars": [0.5]},
 }  # fmt: skip
 
@@ -64,16 +67,16 @@ def fit(plan: Plan) -> Path:
     return plan.files.scores
 
 
-def folds_of(*weeks: tuple[Window, Path], role: str = "choose") -> list[str]:
-    return [f"{role}-{window.key}" for window, _ in weeks]
+def folds_of(*weeks: tuple[Window, Path]) -> list[str]:
+    return [window.key for window, _ in weeks]
 
 
 def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
     fit(plan_of(weeks[:5], tmp_path))
-    assert scored == [*folds_of(*weeks[2:4]), *folds_of(weeks[4], role="confirm")]
+    assert scored == [*folds_of(*weeks[2:4]), *folds_of(weeks[4])]
     scored.clear()
     later = fit(plan_of(weeks, tmp_path))
-    assert scored == folds_of(weeks[5], role="confirm")
+    assert scored == folds_of(weeks[5])
 
     fit(plan_of(weeks, tmp_path / "scratch"))
     for fold in folds_of(*weeks[3:5]):
@@ -84,7 +87,9 @@ def test_next_week_only_the_newest_fold_is_scored(weeks, scored, tmp_path):
         assert {**taken, "seconds_fit": 0} == {**fresh, "seconds_fit": 0}
         assert sorted(path.name for path in (later / fold / "slc").iterdir()) == [
             "key.json",
+            "parameters",
             "score.json",
+            "users.parquet",
         ]
 
 
@@ -107,7 +112,30 @@ def test_late_rows_in_a_week_are_another_cache_key_for_the_folds_that_hold_it(we
     )
     fit(replace(plan, windows=windows))
     # Week 2 is learned from by the folds on weeks 3 and 4, of which both are asked for; week 5 is new.
-    assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5], role="confirm")]
+    assert scored == [*folds_of(*weeks[3:5]), *folds_of(weeks[5])]
+
+
+def test_an_entry_once_made_never_changes(weeks, tmp_path):
+    first, later, methods = plan_of(weeks[:5], tmp_path), plan_of(weeks, tmp_path), ("base", "platt", "slc")
+    fit(first)
+    fit(later)
+    for window, _ in weeks[3:5]:
+        ours, theirs = (
+            entry_of(
+                fold, methods, {m: read_score(fold, m, plan.files.scores) for m in methods}, plan.files.scores
+            )
+            for plan in (first, later)
+            for fold in pipeline.folds_of(plan).folds
+            if fold.window == window
+        )
+        assert ours == theirs
+
+
+def test_a_score_whose_users_were_erased_is_made_anew(weeks, scored, tmp_path):
+    (fit(plan_of(weeks[:5], tmp_path)) / weeks[3][0].key / "slc" / "users.parquet").unlink()
+    scored.clear()
+    fit(plan_of(weeks, tmp_path))
+    assert scored == folds_of(weeks[3], weeks[5])
 
 
 def test_an_error_is_not_reused(weeks, scored, tmp_path):
@@ -116,4 +144,4 @@ def test_an_error_is_not_reused(weeks, scored, tmp_path):
     write_json(place, {**read_json(place), "metrics": None, "error": "the disk was away"})
     scored.clear()
     fit(plan_of(weeks, tmp_path))
-    assert scored == [*folds_of(weeks[3]), *folds_of(weeks[5], role="confirm")]
+    assert scored == [*folds_of(weeks[3]), *folds_of(weeks[5])]

@@ -27,7 +27,7 @@ def planned(places: Places, window) -> Plan:  # type: ignore[no-untyped-def]
 
 
 def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Places) -> None:
-    configure(school, calibration_weeks=1, folds=2)
+    configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
     change_week(school, BAD, a_tenth)
 
     plan = planned(school, NEWEST)  # needs three windows, of which the bad one is the oldest
@@ -40,7 +40,7 @@ def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Places) -> N
 def test_a_windows_verdict_is_the_same_in_every_refresh_and_on_a_fresh_machine(
     school: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(school, calibration_weeks=1, folds=2)
+    configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
     change_week(school, BAD, a_tenth)
     found: list[dict[str, object]] = []
     for window in [*NEWEST.before(1), NEWEST]:

@@ -32,7 +32,14 @@ def evidence(tmp_path_factory):
     champion = fit(
         "slc", InteractionLog.read(weeks[0][1]), options=FitOptions(prior_var=0.01)
     ).with_provenance(window=week(0))
-    result = backtest(weeks, methods=["slc", "temperature"], calibration_weeks=2, folds=3, champion=champion)
+    result = backtest(
+        weeks,
+        methods=["slc", "temperature"],
+        link_windows=2,
+        offset_windows=2,
+        evidence_windows=3,
+        champion=champion,
+    )
     learned = InteractionLog.read([path for _, path in weeks[3:]])
     seen = detectability(learned)
     write_detectability(seen, root / "detectability")

@@ -77,8 +77,11 @@ def test_every_kind_of_source_can_be_written(file: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ("    folds: 0\n", "FILE:6: deployments.maths.folds: Input should be greater than or equal to 1"),
-        ("    fold: 3\n", "FILE:6: deployments.maths.fold: there is no such key; did you mean 'folds'?"),
+        ("    evidence_windows: 0\n", "FILE:6: deployments.maths.evidence_windows: Input should be"),
+        ("    evidence_window: 3\n", "there is no such key; did you mean 'evidence_windows'?"),
+        ("    calibration_weeks: 4\n", "there is no such key any more; write link_windows"),
+        ("    folds: 4\n", "folds: there is no such key any more; write evidence_windows"),
+        ("    decision: {nll_tie: 0.1}\n", "nll_tie: there is no such key any more; write min_gain"),
         ("    gate: always\n", "FILE:6: deployments.maths.gate: Input should be 'auto', 'manual' or 'never'"),
         ("    methods:\n      - base\n      - pl\n", "FILE:8: deployments.maths.methods.1: no method 'pl';"),
         ("    methods: [slc-eb]\n", "slc_iso, slc_eb; did you mean 'slc_eb'?"),
@@ -159,23 +162,25 @@ def test_a_database_is_named_once(file: Path) -> None:
 
 
 def test_one_broken_entry_leaves_the_others_usable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(file, GOOD + "  broken:\n    source: {kind: lake, path: x}\n    folds: none\n")
+    write(file, GOOD + "  broken:\n    source: {kind: lake, path: x}\n    evidence_windows: none\n")
     good, broken = read_deployments(file)
     assert list(good) == ["maths"]
     assert [(entry.name, entry.line) for entry in broken] == [("broken", 7)]
-    assert str(broken[0]).startswith(f"{file}:7: deployments.broken.folds: Input should be a valid integer")
+    assert str(broken[0]).startswith(
+        f"{file}:7: deployments.broken.evidence_windows: Input should be a valid integer"
+    )
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(file))
     places = Places.from_environment()
     assert places.deployment("maths").gate == "auto"
-    with pytest.raises(SettingsError, match=r":7: deployments\.broken\.folds"):
+    with pytest.raises(SettingsError, match=r":7: deployments\.broken\.evidence_windows"):
         places.deployment("broken")
     with pytest.raises(SettingsError, match="no deployment 'else'"):
         places.deployment("else")
 
 
 def test_all_faults_of_an_entry_are_told_at_once(file: Path) -> None:
-    message = refusal(file, ENTRY + "    folds: 0\n    gate: sometimes\n")
-    assert "FILE:6: deployments.maths.folds" in message
+    message = refusal(file, ENTRY + "    evidence_windows: 0\n    gate: sometimes\n")
+    assert "FILE:6: deployments.maths.evidence_windows" in message
     assert "line 7: deployments.maths.gate" in message
 
 
@@ -196,13 +201,13 @@ def test_anchors_and_merges_are_understood(file: Path) -> None:
     deployments:
       a: &base
         source: {kind: lake, path: x}
-        folds: 2
+        evidence_windows: 2
       b:
         <<: *base
         gate: never
     """
     found = load_deployments(write(file, text))
-    assert (found["b"].folds, found["b"].gate) == (2, "never")
+    assert (found["b"].evidence_windows, found["b"].gate) == (2, "never")
 
 
 def test_yaml_that_refers_to_itself_ends(file: Path) -> None:

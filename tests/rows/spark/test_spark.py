@@ -171,7 +171,7 @@ def test_the_prior_is_chosen_on_the_same_rows(
 
 @pytest.mark.usefixtures("many_splits")
 def test_backtest_intervals_and_slices_agree(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:
-    shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
+    shape: dict[str, Any] = {"methods": ["slc_iso"], "link_windows": 2, "evidence_windows": 2}
     there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert here.differences["slc_iso"]["platt"].auc.low is not None
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
@@ -184,7 +184,7 @@ def test_large_logs_are_counted_on_the_same_grid(
     monkeypatch.setattr(monotone, "EXACT_ROWS", 1000)
     monkeypatch.setattr(spark_log, "IN_MEMORY_ROWS", 0)
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    shape: dict[str, Any] = {"methods": ["slc_iso"], "calibration_weeks": 2, "folds": 2}
+    shape: dict[str, Any] = {"methods": ["slc_iso"], "link_windows": 2, "evidence_windows": 2}
     there, here = backtest(weeks, **shape, engine=engine), backtest(weeks, **shape)
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
 
@@ -318,8 +318,8 @@ def deployed(home: Path, lake: Path, engine: str, monkeypatch: pytest.MonkeyPatc
     entry = {
         "source": {"kind": "lake", "path": str(lake)},
         "methods": ["slc"],
-        "calibration_weeks": 2,
-        "folds": 2,
+        "link_windows": 2,
+        "evidence_windows": 2,
         "gate": "auto",
         "engine": engine,
         "decision": {"replicates": 200, "prior_vars": [1.0], "time_bins": [10]},
