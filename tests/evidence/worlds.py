@@ -12,9 +12,12 @@ import pyarrow.parquet as pq
 from slc_ops.base.methods import ladder
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
+from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.folds import plan_folds
+from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import Grid
+from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
@@ -109,3 +112,13 @@ def backtest(
             score_fold(fold, ladder(methods), scores, grid=grid, engine=engine)
         compared = None if champion is None else compare_champion(plan, champion, scores, engine=engine)
         return assemble(plan, methods, scores, rules or Decision(), compared)
+
+
+FINE = Renewal(True, False, None, None, "it moved as usual")
+
+
+def decide(
+    result: Backtest, seen: Detectability | None, rules: Decision, renewal: Renewal | None = FINE
+) -> Verdict:
+    """The verdict on a backtest, as the step ``decide`` of a refresh gives it."""
+    return give_verdict(result, decide_on(result, seen, rules), renewal, seen, rules)

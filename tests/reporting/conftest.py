@@ -5,12 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.evidence.detectability import detectability, write_detectability
-from slc_ops.evidence.verdict import decide
 from slc_ops.methods import FitOptions, fit
 from slc_ops.reporting import write_report
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
-from tests.evidence.worlds import backtest, rows, week
+from tests.evidence.worlds import backtest, decide, rows, week
 
 HOSTILE = "<script>alert('item')</script>"
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.backtest import Backtest, Champion
-from slc_ops.evidence.verdict import decide
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import offsets
 from slc_ops.settings.deployments import Decision
+from tests.evidence.worlds import decide
 
 FIGURES = {"rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}
 
@@ -38,7 +38,7 @@ def test_every_figure_is_on_the_page_and_beside_it(page):
 def test_everything_a_reader_may_ask_for_is_there(page):
     text = visible(page)
     for part in (
-        "Why", "All methods on the newest window", "The choice, fold by fold", "By observations per item",
+        "Why", "All methods on the newest window", "The series, window by window", "By observations per item",
         "By group", "Worst group", "Gained most", "Lost most", "Detectability of drift", "Data quality",
         "Provenance", "abc123", "def456", "0.1.0", "temperature", "3 quarantined",
     ):  # fmt: skip
@@ -109,13 +109,13 @@ def test_what_is_missing_is_said(evidence, tmp_path):
 
 def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
     result = Backtest.from_dict(evidence["backtest"])
-    nothing = replace(result, skipped={fold.key: "one class" for fold in result.plan.choosing})
-    verdict = decide(nothing, None, Decision())
+    nothing = replace(result, entries=(), champion=Champion())
+    verdict = decide(nothing, None, Decision(), renewal=None)
     text = visible(
         write_report(tmp_path / "report.html", verdict=verdict.as_dict(), backtest=nothing.as_dict())
     )
-    assert "Hold" in text
-    assert "no method has a number on every older fold" in text
+    assert verdict.kind == "none"
+    assert "the frozen model serves" in text
 
 
 def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_path):
@@ -132,7 +132,7 @@ def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_
     text = visible(write_report(page, verdict=verdict.as_dict(), backtest=value))
     assert "it did not converge" in text
     assert "version 3 is damaged" in text
-    assert verdict.verdict == "hold"
+    assert (verdict.verdict, verdict.kind) == ("promote", "renewal")
 
 
 def test_a_million_items_make_no_larger_page(tmp_path, page):
