@@ -26,7 +26,8 @@ def visible(page):
 def test_the_verdict_comes_first(page):
     text = visible(page)
     assert text.index("Promote slc") < text.index("AUC") < text.index("Why")
-    assert "It ranks better than Platt" in text
+    assert "Renew slc with 2026-02-02/2026-02-09; the method stays" in text
+    assert "Slc goes on: against Platt NLL" in text
 
 
 def test_every_figure_is_on_the_page_and_beside_it(page):
@@ -115,7 +116,7 @@ def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
         write_report(tmp_path / "report.html", verdict=verdict.as_dict(), backtest=nothing.as_dict())
     )
     assert verdict.kind == "none"
-    assert "the frozen model serves" in text
+    assert "No window compares Platt with the frozen model" in text
 
 
 def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_path):
@@ -131,7 +132,7 @@ def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_
     page = tmp_path / "report.html"
     text = visible(write_report(page, verdict=verdict.as_dict(), backtest=value))
     assert "it did not converge" in text
-    assert "version 3 is damaged" in text
+    assert "Version 3 is damaged" in text
     assert (verdict.verdict, verdict.kind) == ("promote", "renewal")
 
 
