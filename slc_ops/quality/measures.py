@@ -14,6 +14,8 @@ from slc_ops.quality.statistics import Statistics, item_ids
 
 ENOUGH_ROWS = 100
 """So many logits that all lie in [0, 1] are no accident; so many rows of a day vary little by chance."""
+LEAST_REACH = 0.05
+"""How far label rates of windows may lie apart at least before anything is a leap."""
 
 
 def measures(
@@ -78,7 +80,10 @@ def against_trailing(
         table["rows_by_day_ratio"] = unusual[1]
     rates = [s.label_rate for s in past if s.label_rate is not None]
     if rates and now.label_rate is not None:
-        table["label_rate_shift"] = abs(now.label_rate - fmean(rates))
+        usual = fmean(rates)
+        table["label_rate_shift"] = abs(now.label_rate - usual)
+        reach = max(LEAST_REACH, *(abs(rate - usual) for rate in rates))
+        table["label_rate_leap"] = table["label_rate_shift"] / reach
     means = [s.logit_mean for s in past if s.logit_mean is not None]
     sds = [s.logit_sd for s in past if s.logit_sd]
     if means and sds and now.logit_mean is not None and now.logit_sd is not None:

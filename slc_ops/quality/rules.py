@@ -102,6 +102,10 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         ),
         ("label_rate_shift", "label_rate_shift", f"label rate against {past}", quality.label_rate_shift),
         (
+            "label_rate_leap", "label_rate_leap",
+            f"label rate against {past}, in multiples of their own reach", quality.label_rate_leap,
+        ),
+        (
             "logit_mean_shift", "logit_mean_shift",
             f"mean logit against {past}, in their standard deviations", quality.logit_mean_shift,
         ),

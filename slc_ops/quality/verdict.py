@@ -19,7 +19,7 @@ from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.settings.deployments import Quality
 
-VERSION = 4
+VERSION = 5
 
 
 def judge_window(

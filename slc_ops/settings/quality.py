@@ -60,7 +60,7 @@ class Quality(Part):
     )
     docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
     rows: Band = Field(
-        default=Band(warn=(0.6, 1.7), stop=(0.2, 5.0)),
+        default=Band(warn=(0.6, 1.7), stop=(0.0, 5.0)),
         description="rows of the window, relative to the trailing windows' median",
     )
     rows_by_day: Band = Field(
@@ -69,8 +69,13 @@ class Quality(Part):
         "(days of at least 100 rows there)",
     )
     label_rate_shift: Limit = Field(
-        default=Limit(warn=0.05, stop=0.2),
+        default=Limit(warn=0.05),
         description="distance of the label rate from the trailing windows'",
+    )
+    label_rate_leap: Limit = Field(
+        default=Limit(stop=8.0),
+        description="the same distance in multiples of how far the trailing windows lie from their own mean "
+        "(at least 0.05): news is used, with a warning; what no window ever showed stops",
     )
     logit_mean_shift: Limit = Field(
         default=Limit(warn=0.25, stop=1.0),

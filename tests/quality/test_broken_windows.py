@@ -94,7 +94,8 @@ LABELS = [
     ),
     Case("no labels at all", d.first_rows("label", ROWS, None), "stopped", "label_null", ROWS),
     Case("a label rate of 0", d.first_rows("label", ROWS, 0), "stopped", "label_one_class"),
-    Case("nearly all labels 1", d.first_rows("label", ROWS - 400, 1), "stopped", "label_rate_shift"),
+    Case("nearly all labels 1", d.first_rows("label", ROWS - 400, 1), "stopped", "label_rate_leap"),
+    Case("a label rate of news", d.first_rows("label", ROWS // 4, 1), "warned", "label_rate_shift"),
     Case("labels as fractions 0.0 and 1.0", kind("label", "double"), "passed", ""),
     Case("labels as true and false", kind("label", "bool"), "passed", ""),
 ]
