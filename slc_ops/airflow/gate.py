@@ -59,8 +59,8 @@ def renew(deployment: str, refresh: str) -> str:
     said = None if is_backfill() else renew_meanwhile(places, plan, actor=AUTOMATIC)
     if said is None:
         raise AirflowSkipException("nothing to renew without a person")
-    context = get_current_context()
-    context["outlet_events"][champion_asset(deployment)].extra = {"window": str(plan.window)}
+    for partitioned in (False, True):
+        tell_of(champion_asset(deployment, partitioned=partitioned), str(plan.window))
     return said
 
 
