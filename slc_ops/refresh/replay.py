@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from slc_ops.base.errors import FitError, InputError, SettingsError
-from slc_ops.base.methods import ladder
+from slc_ops.base.methods import METHODS, ladder
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
 from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
@@ -81,7 +81,7 @@ def run_replay(
     before the first one are learned from where the source has them, as the first refresh would do. ``tell``
     hears of every window.
     """
-    run = _Run(settings, PastWindows(settings, directory / "windows", home))
+    run = Operation(settings, PastWindows(settings, directory / "windows", home))
     found = []
     for window in windows:
         found.append(run.step(window))
@@ -89,7 +89,7 @@ def run_replay(
     return Replay(name, ladder(settings.methods), tuple(found), settings.decision.confidence)
 
 
-class _Run:
+class Operation:
     """What serves, and what has been fitted, on the way through the windows."""
 
     def __init__(self, settings: Deployment, past: PastWindows) -> None:
@@ -165,10 +165,12 @@ class _Run:
         """A method on the windows of a memory, fitted once; or why it cannot be."""
         key = memory, method
         if key not in self.fits:
-            self.fits[key] = self._fitted(self._log(memory.link), self._log(memory.offsets), method)
+            further = METHODS[method].long_memory and len(memory.offsets) > len(memory.link)
+            long = self._log(memory.offsets) if further else None
+            self.fits[key] = self._fitted(self._log(memory.link), long, method)
         return self.fits[key]
 
-    def _fitted(self, link: Log, long: Log, method: str) -> ParameterSet | str:
+    def _fitted(self, link: Log, long: Log | None, method: str) -> ParameterSet | str:
         try:
             return fit(method, link, options=self.options, long=long)
         except (FitError, InputError) as error:
@@ -184,7 +186,7 @@ class _Run:
                 fitted = {method: self._fit(memory, method) for method in self.methods}
             else:
                 earlier, test = hold_out(test)
-                fitted = {method: self._fitted(earlier, earlier, method) for method in self.methods}
+                fitted = {method: self._fitted(earlier, None, method) for method in self.methods}
             sums = {m: _sums(each, test) for m, each in fitted.items() if isinstance(each, ParameterSet)}
             missing = {m: each for m, each in fitted.items() if isinstance(each, str)}
             self.entries[key] = entry(window, sums, hold_out=not memory.link, left_out=missing), sums
