@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from slc_ops import __version__
@@ -18,27 +17,13 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import FILE as MANIFEST
+from slc_ops.observability.gauge import Gauge
+from slc_ops.observability.quality_metrics import item_metrics, quality_metrics
 from slc_ops.observability.steps import DIRECTORY
 from slc_ops.quality.result import RESULT
 from slc_ops.settings.deployments import Places, read_deployments
 
 VERDICTS = ("promote", "hold", "reject")
-
-
-class Gauge(GaugeMetricFamily):
-    """A figure with a name, a sentence and one value per set of labels."""
-
-    def add(self, value: float, **labels: str) -> None:
-        """Add a value."""
-        self.add_sample(self.name, labels, float(value))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "name": self.name,
-            "help": self.documentation,
-            "samples": [{"labels": sample.labels, "value": sample.value} for sample in self.samples],
-        }
 
 
 def collect(places: Places, now: datetime) -> list[Gauge]:
@@ -54,6 +39,7 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
         wrong,
         *_refresh_metrics(places, names),
         *_window_metrics(places, names),
+        *quality_metrics(places, names),
         *_champion_metrics(places, names, now),
     ]
 
@@ -135,6 +121,8 @@ def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
     quarantined = Gauge(
         "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were set aside."
     )
+    share = Gauge("slc_ops_window_quarantined_share", "Their share of its rows.")
+    failing = Gauge("slc_ops_window_failed_share", "Share of its rows that fail a check of single rows.")
     stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
     ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
@@ -145,9 +133,13 @@ def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
         manifest = read_json(found[-1].parent / MANIFEST)
         rows.add(result["rows"], deployment=name)
         quarantined.add(result["quarantined"], deployment=name)
+        if result["rows"]:
+            share.add(result["quarantined"] / result["rows"], deployment=name)
+            for check, count in result.get("statistics", {}).get("failed", {}).items():
+                failing.add(count / result["rows"], deployment=name, check=check)
         stopped.add(result["status"] == "stopped", deployment=name)
         ends.add(Window.from_dict(manifest["window"]).end.timestamp(), deployment=name)
-    return [rows, quarantined, stopped, ends]
+    return [rows, quarantined, share, failing, stopped, ends]
 
 
 def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterator[Gauge]:
@@ -166,6 +158,7 @@ def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterat
                 version.add(champion.number, deployment=name)
                 since.add(registry.history(name)[-1].at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
+        yield from item_metrics(places, {name: registry.champion(name) for name in names})
         up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)

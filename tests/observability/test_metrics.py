@@ -246,3 +246,29 @@ def test_the_command_prints_writes_and_answers_json(
     assert parsed((tmp_path / "slc.prom").read_text()).keys() == parsed(printed.stdout).keys()
     answer = CliRunner().invoke(metrics, ["--json", "-"], catch_exceptions=False)
     assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.stdout)["metrics"]}
+
+
+def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Places) -> None:
+    score = {"slc": {"metrics": {"auc": 0.8, "nll": 0.5, "ece": None}}, "platt": {"metrics": None}}
+    gain = {
+        "auc": {"estimate": 0.1, "low": 0.05, "high": 0.2},
+        "nll": {"estimate": -0.3, "low": -0.4, "high": -0.2},
+    }
+    refreshes = worked.refreshes("demo")
+    for week, key, verdict in (("2026-03-16", "two", "promote"), ("2026-03-23", "new", "hold")):
+        write_json(refreshes / week / key / "verdict.json", {"verdict": verdict})
+    write_json(
+        refreshes / "2026-03-23" / "new" / "backtest.json",
+        {
+            "scores": {"choose-2026-03-16": {}, "confirm-2026-03-23": score},
+            "differences": {"slc": {"platt": gain}, "platt": {"platt": gain}},
+        },
+    )
+    found = asked(worked)
+    assert found["slc_ops_quality", "demo", "slc", "auc"] == 0.8
+    assert ("slc_ops_quality", "demo", "slc", "ece") not in found
+    assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "auc"] == 0.05
+    assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "nll"] == 0.2  # less loss is a gain
+    assert ("slc_ops_gain_over_platt", "low", "demo", "platt", "nll") not in found
+    assert found["slc_ops_held_windows", "demo"] == 1
+    assert found["slc_ops_window_quarantined_share", "demo"] == 0.007

@@ -92,9 +92,9 @@ def test_a_service_that_stays_has_a_health_check_and_is_started_again(name: str)
     assert "test" in SERVICES[name]["healthcheck"]
 
 
-def test_only_the_two_interfaces_are_published_and_on_loopback() -> None:
+def test_only_the_interfaces_are_published_and_on_loopback() -> None:
     published = {name: entry["ports"] for name, entry in SERVICES.items() if "ports" in entry}
-    assert set(published) == {"airflow-apiserver", "mlflow"}
+    assert set(published) == {"airflow-apiserver", "mlflow", "grafana"}
     for ports in published.values():
         assert all(port.startswith("${PUBLISH_ADDRESS:-127.0.0.1}:") for port in ports)
 
@@ -127,6 +127,8 @@ def test_every_image_can_be_pinned_by_digest_and_a_floating_tag_is_refused(tmp_p
         "POSTGRES_IMAGE": "postgres",
         "REDIS_IMAGE": "valkey/valkey",
         "OBJECTS_IMAGE": "versity/versitygw",
+        "PROMETHEUS_IMAGE": "prom/prometheus",
+        "GRAFANA_IMAGE": "grafana/grafana",
     }
     names["PYTHON_IMAGE"] = "registry.example:5000/python"
 
@@ -136,11 +138,11 @@ def test_every_image_can_be_pinned_by_digest_and_a_floating_tag_is_refused(tmp_p
 
     plain = answer({})
     assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.count("(by version)") == 4
+    assert plain.stdout.count("(by version)") == 6
     assert answer({}, "--digests").returncode == 2
     pinned = answer({name: f"{value}@{digest}" for name, value in names.items()}, "--digests")
     assert pinned.returncode == 0, pinned.stderr
-    assert pinned.stdout.count("(by digest)") == 4
+    assert pinned.stdout.count("(by digest)") == 6
     for floating in ("postgres", "postgres:latest", "postgres:16", "postgres:alpine", "postgres@sha256:12"):
         refused = answer({"POSTGRES_IMAGE": floating})
         assert refused.returncode == 2
