@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
-from slc_ops.base.files import canonical_json, digest_file, write_json
+from slc_ops.base.files import canonical_json, digest_file, read_json, write_json
 from slc_ops.base.names import model_name
 from slc_ops.registry.model import PARAMETERS, write_model
+from slc_ops.registry.model_card import LENGTH, model_card
 from slc_ops.registry.publication import Publication, Version
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Places
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
 KEY_TAG = "idempotency_key"
-_TAG_LENGTH = 5000  # MLflow's limit for tags and descriptions; all of it is in verdict.json
 
 
 def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
@@ -72,8 +72,8 @@ def _tags(publication: Publication) -> dict[str, str]:
         "window_end": window["end"],
         "method": publication.method,
         "verdict": str(publication.verdict["verdict"]),
-        "verdict_sentence": str(publication.verdict.get("sentence", ""))[:_TAG_LENGTH],
-        "verdict_reasons": " · ".join(_reasons(publication.verdict))[:_TAG_LENGTH],
+        "verdict_sentence": str(publication.verdict.get("sentence", ""))[:LENGTH],
+        "verdict_reasons": " · ".join(_reasons(publication.verdict))[:LENGTH],
         KEY_TAG: publication.key,
     }
 
@@ -191,27 +191,31 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
 
 
 def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
-    """What MLflow's page of a version says, in Markdown: verdict, figures, reasons, where the pages are."""
-    verdict, window = publication.verdict, publication.window
-    figures = dict(_flat(publication.metrics))
-    shown = [f"{name} {figures[name]:.4f}" for name in ("auc", "nll", "ece") if name in figures]
-    for name in ("auc", "nll"):
-        gain = [
-            figures[key]
-            for part in ("estimate", "low", "high")
-            if (key := f"vs_platt.{name}.{part}") in figures
-        ]
-        if len(gain) == 3:
-            shown.append(f"{name} against Platt {gain[0]:+.4f} [{gain[1]:+.4f}, {gain[2]:+.4f}]")
-    pages = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts"
-    lines = [
-        f"**{verdict.get('sentence') or verdict['verdict']}**",
-        f"`{publication.method}` for {publication.deployment}, window {window}; verdict "
-        f"`{verdict['verdict']}`.",
-        f"On the newest window: {', '.join(shown)}." if shown else "",
-        "\n".join(f"- {reason}" for reason in _reasons(verdict)),
-        f"[Report, data docs, backtest and verdict]({pages}) are artifacts of the run: "
-        + ", ".join(f"`{name}`" for name in [*publication.artifacts, "verdict.json"]),
-    ]
-    text = "\n\n".join(line for line in lines if line)
-    return text if len(text) <= _TAG_LENGTH else f"{text[: _TAG_LENGTH - 1]}…"
+    """The version's model card, from the publication and the evidence that it carries."""
+    verdict = publication.verdict
+    return model_card(
+        deployment=publication.deployment,
+        method=publication.method,
+        window=str(publication.window),
+        verdict=str(verdict["verdict"]),
+        sentence=str(verdict.get("sentence") or ""),
+        reasons=list(_reasons(verdict)),
+        figures=dict(_flat(publication.metrics)),
+        slices=_slices(publication),
+        data={
+            "input": publication.input_digest[:16],
+            "settings": publication.config_digest[:16],
+            "code": publication.code_version,
+        },
+        pages=f"#/experiments/{experiment_id}/runs/{run_id}/artifacts",
+        artifacts=[*publication.artifacts, "verdict.json"],
+    )
+
+
+def _slices(publication: Publication) -> dict[str, dict[str, Any]]:
+    """The method's differences to Platt in NLL by slice, where the publication brings its backtest."""
+    evidence = publication.artifacts.get("backtest")
+    if evidence is None or not evidence.is_file():
+        return {}
+    found = read_json(evidence).get("slice_differences", {}).get(publication.method, {})
+    return {name: each["nll"] for name, each in found.items() if "nll" in each}

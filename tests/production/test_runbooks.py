@@ -42,6 +42,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     places, _ = run_demo(tmp_path / "home", lambda text: None)
     monkeypatch.setenv("SLC_OPS_HOME", str(places.home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(places.deployments_file))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", places.tracking_uri)
     monkeypatch.delenv("AIRFLOW_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "users.txt").write_text("user-000001\n")

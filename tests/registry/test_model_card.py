@@ -1,0 +1,39 @@
+"""What a version says of itself."""
+
+from pathlib import Path
+
+from slc_ops.base.files import write_json
+from slc_ops.registry import Registry
+from slc_ops.registry.model_card import LENGTH, model_card
+from tests.registry.factory import publication
+
+
+def card(**changes: object) -> str:
+    values: dict[str, object] = {
+        "deployment": "demo", "method": "slc", "window": "2026-01-05/2026-01-12", "verdict": "promote",
+        "sentence": "better", "reasons": ["passes"], "figures": {"auc": 0.7}, "slices": {},
+        "data": {"code": "1"}, "pages": "#/x", "artifacts": ["report"],
+    }  # fmt: skip
+    return model_card(**values | changes)  # type: ignore[arg-type]
+
+
+def test_the_card_says_what_for_whom_evidence_limits_slices_data_and_code() -> None:
+    gain = {"estimate": -0.02, "low": -0.03, "high": -0.01}
+    text = card(slices={"density:sparse": gain, "group:empty": {"estimate": None}})
+    for part in ("**What.**", "**For whom.**", "**Evidence.**", "**Limits.**", "**Data and code.**"):
+        assert part in text
+    assert "| density:sparse | -0.0200 | -0.0300 | -0.0100 |" in text
+    assert "group:empty" not in text
+
+
+def test_a_card_fits_into_mlflow() -> None:
+    assert len(card(reasons=["x" * 400] * 40)) == LENGTH
+
+
+def test_a_published_version_carries_its_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+    gain = {"nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}}
+    write_json(tmp_path / "b.json", {"slice_differences": {"slc": {"density:sparse": gain}}})
+    version = registry.publish(publication(parameters, artifacts={"backtest": tmp_path / "b.json"}))
+    said = registry.client.get_model_version("slc-demo", str(version.number)).description
+    assert "**For whom.**" in said
+    assert "| density:sparse | -0.0200" in said
