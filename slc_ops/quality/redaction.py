@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from slc_ops.base.files import SEAL, digest_json
+
 ERASED = "erased"
 _QUOTED = re.compile(r"(event_id|user_id)=(.*?)(?=</code>|, [a-z_]+=|\}|$)", re.MULTILINE)
 
@@ -31,6 +33,8 @@ def redacted(suffix: str, text: str, belongs: Belongs) -> str:
     said = _walk(value, belongs)
     if said == value:
         return text
+    if isinstance(said, dict) and said.pop(SEAL, None) is not None:
+        said[SEAL] = digest_json(said)
     return json.dumps(said, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
