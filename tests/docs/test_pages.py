@@ -15,8 +15,8 @@ from tests.api.factory import frame
 from tests.pages import ROOT, steps
 
 PAGES = ["start.md", "log.md", "parameter-set.md"]
-RUN_ELSEWHERE = {"adopting.md", "operations.md", "runbooks.md", "sources.md"}
-"""By the tests of what they describe: an Airflow, an installation, sources."""
+RUN_ELSEWHERE = {"adopting.md", "operations.md", "runbooks.md", "sources.md", "windows.md"}
+"""By the tests of what they describe: an Airflow, an installation, sources, windows."""
 
 
 def test_every_page_with_commands_is_run_somewhere() -> None:
