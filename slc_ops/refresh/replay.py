@@ -31,8 +31,6 @@ from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.rows.rows import Log
 from slc_ops.settings.deployments import Deployment, Places
 
-OFFSET_WINDOWS, LINK_WINDOWS, EVIDENCE_WINDOWS = 8, 4, 8
-
 
 @dataclass(frozen=True)
 class Memory:
@@ -121,7 +119,7 @@ class Operation:
             served,
             self.methods,
             self.settings.decision,
-            evidence_windows=EVIDENCE_WINDOWS,
+            evidence_windows=self.settings.evidence_windows,
         )
         renewal, sentence = self._renew(window, decision)
         self._forget(window)
@@ -135,9 +133,11 @@ class Operation:
 
     def _memory(self, window: Window, *, included: bool = False) -> Memory:
         """The usable ones among the windows before a window, or up to and including it."""
-        reach = [*window.before(OFFSET_WINDOWS - 1), window] if included else window.before(OFFSET_WINDOWS)
+        long, short = self.settings.offset_windows, self.settings.link_windows
+        count = max(long, short)
+        reach = [*window.before(count - 1), window] if included else window.before(count)
         link, offsets = (
-            tuple(each for each in part if self._usable(each)) for part in (reach[-LINK_WINDOWS:], reach)
+            tuple(each for each in part if self._usable(each)) for part in (reach[-short:], reach)
         )
         return Memory(link, offsets)
 
@@ -146,7 +146,7 @@ class Operation:
 
     def _evidence(self, window: Window) -> list[Window]:
         """The windows whose entries the decision looks at, the newest last."""
-        found = [each for each in window.before(EVIDENCE_WINDOWS - 1) if self._usable(each)]
+        found = [each for each in window.before(self.settings.evidence_windows - 1) if self._usable(each)]
         scored = [each for each in found if self._memory(each).link]
         return [*scored, window]
 
@@ -236,7 +236,7 @@ class Operation:
 
     def _forget(self, window: Window) -> None:
         """Rows that no later window learns from, and fits on them, are let go."""
-        needed = {*window.before(OFFSET_WINDOWS + EVIDENCE_WINDOWS), window}
+        needed = {*window.before(self.settings.offset_windows + self.settings.evidence_windows), window}
         self.rows.let_go(path for each in needed if (path := self.past[each].log) is not None)
         self.fits = {key: each for key, each in self.fits.items() if set(key[0].offsets) <= needed}
         self.entries = {key: each for key, each in self.entries.items() if key[0] in needed}

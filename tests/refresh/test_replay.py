@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,8 @@ from click.testing import CliRunner
 from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
-from slc_ops.refresh.replay import replay_windows, run_replay
+from slc_ops.refresh.kept_rows import PastWindows
+from slc_ops.refresh.replay import Operation, replay_windows, run_replay
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST, change_week, configure
@@ -127,3 +129,27 @@ def test_the_command_prints_a_table_of_80_columns_writes_the_page_and_registers_
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["against"]["platt"]["served"]["windows"] == 6
     assert found["windows"][-1]["cumulated_minus_platt"]["platt"] == 0
+
+
+def test_a_replay_serves_what_a_sequence_of_refreshes_serves(school: Places) -> None:
+    """Window by window the same method and, to the last digit, the same probabilities."""
+    from slc_ops.refresh import pipeline
+    from slc_ops.refresh.champion import current_champion
+    from slc_ops.rows.interactions import InteractionLog
+
+    configure(school, methods=["base", "platt", "slc_eb"])
+    settings = school.deployment("school")
+    past = PastWindows(settings, school.home / "replay" / "windows", school.home)
+    seen, newest = Operation(settings, past), past[NEWEST].log
+    assert newest is not None
+    rows = InteractionLog.read(newest)
+    for window in WEEKS:
+        step = seen.step(window)
+        pipeline.refresh(school, "school", window)
+        champion = current_champion(school, "school")
+        assert (champion.method if champion else "base") == step.serves_next
+        assert (champion is None) == (seen.parameters is None)
+        if champion is not None and seen.parameters is not None:
+            theirs, ours = champion.read().apply(rows), seen.parameters.apply(rows)
+            assert np.abs(theirs - ours).max() <= 1e-12
+    assert step.serves_next == "slc_eb"
