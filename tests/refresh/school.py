@@ -31,3 +31,9 @@ def change_week(places: Places, window: Window, change: Callable[[pa.Table], pa.
     """Rewrite one week of the lake."""
     (part,) = (places.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
     pq.write_table(change(pq.read_table(part, partitioning=None)), part)
+
+
+def of_one_class(week: pa.Table) -> pa.Table:
+    """A week that validation stops: all labels are 1."""
+    place = week.schema.get_field_index("label")
+    return week.set_column(place, "label", pa.array([1] * week.num_rows, week.schema.field(place).type))

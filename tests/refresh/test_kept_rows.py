@@ -13,7 +13,7 @@ from slc_ops.refresh.kept_rows import KeptRows, PastWindows
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import ParquetSource
 from slc_ops.settings.deployments import Places
-from tests.refresh.school import NEWEST, change_week
+from tests.refresh.school import NEWEST, change_week, of_one_class
 
 WEEKS = [*NEWEST.before(6), NEWEST]
 
@@ -58,11 +58,11 @@ def test_a_window_is_decoded_once(school: Places, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_window_that_a_refresh_would_stop_says_why_and_an_empty_one_has_no_log(school: Places) -> None:
-    change_week(school, WEEKS[5], lambda week: week.slice(0, week.num_rows // 10))
+    change_week(school, WEEKS[5], of_one_class)
     change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
     found = past(school)
     assert found[WEEKS[5]].log is None
-    assert "rows_unusual" in str(found[WEEKS[5]].stopped)
+    assert "label_one_class" in str(found[WEEKS[5]].stopped)
     assert found[WEEKS[3]].log is None
     assert found[WEEKS[3]].stopped is None
     assert found[NEWEST].log is not None

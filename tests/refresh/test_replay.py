@@ -15,7 +15,7 @@ from slc_ops.refresh.kept_rows import PastWindows
 from slc_ops.refresh.replay import Operation, replay_windows, run_replay
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Places
-from tests.refresh.school import NEWEST, change_week, configure
+from tests.refresh.school import NEWEST, change_week, configure, of_one_class
 
 WEEKS = [*NEWEST.before(6), NEWEST]
 SPAN = ("2026-01-05", "2026-02-23")
@@ -83,7 +83,7 @@ def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Place
 def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
-    change_week(school, WEEKS[5], lambda week: week.slice(0, week.num_rows // 10))
+    change_week(school, WEEKS[5], of_one_class)
     found = run(school)
     assert [each.status for each in found.windows] == [
         "first", "scored", "scored", "missing", "scored", "stopped", "scored",
@@ -91,7 +91,7 @@ def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school
     assert found.windows[3].serves_next == found.windows[3].served
     stopped = found.as_dict()["stopped"]
     assert [each["window"] for each in stopped] == [str(WEEKS[5])]
-    assert "rows_unusual" in stopped[0]["why"]
+    assert "label_one_class" in stopped[0]["why"]
     assert len(found.scored) == 4
 
 
