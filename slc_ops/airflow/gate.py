@@ -5,13 +5,15 @@ from typing import Any
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import task
+from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import champion_asset, tell_of
-from slc_ops.airflow.links import as_markdown, version_links
+from slc_ops.airflow.links import as_markdown, message_links, version_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
+from slc_ops.observability.notify import announce
+from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Places
 
 AUTOMATIC = "slc_weekly_refresh"
@@ -42,11 +44,56 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     plan = planned(places, deployment, refresh)
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
+        if not proposal.is_champion and not is_backfill():
+            _tell_held(places, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
+    if gate == "manual":
+        _tell_approval(places, plan, proposal.version, proposal.verdict["sentence"])
     if proposal.version is None:
         return evidence_text(plan, proposal)
     links = version_links(deployment, proposal.version, plan.window)
     return f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
+
+
+def _tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
+    from slc_ops.refresh.holding import held_in_a_row
+
+    context, count = get_current_context(), held_in_a_row(places, plan)
+    announce(
+        "held",
+        plan.deployment,
+        f"held, {count} in a row: {why}",
+        context,
+        window=str(plan.window),
+        links=message_links(plan.deployment, plan.window, context, version),
+    )
+
+
+def _tell_approval(places: Places, plan: Plan, version: int | None, why: str) -> None:
+    context, settings = get_current_context(), places.deployment(plan.deployment)
+    asked = ", ".join(settings.approvers) or "everybody who may edit the run"
+    links = message_links(plan.deployment, plan.window, context, version)
+    links["required action"] = f"{links['run']}/tasks/gate/required_actions"
+    sentence = (
+        f"{'the frozen model' if version is None else f'version {version}'} of {plan.deployment} waits for approval by {asked}, at most "
+        f"{settings.approval_hours:g} hours: {why}"
+    )
+    announce("approval", plan.deployment, sentence, context, window=str(plan.window), links=links)
+
+
+def _tell_change(places: Places, plan: Plan, version: int | None, said: str) -> None:
+    """A new method or none is news; the weekly renewal of the method that serves is not."""
+    from slc_ops.registry import Registry
+
+    last = Registry.open(places).history(plan.deployment)[-1:]
+    event = {"promotion": "promotion", "retirement": "retired"}.get(last[0].kind) if last else None
+    if event is None or last[0].window != plan.window and event == "promotion":
+        return
+    context = get_current_context()
+    links = message_links(plan.deployment, plan.window, context, version)
+    announce(
+        event, plan.deployment, f"{said}: {last[0].reason}", context, window=str(plan.window), links=links
+    )
 
 
 @task
@@ -79,6 +126,7 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
     for partitioned in (False, True):
         asset = champion_asset(deployment, partitioned=partitioned)
         tell_of(asset, str(plan.window), version=proposal.version)
+    _tell_change(places, plan, proposal.version, said)
     return said
 
 
@@ -109,6 +157,7 @@ def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
         subject=f"Make this version the champion of {name}?",
         body="{{ ti.xcom_pull(task_ids='propose') }}",
         response_timeout=timedelta(hours=deployment.approval_hours),
+        assigned_users=[{"id": user, "name": user} for user in deployment.approvers] or None,
         execution_timeout=None,
         doc_md="Approve to promote, reject to hold. Without an answer in time the champion stays.",
     )

@@ -1,5 +1,6 @@
 """Where people find the pages about a version: on the page SLC and in MLflow."""
 
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from slc_ops.base.names import model_name
@@ -34,6 +35,28 @@ def version_links(deployment: str, version: int, window: Window) -> dict[str, st
     }
     in_mlflow = mlflow_version(deployment, version)
     return links | ({} if in_mlflow is None else {"MLflow": in_mlflow})
+
+
+def message_links(
+    deployment: str, window: Window, context: Any, version: int | None = None
+) -> dict[str, str]:
+    """The same for a message that is read outside Airflow: whole addresses, and the run.
+
+    Where Airflow's base URL is not set, paths.
+    """
+    from airflow.configuration import conf
+
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    host = base.removesuffix(urlsplit(base).path) if base else ""
+    found = version_links(deployment, version or 0, window)
+    if version is None:
+        found = {name: address for name, address in found.items() if name in ("data docs", "all versions")}
+    run = context.get("dag_run")
+    if run is not None:
+        found["run"] = f"{urlsplit(base).path}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}"
+    return {
+        name: f"{host}{address}" if address.startswith("/") else address for name, address in found.items()
+    }
 
 
 def as_markdown(links: dict[str, str]) -> str:

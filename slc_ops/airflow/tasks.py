@@ -15,7 +15,8 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import tell_of, window_asset
-from slc_ops.airflow.runs import planned, reference, run_window
+from slc_ops.airflow.runs import is_backfill, planned, reference, run_window
+from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.deployments import Places
 
 
@@ -46,7 +47,23 @@ def validate(deployment: str, window: str) -> str:
     plan = pipeline.validate(places, deployment, places.deployment(deployment).cadence.parse(window))
     for partitioned in (False, True):
         tell_of(window_asset(deployment, partitioned=partitioned), window)
+    if not is_backfill():
+        _tell_backbone(places, deployment, read_plan(plan))
     return reference(plan)
+
+
+def _tell_backbone(places: Places, deployment: str, plan: Plan) -> None:
+    """A champion of another backbone is retired or kept before anything is compared with it, and told."""
+    from slc_ops.airflow.links import message_links
+    from slc_ops.observability.notify import announce
+    from slc_ops.refresh import pipeline
+
+    if (news := pipeline.note_backbone(places, plan)) is None:
+        return
+    context = get_current_context()
+    links = message_links(deployment, plan.window, context)
+    for event in ("new_backbone", *(["retired"] if news.retired else [])):
+        announce(event, deployment, news.sentence, context, window=str(plan.window), links=links)
 
 
 @task(map_index_template="{{ fold_window | default(task.op_kwargs['fold']) }}")
@@ -87,13 +104,16 @@ def detectability(deployment: str, refresh: str) -> str:
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
     """Decide the method by the series of windows, check its new parameters, give the verdict."""
+    from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
 
     plan = planned(Places.from_environment(), deployment, refresh)
     verdict = pipeline.decide(plan)
     if verdict["verdict"] == "reject":
-        announce("reject", deployment, verdict["sentence"], get_current_context(), window=str(plan.window))
+        context = get_current_context()
+        links = message_links(deployment, plan.window, context)
+        announce("reject", deployment, verdict["sentence"], context, window=str(plan.window), links=links)
     return {key: verdict[key] for key in ("verdict", "method", "sentence")}
 
 

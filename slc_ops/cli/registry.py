@@ -34,6 +34,8 @@ def status(json_path: str | None) -> None:
 
     The answer comes from the ledger. Where an alias in MLflow says something else, a line tells so.
     """
+    from slc_ops.refresh.backbone import read_news
+
     registry = _registry()
     answer = registry.status(_named_deployments(registry.places))
     emit_json(json_path, answer)
@@ -50,6 +52,9 @@ def status(json_path: str | None) -> None:
             when = change["at"].replace("T", " ")[:16]
             told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
             say(json_path, f"{name}: no champion, the frozen model serves ({told})")
+        champion = None if entry["champion"] is None else int(entry["champion"]["version"])
+        if (news := read_news(registry.places, name, champion)) is not None:
+            say(json_path, f"{name}: {news.sentence}")
         for finding in entry["findings"]:
             click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
 

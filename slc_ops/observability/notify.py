@@ -1,14 +1,16 @@
 """Who hears of it: Airflow notifiers and a JSON event on a webhook, per deployment.
 
-Four things are news: a refresh that **stop**ped (its validation or anything else failed; the champion stays),
-a candidate that its evidence **reject**ed, a **rollback**, and a **control** that failed. A message that
-cannot be delivered is an error in the task's log and nothing else: telling must not break what it tells of.
+News are a refresh that **stop**ped (its validation or anything else failed; the champion stays), a candidate
+that its evidence **reject**ed, one that is **held** (and how many in a row), an **approval** that is asked
+for, a **promotion**, a **rollback**, a champion **retired**, a **new_backbone**, and a **control** that
+failed. Every message has links to what its reader wants to open. A message that cannot be delivered is an
+error in the task's log and nothing else: telling must not break what it tells of.
 """
 
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -36,7 +38,7 @@ class Event:
     """What happened, for machines and people."""
 
     event: str
-    """``stop``, ``reject``, ``rollback``, ``retired`` or ``control``."""
+    """One of ``slc_ops.settings.notify.EVENTS``, or ``control``."""
     deployment: str
     sentence: str
     window: str | None = None
@@ -44,6 +46,8 @@ class Event:
     run_id: str | None = None
     task_id: str | None = None
     at: str = ""
+    links: dict[str, str] = field(default_factory=dict)
+    """What to open: report, data docs, versions, MLflow, the required action."""
 
 
 def on_failure(deployment: str) -> Callable[[Any], None]:
@@ -64,9 +68,18 @@ def on_control_failure(control: str) -> Callable[[Any], None]:
     return failed
 
 
-def announce(event: str, deployment: str, sentence: str, context: Any, *, window: str | None = None) -> None:
-    """Tell of something from inside a task."""
-    tell(_event(event, deployment, sentence, context, window), settings_of(deployment), context)
+def announce(
+    event: str,
+    deployment: str,
+    sentence: str,
+    context: Any,
+    *,
+    window: str | None = None,
+    links: Mapping[str, str] | None = None,
+) -> None:
+    """Tell of something from inside a task; ``links`` are names and addresses of what to open."""
+    made = _event(event, deployment, sentence, context, window)
+    tell(replace(made, links=dict(links or {})), settings_of(deployment), context)
 
 
 def announce_rollback(deployment: str, champion: "Version", actor: str, reason: str, context: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from typing import Literal, TypeVar
 
 from slc_ops.base.window import Window
+from slc_ops.refresh.backbone import note_backbone
 from slc_ops.refresh.champion import Opponent
 from slc_ops.refresh.evidence import backtest, decide, detectability, fit
 from slc_ops.refresh.fitting import folds_of
@@ -26,8 +27,8 @@ from slc_ops.refresh.windows import extract, validate
 from slc_ops.settings.deployments import Deployment, Places
 
 __all__ = [
-    "backtest", "decide", "detectability", "extract", "fit", "folds_of", "promote", "publish", "read_plan",
-    "refresh", "validate", "write_report",
+    "backtest", "decide", "detectability", "extract", "fit", "folds_of", "note_backbone", "promote",
+    "publish", "read_plan", "refresh", "validate", "write_report",
 ]  # fmt: skip
 
 OptionalStep = Literal["publish", "promote"]
@@ -63,6 +64,8 @@ def refresh(
 
     run("extract", lambda: extract(places, name, window, settings))
     plan = run("validate", lambda: read_plan(validate(places, name, window, settings)))
+    if not {"publish", "promote"} & set(leave_out) and (news := note_backbone(places, plan)) is not None:
+        tell(news.sentence)
     for fold in folds_of(plan).folds:
         run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc]
     run("backtest", lambda: backtest(places, plan, champion))

@@ -18,6 +18,7 @@ NOT_IN_KEY = {
     "owner", "start", "end", "schedule", "gate", "renew", "approval_hours", "lookback_windows", "notify",
     "keep_windows", "keep_refreshes",
     "window", "refresh_every", "label_lag", "labels", "wait_for_source", "verdict_due",
+    "champion_of_another_backbone", "approvers",
 }  # fmt: skip
 """Settings that change when or by whom a refresh runs, not what it works out; and those whose effect is in
 the windows themselves: their bounds and the digests of their rows are part of the key."""

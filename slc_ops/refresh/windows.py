@@ -8,6 +8,7 @@ from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationS
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
+from slc_ops.refresh.backbone import of_one_backbone
 from slc_ops.refresh.held import held_windows
 from slc_ops.refresh.plan import HELD, Plan, PlannedWindow, make_plan
 from slc_ops.settings.deployments import Deployment, Places
@@ -113,7 +114,11 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     def manifest_of(each: Window) -> WindowManifest:
         return WindowManifest.read(places.windows(name) / each.key)
 
-    history = History(manifest_of, deployment.quality)
+    judged = deployment
+    if deployment.on_new_backbone == "split":  # a mixture stops nothing: it is split afterwards
+        quality = deployment.quality.model_copy(update={"allow_mixed_backbones": True})
+        judged = deployment.model_copy(update={"quality": quality})
+    history = History(manifest_of, judged.quality)
     usable: list[PlannedWindow] = []
     excluded: list[dict[str, str]] = []
     backbones = _backbones(manifest_of(window), deployment)
@@ -132,17 +137,19 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
             excluded.append({"window": str(each), "kind": HELD, "reason": held[each]})
             continue
         try:
-            result = validate_window(manifest, history.yardstick(each), deployment)
+            result = validate_window(manifest, history.yardstick(each), judged)
         except ValidationStopped as stopped:
             if each == window:
                 raise
             excluded.append({"window": str(each), "kind": "stopped", "reason": str(stopped)})
             continue
         # The usable rows are a function of the window's content, the suite's settings and the code.
-        key = digest_json([manifest.digest, deployment.quality.model_dump(mode="json"), code_version()])
+        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version()])
         if deployment.engine == "local":
             keep_sums(result.clean_path, key)
         usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
+    usable, others = of_one_backbone(usable, deployment)
+    excluded += others
     return make_plan(
         name,
         deployment,

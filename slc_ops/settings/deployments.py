@@ -124,14 +124,27 @@ class Deployment(Part):
     approval_hours: float = Field(
         default=72, gt=0, le=8760, description="a manual gate holds after this long, at most a year"
     )
+    on_new_backbone: Literal["stop", "split"] = Field(
+        default="stop",
+        description="a window that mixes backbone versions stops, or its rows of the version that serves at "
+        "its end are used; whole windows of another version are always left out",
+    )
+    champion_of_another_backbone: Literal["retire", "keep"] = Field(
+        default="retire",
+        description="when the newest window is of another backbone: the champion is retired, or goes on "
+        "serving",
+    )
     on_backbone_mismatch: Literal["frozen", "refuse", "serve"] = Field(
         default="frozen",
         description="what a server does with rows whose caller names another backbone than the champion was "
         "fitted for: the frozen probability, an error, or the correction nevertheless",
     )
-    notify: Notify = Field(
-        default=Notify(), description="who hears of stops, rejections and rollbacks, below"
+    approvers: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(),
+        description="ids of the Airflow users who may answer a manual gate; others get 403. Empty: all who "
+        "may edit the run",
     )
+    notify: Notify = Field(default=Notify(), description="who hears of what happens, below")
     decision: Decision = Field(default=Decision(), description="what it takes to change the method, below")
     quality: Quality = Field(default=Quality(), description="what a window must look like, below")
     keep_windows: int = Field(

@@ -1,6 +1,6 @@
-"""The ``notify`` block: who hears of stops, rejections and rollbacks."""
+"""The ``notify`` block: who hears of stops, verdicts, questions and changes of the champion."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -16,12 +16,16 @@ class Notifier(Part):
     arguments: dict[str, Any] = Field(default_factory=dict, description="arguments of its constructor")
 
 
+EventName = Literal[
+    "stop", "reject", "approval", "promotion", "held", "rollback", "retired", "new_backbone", "late"
+]
+EVENTS: tuple[EventName, ...] = get_args(EventName)
+
+
 class Notify(Part):
     """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
 
-    events: tuple[Literal["stop", "reject", "rollback", "retired", "late"], ...] = Field(
-        default=("stop", "reject", "rollback", "retired", "late"), description="what is told"
-    )
+    events: tuple[EventName, ...] = Field(default=EVENTS, description="what is told")
     webhook: str | None = Field(default=None, description="Airflow connection that gets the event as JSON")
     notifiers: tuple[Notifier, ...] = Field(
         default=(), description="Airflow notifiers: `{path: import.path.of.Class, arguments: {…}}`"

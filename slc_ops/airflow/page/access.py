@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -10,6 +11,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
 from fastapi import Depends
 from sqlalchemy import func, select
@@ -27,6 +29,9 @@ class Schedule:
     state: str | None = None
     waiting_run: str | None = None
     """The run whose gate waits for a person."""
+    asked: tuple[str, ...] = ()
+    """Who may answer; empty: everybody who may edit the run."""
+    asked_at: datetime | None = None
 
 
 def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
@@ -50,10 +55,18 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
     asking = TaskInstance.state == "awaiting_input"
     waiting = select(TaskInstance.dag_id, TaskInstance.run_id).where(TaskInstance.dag_id.in_(dags), asking)
     waits = dict(_rows(session, waiting))
+    questions = (
+        select(TaskInstance.dag_id, HITLDetail.assignees, HITLDetail.created_at)
+        .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
+        .where(TaskInstance.dag_id.in_(dags), asking)
+    )
+    asked = {dag: (_names(assignees), at) for dag, assignees, at in _rows(session, questions)}
     found = {}
     for dag in dags:
         run, state = runs.get(dag, (None, None))
-        found[dag.removeprefix(PREFIX)] = Schedule(dag, bool(paused.get(dag)), run, state, waits.get(dag))
+        found[dag.removeprefix(PREFIX)] = Schedule(
+            dag, bool(paused.get(dag)), run, state, waits.get(dag), *asked.get(dag, ((), None))
+        )
     return found
 
 
@@ -70,6 +83,10 @@ def may_read(user: GetUserDep) -> Callable[[str], bool]:
 def _state(dag: str, run: str, state: str, worked: set[Any]) -> str:
     """Airflow calls a run without a failure a success, also when it skipped all its tasks."""
     return "skipped" if state == "success" and (dag, run) not in worked else state
+
+
+def _names(assignees: Any) -> tuple[str, ...]:
+    return tuple(str(user.get("name") or user.get("id")) for user in assignees or [])
 
 
 def _rows(session: Any, query: Any) -> list[Any]:

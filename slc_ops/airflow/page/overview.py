@@ -15,8 +15,9 @@ from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold
 from slc_ops.quality.result import PAGE, RESULT
+from slc_ops.refresh.backbone import read_news
 from slc_ops.refresh.files import VERSION, RefreshFiles
-from slc_ops.registry import Registry, Version
+from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
 from slc_ops.settings.deployments import Places, read_deployments
 
@@ -51,6 +52,10 @@ class Card:
     champion: Version | None
     challenger: Version | None
     since: datetime | None
+    retired: ChampionChange | None
+    """Why there is no champion any more, where it was retired."""
+    backbone: str | None
+    """That the champion is of another backbone than the newest window, in words."""
     outcome: Outcome | None
     versions: list[Version]
     """The newest version of each window, oldest first."""
@@ -62,7 +67,7 @@ class Card:
     @property
     def attention(self) -> int:
         """0 when all is well; what needs a person comes first."""
-        if self.schedule.waiting_run or (self.outcome and self.outcome.word == "stopped"):
+        if self.schedule.waiting_run or self.backbone or (self.outcome and self.outcome.word == "stopped"):
             return 2
         return int(
             self.schedule.state == "failed" or (self.outcome is not None and self.outcome.word == "reject")
@@ -72,6 +77,13 @@ class Card:
     def age(self) -> str:
         """How long the champion has been champion."""
         return "" if self.since is None else ago(datetime.now(UTC) - self.since)
+
+    @property
+    def asked(self) -> str:
+        """Who is asked to approve, since when."""
+        people = ", ".join(self.schedule.asked) or "everybody who may edit the run"
+        at = self.schedule.asked_at
+        return f"{people}, for {ago(datetime.now(UTC) - at)}" if at is not None else people
 
     def line(self, metric: str, **size: float) -> Chart | None:
         """The last windows as a chart."""
@@ -94,6 +106,8 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         champion=glance.version(glance.head.champion),
         challenger=glance.version(glance.head.challenger),
         since=None if glance.last is None else glance.last.at,
+        retired=glance.last if glance.head.champion is None else None,
+        backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
         outcome=_outcome(places, name, ordered[-1] if ordered else None),
         versions=ordered,
         published=glance.versions,

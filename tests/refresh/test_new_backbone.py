@@ -1,0 +1,197 @@
+"""Nine weeks of gru-7, then gru-8: windows told apart, the champion retired or kept, the way out."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from slc_ops.base.errors import ValidationStopped
+from slc_ops.base.window import WEEK, Window
+from slc_ops.cli import app
+from slc_ops.intake.simulate import simulate
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.backbone import News, of_one_backbone, read_news, serving_version, versions_of
+from slc_ops.refresh.plan import Plan
+from slc_ops.registry import Registry
+from slc_ops.serving import Corrector
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import change_week, configure
+
+FIRST = Window.parse("2026-01-05/2026-01-12")
+WEEKS = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(12)]
+SETTINGS = {"calibration_weeks": 2, "folds": 2}
+
+
+def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: ignore[no-untyped-def]
+    """Rows of a version; of another one before its share of the rows begins."""
+
+    def change(rows: pa.Table) -> pa.Table:
+        rows = rows.sort_by("event_time")
+        first = rows.num_rows - round(share * rows.num_rows)
+        versions = np.where(np.arange(rows.num_rows) < first, other, version)
+        place = rows.schema.names.index("backbone_version")
+        return rows.set_column(place, "backbone_version", pa.array(versions.tolist()))
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve weeks: nine of gru-7, then gru-8 (the eleventh week of the log mixes nothing)."""
+    out = tmp_path_factory.mktemp("story")
+    simulate(out, weeks=12, users=300, items=60, seed=11, start="2026-01-05")
+    return out
+
+
+@pytest.fixture
+def school(tmp_path: Path, story: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    shutil.copytree(story, tmp_path / "lake" / "school")
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    places = Places.from_environment()
+    configure(places, **SETTINGS)
+    for week in WEEKS[:9]:
+        change_week(places, week, named("gru-7"))
+    for week in WEEKS[9:]:
+        change_week(places, week, named("gru-8"))
+    return places
+
+
+def refresh(places: Places, week: int) -> tuple[Plan, list[str]]:
+    said: list[str] = []
+    return pipeline.refresh(places, "school", WEEKS[week], tell=said.append), said
+
+
+def first_steps(places: Places, week: int) -> tuple[Plan, News | None]:
+    """What the DAG's first tasks do: one week alone may be too little to compare methods on."""
+    pipeline.extract(places, "school", WEEKS[week])
+    plan = pipeline.read_plan(pipeline.validate(places, "school", WEEKS[week]))
+    return plan, pipeline.note_backbone(places, plan)
+
+
+def champion_of(places: Places, week: int) -> int:
+    """Whatever the evidence says, somebody makes this week's version the champion."""
+    refresh(places, week)
+    registry = Registry.open(places)
+    if registry.champion("school") is None:
+        waiting = registry.challenger("school")
+        assert waiting is not None
+        registry.promote("school", waiting.number, actor="ann", reason="its turn", override="for the story")
+    found = registry.champion("school")
+    assert found is not None
+    return found.number
+
+
+def status() -> str:
+    return " ".join(CliRunner().invoke(app, ["status"], catch_exceptions=False).output.split())
+
+
+def test_the_story_of_gru_8(school: Places) -> None:
+    old = champion_of(school, 8)
+    registry = Registry.open(school)
+    items = ["item-000001", "item-000002"]
+    corrector = Corrector.from_registry(
+        school.tracking_uri, "school", cache=school.home / "cache", interval=None
+    )
+    assert corrector.health()["backbone_version"] == "gru-7"
+    frozen = (1 / (1 + np.exp(-np.array([0.3, -1.0])))).tolist()
+    assert corrector.correct(items, [0.3, -1.0]).tolist() != pytest.approx(frozen, abs=1e-3)
+    assert corrector.correct(items, [0.3, -1.0], backbone_version="gru-8").tolist() == pytest.approx(frozen)
+
+    plan, news = first_steps(school, 9)
+
+    assert news is not None
+    assert news.sentence.startswith("new backbone gru-8 in window 2026-03-09/2026-03-16; champion")
+    assert (news.champion, news.champion_backbone, news.retired) == (old, "gru-7", True)
+    assert [each.window for each in plan.windows] == [WEEKS[9]], "no row of gru-7 was learned from"
+    assert {each["kind"] for each in plan.excluded} == {"backbone"}
+    (retirement,) = [change for change in registry.history("school") if change.kind == "retirement"]
+    assert (retirement.from_version, retirement.actor) == (old, "refresh")
+    assert "the backbone changed from gru-7 to gru-8" in retirement.reason
+
+    assert registry.champion("school") is None
+    assert "no champion, the frozen model serves" in status()
+    assert "the backbone changed from gru-7 to gru-8" in status()
+    assert corrector.refresh()
+    assert corrector.health()["serves"] == "frozen"
+    assert corrector.correct(items, [0.3, -1.0]).tolist() == pytest.approx(frozen)
+
+    again, told = first_steps(school, 9)
+    assert (again.directory, told) == (plan.directory, news)
+    assert len([change for change in registry.history("school") if change.kind == "retirement"]) == 1
+
+    new = champion_of(school, 10)
+    assert new != old
+    assert corrector.refresh()
+    assert corrector.health()["backbone_version"] == "gru-8"
+    assert (
+        json.loads(CliRunner().invoke(app, ["verify", "--json", "-"]).output)["deployments"]["school"] == []
+    )
+    _, said = refresh(school, 11)
+    assert not any("new backbone" in line for line in said)
+
+
+def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Places) -> None:
+    old = champion_of(school, 8)
+    configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
+    _, told = first_steps(school, 9)
+    assert told is not None
+    assert "it still serves, by your rule" in told.sentence
+    champion = Registry.open(school).champion("school")
+    assert champion is not None
+    assert champion.number == old
+    news = read_news(school, "school", old)
+    assert news is not None
+    assert news.backbone_version == "gru-8"
+    assert "new backbone gru-8" in status()
+    _, said = refresh(school, 10)
+    assert any("new backbone gru-8" in line for line in said)
+
+
+def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Places) -> None:
+    change_week(school, WEEKS[10], named("gru-7"))
+    configure(school, **{**SETTINGS, "calibration_weeks": 3})
+    plan, _ = first_steps(school, 10)
+    assert [each.window for each in plan.windows] == [WEEKS[6], WEEKS[7], WEEKS[8], WEEKS[10]]
+
+
+def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Places) -> None:
+    change_week(school, WEEKS[9], named("gru-8", share=0.4))
+    with pytest.raises(ValidationStopped, match="backbones_mixed"):
+        first_steps(school, 9)
+    configure(school, **SETTINGS, on_new_backbone="split")
+    plan, _ = first_steps(school, 9)
+    (window,) = plan.windows
+    assert window.window == WEEKS[9]
+    assert set(versions_of(window.log)) == {"gru-8"}
+    whole = versions_of(school.windows("school") / WEEKS[9].key / "log.parquet")
+    assert versions_of(window.log)["gru-8"] == whole["gru-8"]
+    again, _ = first_steps(school, 9)
+    assert again.directory == plan.directory
+    later, _ = refresh(school, 10)
+    assert [set(versions_of(each.log)) for each in later.windows] == [{"gru-8"}, {"gru-8"}]
+
+
+def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "log.parquet"
+    versions = ["gru-7"] * 80 + ["gru-8"] * 15 + ["gru-7"] + ["gru-8"] * 4
+    order = np.random.default_rng(0).permutation(100)
+    table = pa.table({"event_time": np.arange(100), "backbone_version": versions}).take(order)
+    pq.write_table(table, path)
+    assert serving_version(path) == "gru-8"
+    pq.write_table(table.drop_columns("backbone_version"), path)
+    assert serving_version(path) is None
+
+
+def test_where_mixtures_are_allowed_nothing_is_left_out(school: Places) -> None:
+    configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
+    plan, _ = first_steps(school, 9)
+    assert len(plan.windows) == 4
+    assert of_one_backbone([], school.deployment("school")) == ([], [])
