@@ -1,16 +1,40 @@
-"""``--params``: a parameter set from a directory or from a registered model."""
+"""``--params``: a parameter set from a directory or from a registered model; new names for its items."""
 
 import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from slc_ops.base.console import emit_json, json_option, say
 from slc_ops.base.errors import RegistryError
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
+
+
+@click.command(name="rename-items")
+@click.option("--params", required=True, metavar="DIR|MODEL", help="A parameter set, or models:/NAME@ALIAS.")
+@click.option(
+    "--mapping", required=True, type=click.Path(path_type=Path), help="CSV with the columns old_id, new_id."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Directory of the new set.")
+@json_option
+def rename_items(params: str, mapping: Path, out: Path, json_path: str | None) -> None:
+    """Carry a parameter set's offsets over to new item ids.
+
+    Each item of the file keeps its offset, variance and counts under its new id; all others stay. Ids
+    that the set does not have, ids that are taken, chains and circles are refused.
+    """
+    from slc_ops.parameters.renaming import read_mapping, renamed
+
+    names = read_mapping(mapping)
+    renamed(parameter_set(params), names).write(out)
+    emit_json(json_path, {"renamed": len(names), "out": str(out)})
+    say(json_path, f"{len(names)} item{'s' if len(names) > 1 else ''} renamed; the new set is in {out}")
 
 
 def parameter_set(reference: str) -> "ParameterSet":

@@ -53,6 +53,13 @@ def test_every_gate_stands_between_publish_and_promote(home: Path, gate: str, be
     assert isinstance(dag.get_task("gate"), Approval) is (gate == "manual")
 
 
+def test_the_approvers_of_the_deployment_are_the_ones_who_are_asked(home: Path) -> None:
+    asked = weekly_refresh("school", configure(home, gate="manual", approvers=["ann", "7"])).get_task("gate")
+    assert asked.assigned_users == [{"id": "ann", "name": "ann"}, {"id": "7", "name": "7"}]
+    everybody = weekly_refresh("school", configure(home, gate="manual")).get_task("gate")
+    assert not everybody.assigned_users
+
+
 def test_a_manual_gate_has_no_default_answer_and_ends_in_time(home: Path) -> None:
     gate = weekly_refresh("school", configure(home, gate="manual", approval_hours=5)).get_task("gate")
 
