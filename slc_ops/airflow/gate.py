@@ -44,7 +44,8 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     plan = planned(places, deployment, refresh)
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
-        if not proposal.is_champion and not is_backfill():
+        told = proposal.verdict["verdict"] == "reject" or gate == "never"  # by decide; nothing is waited for
+        if not (told or proposal.is_champion or is_backfill()):
             _tell_held(places, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":

@@ -17,9 +17,18 @@ from tests.airflow.runs import run
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 
-def test_an_automatic_gate_promotes_what_its_evidence_supports(shared: Places) -> None:
+def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
+    shared: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = {uri: len(asset_events(uri)) for uri in ("slc://school/window", "slc://school/champion")}
-    state, tasks = run(weekly_refresh("school", configure(shared.home, gate="auto")), AFTER)
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        state, tasks = run(weekly_refresh("school", configure(shared.home, gate="auto")), AFTER)
+    (event,) = heard
+    assert event["event"] == "promotion"
+    assert event["sentence"].startswith("version 1 is the champion of school: ")
+    assert {"report", "data docs", "all versions", "run"} <= set(event["links"])
+    assert event["links"]["report"].endswith("/slc/school/versions/1/report")
 
     assert state == "success"
     assert set(tasks.values()) == {"success"}
@@ -120,3 +129,25 @@ def asset_events(uri: str) -> list[dict[str, object]]:
         query = select(AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
         query = query.where(AssetModel.uri == uri).order_by(AssetEvent.id)
         return [dict(extra) for extra in session.scalars(query)]
+
+
+def test_a_new_backbone_retires_the_champion_and_is_told_before_anything_is_compared(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry.open(places)
+    run(weekly_refresh("school", configure(places.home, gate="auto")), "2026-02-16T00:00:01+00:00")
+    waiting = registry.champion("school") or registry.challenger("school")
+    assert waiting is not None
+    registry.promote("school", waiting.number, actor="ann", reason="its turn", override="for the test")
+    part = newest_part(places)
+    week = pq.read_table(part, partitioning=None)
+    place = week.schema.names.index("backbone_version")
+    pq.write_table(week.set_column(place, "backbone_version", pa.array(["gru-8"] * len(week))), part)
+    with listening() as (port, heard):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        _, tasks = run(weekly_refresh("school", configure(places.home, gate="auto")), AFTER)
+    assert tasks["validate"] == "success"
+    assert [event["event"] for event in heard][:2] == ["new_backbone", "retired"]
+    assert "new backbone gru-8" in heard[0]["sentence"]
+    assert "run" in heard[0]["links"]
+    assert "retirement" in [change.kind for change in registry.history("school")]
