@@ -44,7 +44,9 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     plan = planned(places, deployment, refresh)
     proposal = look(places, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
-        told = proposal.verdict["verdict"] == "reject" or gate == "never"  # by decide; nothing is waited for
+        told = (
+            proposal.verdict.get("verdict") == "reject" or gate == "never"
+        )  # by decide; nothing is waited for
         if not (told or proposal.is_champion or is_backfill()):
             _tell_held(places, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
@@ -75,8 +77,9 @@ def _tell_approval(places: Places, plan: Plan, version: int | None, why: str) ->
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
     links = message_links(plan.deployment, plan.window, context, version)
     links["required action"] = f"{links['run']}/tasks/gate/required_actions"
+    what = "that the frozen model serves" if version is None else f"version {version}"
     sentence = (
-        f"{'the frozen model' if version is None else f'version {version}'} of {plan.deployment} waits for approval by {asked}, at most "
+        f"{what} of {plan.deployment} waits for approval by {asked}, at most "
         f"{settings.approval_hours:g} hours: {why}"
     )
     announce("approval", plan.deployment, sentence, context, window=str(plan.window), links=links)
@@ -88,7 +91,7 @@ def _tell_change(places: Places, plan: Plan, version: int | None, said: str) -> 
 
     last = Registry.open(places).history(plan.deployment)[-1:]
     event = {"promotion": "promotion", "retirement": "retired"}.get(last[0].kind) if last else None
-    if event is None or last[0].window != plan.window and event == "promotion":
+    if event is None or (event == "promotion" and last[0].window != plan.window):
         return
     context = get_current_context()
     links = message_links(plan.deployment, plan.window, context, version)
