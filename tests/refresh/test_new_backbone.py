@@ -23,7 +23,7 @@ from tests.refresh.school import change_week, configure
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 WEEKS = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(12)]
-SETTINGS = {"calibration_weeks": 2, "folds": 2}
+SETTINGS = {"link_windows": 2, "offset_windows": 2, "evidence_windows": 2}
 
 
 def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: ignore[no-untyped-def]
@@ -155,7 +155,7 @@ def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school:
 
 def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Places) -> None:
     change_week(school, WEEKS[10], named("gru-7"))
-    configure(school, **{**SETTINGS, "calibration_weeks": 3})
+    configure(school, **{**SETTINGS, "offset_windows": 3})
     plan, _ = first_steps(school, 10)
     assert [each.window for each in plan.windows] == [WEEKS[6], WEEKS[7], WEEKS[8], WEEKS[10]]
 
