@@ -190,8 +190,10 @@ def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> 
     assert serving_version(path) is None
 
 
-def test_where_mixtures_are_allowed_nothing_is_left_out(school: Places) -> None:
+def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Places) -> None:
+    change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
     plan, _ = first_steps(school, 9)
     assert len(plan.windows) == 4
+    assert set(versions_of(plan.newest.log)) == {"gru-7", "gru-8"}
     assert of_one_backbone([], school.deployment("school")) == ([], [])
