@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick faults check bench ui lock docs-tables env clean install spark dist lowest pythons ranges sizes
+.PHONY: help run test long quick faults check bench ui lock docs docs-tables env clean install spark dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -55,6 +55,9 @@ lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Py
 docs-tables: install ## Write the settings tables of docs/operations.md and docs/sources.md from the settings' own descriptions
 	@$(PY) -m slc_ops.settings.tables docs/operations.md
 	@$(PY) -m slc_ops.settings.tables docs/sources.md
+
+docs: install ## Build the documentation site into var/site, strictly: a dead link fails
+	@scripts/docs.sh
 
 dist: export SOURCE_DATE_EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
 dist: install ## Build wheel and sdist into dist/: the same bytes from the same commit; check their metadata
