@@ -2,8 +2,8 @@
 
 Each user's history is cut in time: the first 80 % train the backbone, the next tenth calibrates, the last
 tests. ``mf`` and ``ncf`` have parameters for every film, so correction must find nothing worth having: less
-than half a point of AUC, and no promotion by a gate that asks for that much. On the same rows, a backbone
-that knows users only must be corrected, and the same gate must promote.
+than half a point of AUC. On the same rows, a backbone that knows users only must be corrected, and the
+decision's rule must find an item method ahead of Platt.
 
 Films with fewer than 20 training ratings are left out: a backbone does not model what it has hardly seen.
 Event times are each user's own progress, laid out over two weeks: that makes the cut per user a cut in time.

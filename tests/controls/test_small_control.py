@@ -1,4 +1,4 @@
-"""A whole control on a small ratings file: the street, the gate, the run in MLflow, the command."""
+"""A whole control on a small ratings file: the refresh, the decision, the run in MLflow, the command."""
 
 import json
 from pathlib import Path
@@ -10,10 +10,9 @@ from click.testing import CliRunner
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.mlflow_client import connect
 from slc_ops.cli import app
-from slc_ops.controls import wheel
+from slc_ops.controls import observation, wheel
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
-from slc_ops.evidence import decision
 from slc_ops.settings.deployments import Places
 
 pytestmark = pytest.mark.slow
@@ -30,7 +29,7 @@ def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(places: Plac
     negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
     assert negative["platt"]
     assert negative["models its items"]
-    assert negative["gate"]
+    assert contrast["decision"]
     assert all(contrast.values())
     assert Path(str(verdict.report)).is_file()
     client = connect(places.tracking_uri)
@@ -42,31 +41,11 @@ def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(places: Plac
     assert not (places.home / "ledger.db").exists()
 
 
-def test_a_gate_that_promotes_everything_turns_the_negative_control_red(
+def test_a_rule_that_finds_nobody_ahead_turns_the_contrast_red(
     places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
-    verdict = run(Places.from_environment(), "movielens", Request(ratings, "mf", 0))
-    assert not verdict.passed
-    assert checks(verdict, "mf-seed0")["gate"] is False
-    assert checks(verdict, "users")["gate"] is True
-
-
-def test_a_gate_that_promotes_nothing_turns_it_red_too(
-    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(decision, "_outcome", lambda reasons: "hold")
-    verdict = run(Places.from_environment(), "movielens", Request(ratings, "mf", 0))
-    assert checks(verdict, "users")["gate"] is False
-
-
-def test_the_command_says_fail_with_its_exit_code(
-    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setattr(decision, "_outcome", lambda reasons: "promote")
+    monkeypatch.setattr(observation, "is_ahead", lambda entries, method: False)
     out = tmp_path / "verdict.json"
     arguments = ["control", "movielens", "--data", str(ratings), "--backbone", "mf", "--seed", "0"]
     done = CliRunner().invoke(app, [*arguments, "--json", str(out)])
@@ -74,7 +53,8 @@ def test_the_command_says_fail_with_its_exit_code(
     assert "FAIL" in done.output
     answer = json.loads(out.read_text())
     assert answer["passed"] is False
-    assert "the gate does not promote" in answer["sentence"]
+    failed = {(check["arm"], check["check"]) for check in answer["checks"] if not check["passed"]}
+    assert ("users", "decision") in failed
 
 
 def test_what_cannot_be_had_is_an_error_with_the_way_out(
