@@ -17,7 +17,7 @@ from tests.evidence.worlds import week, write_weeks
 def fold(directory, weeks=3, **world):
     """A fold whose calibration weeks are there; its test window is never looked at."""
     paths = [path for _, path in write_weeks(directory, weeks, **world)]
-    return Fold("confirm", week(weeks), tuple(paths), Path("is-not-read"))
+    return Fold(week(weeks), tuple(paths), Path("is-not-read"))
 
 
 def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
@@ -43,7 +43,7 @@ def test_strong_bias_wants_a_wide_prior_and_no_bias_a_narrow_one(tmp_path):
 
 def test_methods_without_hyperparameters_keep_the_options(tmp_path):
     options = FitOptions(prior_var=0.7)
-    absent = Fold("confirm", week(1), (tmp_path / "is-not-read",), tmp_path / "is-not-read")
+    absent = Fold(week(1), (tmp_path / "is-not-read",), tmp_path / "is-not-read")
     assert tune("platt", FoldRows(absent), options, Grid()) is options
     assert tune("slc_eb", FoldRows(absent), options, Grid()) is options
 
@@ -76,5 +76,5 @@ def test_rows_of_one_moment_cannot_be_looked_forward_from(tmp_path):
     }
     pq.write_table(pa.table(columns), tmp_path / "one.parquet")
     options = FitOptions()
-    still = Fold("confirm", week(1), (tmp_path / "one.parquet",), Path("is-not-read"))
+    still = Fold(week(1), (tmp_path / "one.parquet",), Path("is-not-read"))
     assert tune("slc", FoldRows(still), options, Grid()) is options
