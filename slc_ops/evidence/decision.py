@@ -170,7 +170,7 @@ def _best(
             notes.append(Reason(f"no_number:{method}", "note", bench.why_no_number(method)))
         elif platt.windows < LEAST_WINDOWS or platt.hold_out:
             text = (
-                f"{method} has {_windows(0 if platt.hold_out else platt.windows)} behind it; "
+                f"{method} has {windows_in_words(0 if platt.hold_out else platt.windows)} behind it; "
                 f"{LEAST_WINDOWS} are needed"
             )
             notes.append(Reason(f"too_early:{method}", "hold", text))
@@ -217,7 +217,7 @@ class _Bench:
         """One comparison for people."""
         than = IN_WORDS.get(found.reference, found.reference)
         return (
-            f"over {_windows(found.windows, found.hold_out)} {found.method} was {how} {than}: "
+            f"over {windows_in_words(found.windows, found.hold_out)} {found.method} was {how} {than}: "
             f"NLL {_interval(found)}"
         )
 
@@ -228,7 +228,7 @@ class _Bench:
         same = weak.mean == 0 and weak.error == 0
         what = "the same as" if same else "not better enough than"
         return (
-            f"over {_windows(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
+            f"over {windows_in_words(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
             f"NLL {_interval(weak)}"
         )
 
@@ -241,9 +241,10 @@ class _Bench:
         than = IN_WORDS[reference]
         who = IN_WORDS.get(serves, serves)
         if serves == FROZEN:
-            text = f"over {_windows(found.windows, found.hold_out)} Platt was no better than {who}"
+            text = f"over {windows_in_words(found.windows, found.hold_out)} Platt was no better than {who}"
         else:
-            text = f"{serves} goes on: against {than} NLL {_interval(found)} over {_windows(found.windows)}"
+            over = windows_in_words(found.windows, found.hold_out)
+            text = f"{serves} goes on: against {than} NLL {_interval(found)} over {over}"
         return [_reason("stays", "note", text, found)]
 
     def why_no_number(self, method: str) -> str:
@@ -261,7 +262,8 @@ def _clear(found: Statistic, level: float, *, worse: bool) -> bool:
     return (found.mean if worse else -found.mean) > found.bound(level)
 
 
-def _windows(count: int, hold_out: bool = False) -> str:
+def windows_in_words(count: int, hold_out: bool = False) -> str:
+    """How many windows, for people."""
     if hold_out:
         return "the later part of the first window"
     return "one window" if count == 1 else f"{count} windows"

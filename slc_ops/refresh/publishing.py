@@ -1,16 +1,19 @@
 """The step ``publish``: the report, and the decided method's parameters as a registered version."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, write_json
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.evidence import decide, read_backtest
+from slc_ops.refresh.files import refreshes_in
 from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
+    from slc_ops.evidence.served import Served
     from slc_ops.registry.publication import Version
 
 
@@ -122,7 +125,23 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
         parameters=plan.files.parameters if verdict["method"] and plan.files.parameters.exists() else None,
         validation=plan.newest.validation,
         plan=plan.as_dict(),
+        served=list(served_before(plan)),
     )
+
+
+def served_before(plan: Plan) -> "Iterator[Served]":
+    """What the earlier windows of the plan got, oldest first, where their own refreshes are kept."""
+    from slc_ops.evidence.results import Backtest
+    from slc_ops.evidence.served import served_on
+
+    for each in plan.windows[:-1]:
+        refreshes = refreshes_in(plan.directory.parent.parent, each.window)
+        decided = [files for files in refreshes if files.verdict.exists()]
+        if decided:
+            newest = max(decided, key=lambda files: files.verdict.stat().st_mtime_ns)
+            found = served_on(Backtest.from_dict(read_json(newest.backtest)))
+            if found is not None:
+                yield found
 
 
 def headline(plan: Plan, method: str) -> dict[str, Any]:

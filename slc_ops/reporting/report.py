@@ -1,19 +1,22 @@
-"""One self-contained page per refresh: the verdict first, then the figures, then the tables."""
+"""One self-contained page per refresh: the verdict, what was served over time, the figures, the tables."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slc_ops.base import text
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.evidence.detectability import Detectability, read_detectability
+from slc_ops.evidence.in_words import method_in_words, parameters_in_words
 from slc_ops.evidence.metrics import headline_metrics
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.served import Served, served_on
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
 from slc_ops.evidence.verdict import Verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
 from slc_ops.reporting.figures import draw_all
+from slc_ops.reporting.page import render
 from slc_ops.reporting.style import Drawing
 
 
@@ -26,13 +29,14 @@ def write_report(
     parameters: Path | None = None,
     validation: dict[str, Any] | None = None,
     plan: dict[str, Any] | None = None,
+    served: Sequence[Served] = (),
 ) -> Path:
     """Write ``page`` and, beside it, ``figures/*.png``; return the page.
 
     ``verdict`` and ``backtest`` are the ``as_dict`` forms, ``detectability`` is what
     :func:`~slc_ops.evidence.detectability.write_detectability` wrote, ``parameters`` a parameter set,
-    ``validation`` the data quality verdict of the newest window, ``plan`` what the refresh was asked to do.
-    What is missing is said on the page.
+    ``validation`` the data quality verdict of the newest window, ``plan`` what the refresh was asked to do,
+    ``served`` what earlier windows got. What is missing is said on the page.
     """
     evidence, ruling = Backtest.from_dict(backtest), Verdict.from_dict(verdict)
     seen = None
@@ -40,12 +44,13 @@ def write_report(
         seen = read_detectability(detectability)
     fitted = None if parameters is None else ParameterSet.read(parameters)
     with replacing_directory(page.parent / "figures") as temporary:
-        drawings = draw_all(temporary, evidence, ruling, seen, fitted)
-    write_text(page, render(evidence, ruling, seen, fitted, validation, plan or {}, drawings))
+        got = [*served, *([now] if (now := served_on(evidence)) is not None else [])]
+        drawings = draw_all(temporary, evidence, ruling, seen, fitted, got)
+    write_text(page, _page(evidence, ruling, seen, fitted, validation, plan or {}, drawings))
     return page
 
 
-def render(
+def _page(
     backtest: Backtest,
     verdict: Verdict,
     detectability: Detectability | None,
@@ -54,38 +59,21 @@ def render(
     plan: dict[str, Any],
     drawings: dict[str, Drawing],
 ) -> str:
-    """The page. Everything that came from logs or settings is escaped; only our own drawings are not."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("slc_ops.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(number=text.number, signed=text.signed, count=text.count, share=text.share)
     items = backtest.items.get(verdict.method or "", {})
-    return environment.get_template("report.html.j2").render(
+    return render(
+        "report.html.j2",
+        drawings,
         deployment=plan.get("deployment", "backtest"),
         window=str(Window.from_dict(verdict.window)),
         verdict=verdict,
+        which_method=method_in_words(verdict.as_dict()),
+        its_parameters=parameters_in_words(verdict.as_dict()),
         most_clusters=MAX_CLUSTERS,
         backtest=backtest,
         detectability=detectability,
         parameters=parameters,
         validation=validation,
         plan=plan,
-        drawings={
-            name: {
-                "title": d.title,
-                "caption": d.caption,
-                "svg": Markup(d.svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
-                "wide": d.wide,
-            }
-            for name, d in drawings.items()
-        },
         against=backtest.differences.get(verdict.method or "", {}),
         chosen=backtest.newest.get(verdict.method or ""),
         fold_columns=tables.fold_columns(backtest),

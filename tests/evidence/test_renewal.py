@@ -65,8 +65,8 @@ def test_a_short_past_sets_no_limit():
 
 def test_renewals_that_hardly_move_have_a_floor():
     past = [made() for _ in range(6)]
-    assert check_renewal(made(b0=0.2), past, MOMENTS).accepted
-    assert not check_renewal(made(b0=0.3), past, MOMENTS).accepted
+    assert check_renewal(made(b0=0.45), past, MOMENTS).accepted
+    assert not check_renewal(made(b0=0.55), past, MOMENTS).accepted
 
 
 @pytest.mark.parametrize(

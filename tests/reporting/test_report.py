@@ -14,7 +14,7 @@ from slc_ops.reporting.figures import offsets
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import decide
 
-FIGURES = {"rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}
+FIGURES = {"series", "rivals", "methods", "over_time", "reliability", "density", "offsets", "detectability"}
 
 
 def visible(page):
@@ -28,6 +28,14 @@ def test_the_verdict_comes_first(page):
     assert text.index("Promote slc") < text.index("AUC") < text.index("Why")
     assert "Renew slc with 2026-02-02/2026-02-09; the method stays" in text
     assert "Slc goes on: against Platt NLL" in text
+
+
+def test_both_decisions_stand_in_words_under_what_was_served(page):
+    text = visible(page)
+    served, method = text.index("Against Platt, window by window"), text.index("Which method serves")
+    assert served < method < text.index("Its parameters") < text.index("Why")
+    assert "slc goes on serving. Over 3 windows the NLL was" in text
+    assert "Diamonds: what was served on the window" in text
 
 
 def test_every_figure_is_on_the_page_and_beside_it(page):

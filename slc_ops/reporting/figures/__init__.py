@@ -1,12 +1,23 @@
 """The figures of the report, one per file; titles name what is shown, numbers say what it means."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.served import Served
 from slc_ops.evidence.verdict import Verdict
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.reporting.figures import density, detectable, methods, offsets, over_time, reliability, rivals
+from slc_ops.reporting.figures import (
+    density,
+    detectable,
+    methods,
+    offsets,
+    over_time,
+    reliability,
+    rivals,
+    series,
+)
 from slc_ops.reporting.style import Drawing
 
 
@@ -16,9 +27,11 @@ def draw_all(
     verdict: Verdict,
     detectability: Detectability | None,
     parameters: ParameterSet | None,
+    served: Sequence[Served] = (),
 ) -> dict[str, Drawing]:
-    """Draw every figure there is evidence for; PNGs go to ``directory``."""
+    """Draw every figure there is evidence for; PNGs go to ``directory``. ``served``: what the windows got."""
     drawings: list[Drawing | None] = [
+        series.draw(directory, backtest, verdict, served),
         rivals.draw(directory, backtest, verdict),
         methods.draw(directory, backtest, verdict),
         over_time.draw(directory, backtest, verdict),

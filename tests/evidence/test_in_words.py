@@ -1,0 +1,59 @@
+"""The two decisions in plain words, from the JSON form of real verdicts."""
+
+import json
+
+import pytest
+
+from slc_ops.evidence.in_words import method_in_words, parameters_in_words
+from slc_ops.evidence.renewal import Lengths, Renewal
+from slc_ops.settings.deployments import Decision
+from tests.evidence.worlds import backtest, decide, write_weeks
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    root = tmp_path_factory.mktemp("words")
+    weeks = write_weeks(root, 5, n=1500, bias_sd=0.9, seed=3, items=30)
+    return backtest(weeks, methods=["slc_eb"], link_windows=2, offset_windows=2, evidence_windows=3)
+
+
+def said(found, renewal):
+    """As a page reads it: from JSON."""
+    return json.loads(json.dumps(decide(found, None, Decision(), renewal=renewal).as_dict()))
+
+
+def renewal(accepted, news=False, limit=Lengths(0.25, 0.5)):  # noqa: B008 - a frozen dataclass
+    return Renewal(accepted, news, Lengths(0.3, 0.1), limit, "a sentence")
+
+
+def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found):
+    verdict = said(found, renewal(True))
+    text = method_in_words(verdict)
+    assert text.startswith("slc_eb is to take over from the frozen model. Over 3 windows the NLL was −")
+    mean = verdict["decision"]["statistics"]["slc_eb"]["platt"]["mean"]
+    assert f"−{abs(mean):.4f} against Platt (95% interval −" in text
+    assert "against the frozen model (95% interval" in text
+    assert "The next window's difference from Platt is expected within" in text
+
+
+def test_a_change_that_is_held_says_who_goes_on(found):
+    text = method_in_words(said(found, renewal(False)))
+    assert text.startswith("The frozen model goes on; that slc_eb takes over is held.")
+
+
+def test_lengths_stand_beside_their_limits(found):
+    within = parameters_in_words(said(found, renewal(True)))
+    assert "the link moved by 0.300 logits (limit 0.25), the offsets by 0.100 (limit 0.50)" in within
+    assert within.endswith("within what past renewals did.")
+    assert "news, and accepted" in parameters_in_words(said(found, renewal(True, news=True)))
+    assert parameters_in_words(said(found, renewal(False))).startswith("Held: the link moved")
+    assert "too few for limits yet" in parameters_in_words(said(found, renewal(True, limit=None)))
+
+
+def test_broken_parameters_are_said_as_the_check_said_it(found):
+    broken = Renewal(False, False, None, None, "the slope of slc_eb is -0.100")
+    assert parameters_in_words(said(found, broken)) == "The slope of slc_eb is -0.100."
+
+
+def test_a_verdict_of_an_older_release_gives_no_words():
+    assert method_in_words({"verdict": "hold"}) == parameters_in_words({"verdict": "hold"}) == ""
