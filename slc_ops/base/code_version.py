@@ -11,8 +11,8 @@ PACKAGE = Path(__file__).parent.parent
 
 DECIDING_CODE = (
     "base/code_version.py", "base/files.py", "base/methods.py", "base/window.py",
-    "settings/decision.py", "settings/deployments.py", "settings/part.py", "settings/quality.py",
-    "settings/sources.py",
+    "settings/decision.py", "settings/deployments.py", "settings/expectations.py", "settings/part.py",
+    "settings/quality.py", "settings/sources.py",
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
     "refresh/champion.py", "refresh/evidence.py", "refresh/pipeline.py", "refresh/plan.py",
     "refresh/publishing.py", "refresh/score_cache.py", "refresh/windows.py",

@@ -22,6 +22,8 @@ class Rule:
     high: float | None = None
     values: tuple[str, ...] = ()
     about_rows: bool = False
+    words: str = ""
+    """What is expected, where neither a range nor values say it."""
 
     def met_by(self, observed: Any) -> bool:
         """Whether a measure meets the rule; a test holds this against Great Expectations' own answer."""
@@ -32,6 +34,8 @@ class Rule:
     @property
     def expected(self) -> str:
         """What was expected, for people."""
+        if self.words:
+            return self.words
         if self.values:
             return f"expected {' or '.join(self.values)}"
         if self.about_rows:

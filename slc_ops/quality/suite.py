@@ -1,16 +1,20 @@
 """The Great Expectations suite. Every verdict on a window comes from it.
 
 The suite evaluates the statistics table of :mod:`slc_ops.quality.measures`: one row, so that ten million
-log rows cost one Arrow pass and not one pandas pass per expectation.
+log rows cost one Arrow pass and not one pandas pass per expectation. What a deployment expects beside it
+is evaluated on the rows: :mod:`slc_ops.quality.own`.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.quality.rules import Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -37,22 +41,33 @@ class Evaluated:
         }
 
 
-def evaluate(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]:
-    """Let Great Expectations evaluate the table by the rules whose measure is defined."""
-    # No telemetry, no progress bars; the first is read when the library is imported.
+def library() -> Any:
+    """Great Expectations without telemetry: that is read when the library is imported."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
+
+    return gx
+
+
+def batch_of(frame: "pd.DataFrame") -> Any:
+    """A frame as a batch that a suite can validate, without progress bars."""
+    context = library().get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    definition = (
+        context.data_sources.add_pandas("window")
+        .add_dataframe_asset("rows")
+        .add_batch_definition_whole_dataframe("window")
+    )
+    return definition.get_batch({"dataframe": frame})
+
+
+def evaluate(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]:
+    """Let Great Expectations evaluate the table by the rules whose measure is defined."""
+    gx = library()
     import pandas as pd
 
     asked = [rule for rule in rules if rule.measure in table]
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
-    batch = (
-        context.data_sources.add_pandas("window")
-        .add_dataframe_asset("statistics")
-        .add_batch_definition_whole_dataframe("window")
-        .get_batch({"dataframe": pd.DataFrame({name: [value] for name, value in table.items()})})
-    )
+    batch = batch_of(pd.DataFrame({name: [value] for name, value in table.items()}))
     suite = gx.ExpectationSuite("interaction_log", [expectation(rule, n) for n, rule in enumerate(asked)])
     results = batch.validate(suite, result_format="SUMMARY").results
     answers = {answer.expectation_config.meta["rule"]: answer for answer in results}

@@ -11,6 +11,7 @@ from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
 from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
+from slc_ops.quality.own import own_evaluated
 from slc_ops.quality.quarantine import CLEAN, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import row_checks
@@ -55,6 +56,7 @@ def judge_window(
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
     evaluated = evaluate(table, list(rules(quality, checks)))
+    evaluated += own_evaluated(manifest, quality.expectations)
     past = [statistics for _, statistics in before]
     result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality)
     write_json(
@@ -74,10 +76,10 @@ def judge_window(
 
 
 def would_stop(manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality) -> bool:
-    """Whether :func:`judge_window` would stop the window; nothing is written, and no suite is run.
+    """Whether :func:`judge_window` would stop the window; no verdict is written, no suite is run.
 
     Earlier windows are asked this when they are to be a yardstick, many at a time, where a suite each would
-    take seconds.
+    take seconds. The deployment's own expectations are asked of the library, once per window's content.
     """
     evaluated, _, _ = by_rules(manifest, trailing, quality)
     return any(each.rule.severity == "critical" and not each.met for each in evaluated)
@@ -111,6 +113,7 @@ def by_rules(
     evaluated = [
         Evaluated(rule, "rule", table[rule.measure], rule.met_by(table[rule.measure])) for rule in asked
     ]
+    evaluated += own_evaluated(manifest, quality.expectations)
     return evaluated, now, [statistics for _, statistics in before]
 
 

@@ -13,6 +13,7 @@ from slc_ops.base.window import Cadence, Window, day_start
 from slc_ops.settings.decision import Decision
 from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
 from slc_ops.settings.environment import Places
+from slc_ops.settings.expectations import OwnExpectation
 from slc_ops.settings.notify import Notifier, Notify
 from slc_ops.settings.part import Part
 from slc_ops.settings.quality import Band, Limit, Quality
@@ -34,8 +35,8 @@ from slc_ops.settings.window import Duration, Grid, Schedule, as_schedule
 __all__ = [
     "SOURCES", "Band", "BrokenEntry", "Decision", "DeltaSource", "Deployment", "Deployments",
     "DuckdbSource", "FilesSource", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped", "MethodName",
-    "Name", "Notifier", "Notify", "Part", "Partition", "Places", "Quality", "Schedule", "SimulatorSource",
-    "SqlSource", "load_deployments", "read_deployments", "valid_name",
+    "Name", "Notifier", "Notify", "OwnExpectation", "Part", "Partition", "Places", "Quality", "Schedule",
+    "SimulatorSource", "SqlSource", "load_deployments", "read_deployments", "valid_name",
 ]  # fmt: skip
 
 

@@ -146,6 +146,16 @@ def _keys() -> list[str]:
     """Every key that a block may have."""
     from slc_ops.settings import deployments as d
 
-    blocks = (d.Deployment, d.Decision, d.Quality, d.Limit, d.Notify, d.Notifier, d.Grid, d.Schedule)
+    blocks = (
+        d.Deployment,
+        d.Decision,
+        d.Quality,
+        d.OwnExpectation,
+        d.Limit,
+        d.Notify,
+        d.Notifier,
+        d.Grid,
+        d.Schedule,
+    )
     parts = (*blocks, *d.SOURCES, d.Partition)
     return sorted({key for part in parts for key in part.model_fields})

@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from slc_ops.settings.expectations import OwnExpectation
 from slc_ops.settings.part import Part
 
 
@@ -122,4 +123,7 @@ class Quality(Part):
     )
     silent_hours: Limit = Field(
         default=Limit(warn=24.0), description="longest stretch of hours without a row"
+    )
+    expectations: tuple[OwnExpectation, ...] = Field(
+        default=(), description="rules of the deployment's own: [expectations](#expectations-of-your-own)"
     )

@@ -156,6 +156,7 @@ def tables() -> dict[str, str]:
         "window": block_table("window.", settings.Grid),
         "schedule": block_table("schedule.", settings.Schedule),
         "quality": block_table("quality.", settings.Quality),
+        "expectation": block_table("expectations[].", settings.OwnExpectation),
         "decision": block_table("decision.", settings.Decision),
         "notify": block_table("notify.", settings.Notify),
         **source_tables(),

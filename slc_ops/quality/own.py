@@ -1,0 +1,162 @@
+"""A deployment's own expectations, evaluated by Great Expectations on the window's rows.
+
+Only the columns that they name are read, and only where there are any. The answers are kept beside the
+window, because a window is asked again whenever it is the yardstick of a later one. They hold counts and
+numbers, never an id of a user or an event: nothing in them has to be searched for when a user is erased.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.base.code_version import library_version
+from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.parquet import read_parquet
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.rules import Rule
+from slc_ops.quality.suite import Evaluated, batch_of, library
+from slc_ops.settings.expectations import OwnExpectation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "expectations.json"
+VERSION = 1
+SENTENCE = "a rule of the deployment's own"
+PRIVATE = {"event_id", "user_id"}
+COUNTING = ("count", "proportion", "unique")
+LONGEST = 200
+
+
+def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[Evaluated]:
+    """What Great Expectations says of a window by the deployment's own entries, in their order.
+
+    An entry that cannot be evaluated (the log lacks its column, an argument is of a wrong kind) is critical
+    and unmet, whatever its severity: a rule that nobody can check must not look like one that is kept.
+    """
+    if not entries or not manifest.rows:
+        return []
+    path = manifest.directory / FILE
+    asked = [entry.model_dump(mode="json") for entry in entries]
+    libraries = [library_version(name) for name in ("great_expectations", "pandas")]
+    key = digest_json([VERSION, manifest.digest, asked, libraries])
+    answers = None
+    if path.exists():
+        with understanding(path):
+            known = read_json(path)
+            answers = known["answers"] if known["key"] == key else None
+    if answers is None:
+        answers = _asked(manifest, entries)
+        write_json(path, {"key": key, "answers": answers})
+    return [
+        Evaluated(_rule(entry, code, answer["possible"]), entry.type, answer["observed"], answer["met"])
+        for entry, code, answer in zip(entries, _codes(entries), answers, strict=True)
+    ]
+
+
+def _rule(entry: OwnExpectation, code: str, possible: bool) -> Rule:
+    given = ", ".join(f"{name} {value}" for name, value in entry.kwargs.items() if name != "column")
+    given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
+    return Rule(
+        code,
+        ", ".join(entry.columns) or "rows",
+        "warning" if entry.severity == "warn" and possible else "critical",
+        SENTENCE,
+        words=f"expected {given}" if given else "expected of every row",
+    )
+
+
+def _codes(entries: Sequence[OwnExpectation]) -> list[str]:
+    """A name for each: its type without the common beginning and its columns, numbered where it repeats."""
+    names = [
+        "_".join([entry.type.removeprefix("expect_").removeprefix("column_"), *entry.columns])
+        for entry in entries
+    ]
+    seen: Counter[str] = Counter()
+    codes = []
+    for name in names:
+        seen[name] += 1
+        codes.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return codes
+
+
+def _asked(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[dict[str, Any]]:
+    """Ask the library once about all entries that can be asked."""
+    gx = library()
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    answers: list[dict[str, Any]] = [{} for _ in entries]
+    suite = []
+    for number, entry in enumerate(entries):
+        missing = [name for name in entry.columns if name not in manifest.schema]
+        if entry.type == "expect_column_to_exist":
+            found = "missing" if missing else "there"
+            answers[number] = {"possible": True, "observed": found, "met": not missing}
+        elif missing:
+            answers[number] = _impossible(f"the log of this window has no column {missing[0]!r}")
+        else:
+            try:
+                suite.append(get_expectation_impl(entry.type)(**entry.kwargs, meta={"entry": number}))
+            except (ValueError, TypeError) as error:
+                answers[number] = _impossible(_complaint(error))
+    if suite:
+        batch = batch_of(_frame(manifest, entries))
+        for answer in batch.validate(gx.ExpectationSuite("own", suite), result_format="SUMMARY").results:
+            number = answer.expectation_config.meta["entry"]
+            answers[number] = _answer(entries[number], answer)
+    return answers
+
+
+def _frame(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> "pd.DataFrame":
+    import pandas as pd
+
+    named = {column for entry in entries for column in entry.columns}
+    columns = [name for name in manifest.schema if name in named]
+    if not columns:
+        return pd.DataFrame(index=range(manifest.rows))
+    frame: pd.DataFrame = read_parquet(manifest.path, columns).to_pandas()
+    return frame
+
+
+def _answer(entry: OwnExpectation, answer: Any) -> dict[str, Any]:
+    trouble = answer.exception_info or {}
+    if not answer.success and trouble.get("raised_exception", bool(trouble)):
+        said = trouble if "exception_message" in trouble else next(iter(trouble.values()))
+        why = str(said.get("exception_message") or "no reason given")
+        private = PRIVATE.intersection(entry.columns)
+        return _impossible("it cannot be evaluated on these values" if private else why)
+    return {"possible": True, "observed": _observed(entry, answer.result), "met": bool(answer.success)}
+
+
+def _impossible(why: str) -> dict[str, Any]:
+    line = " ".join(why.split())[:LONGEST]
+    return {"possible": False, "observed": f"it could not be evaluated: {line}", "met": False}
+
+
+def _complaint(error: Exception) -> str:
+    """The library's complaint about an argument in one line."""
+    found = error.errors() if hasattr(error, "errors") else [{"loc": (), "msg": str(error)}]
+    return "; ".join(
+        dict.fromkeys(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".strip(": ") for each in found)
+    )
+
+
+def _observed(entry: OwnExpectation, result: dict[str, Any]) -> str | float | int:
+    """What was found, without any value that names a user or an event."""
+    if "unexpected_count" in result:
+        count = int(result["unexpected_count"])
+        if "element_count" not in result:  # of a set of values
+            return f"{count} values that are not expected"
+        rows = int(result["element_count"])
+        return f"{count} of {rows} rows fail ({count / max(rows, 1):.2%})"
+    value: Any = result.get("observed_value")
+    if PRIVATE.intersection(entry.columns) and not any(word in entry.type for word in COUNTING):
+        return "a value that is not shown: it may name a user"
+    if isinstance(value, dict):  # quantiles
+        value = value.get("values", value)
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, (int, float)) and value - value == 0:
+        return value
+    if isinstance(value, (list, set, tuple)) and len(value) > 10:
+        return f"{len(value)} values"
+    return str(value)
