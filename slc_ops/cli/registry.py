@@ -11,6 +11,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_records, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.base.text import interval
 from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Places, read_deployments
 from slc_ops.settings.environment import TerminalVariables
@@ -48,6 +49,8 @@ def status(json_path: str | None) -> None:
     say(json_path, f"ledger {answer['ledger_url']}")
     say(json_path, f"MLflow {answer['tracking_uri']}")
     for name, entry in answer["deployments"].items():
+        for line in _serves(name, entry["serves"]):
+            say(json_path, line)
         if (change := entry["retired"]) is not None:
             when = change["at"].replace("T", " ")[:16]
             told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
@@ -57,6 +60,20 @@ def status(json_path: str | None) -> None:
             say(json_path, f"{name}: {news.sentence}")
         for finding in entry["findings"]:
             click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
+
+
+def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
+    """What serves, in lines that fit a narrow terminal."""
+    if found is None:
+        return
+    since, parameters = (Window.from_dict(found[key]).key for key in ("since", "parameters"))
+    yield f"{name}: {found['method']} serves since window {since}"
+    yield f"  its parameters are of window {parameters}"
+    series = found["series"] or {}
+    for key, than in (("vs_platt", "Platt"), ("vs_base", "frozen")):
+        if key in series:
+            shown = interval(**series[key])
+            yield f"  NLL against {than:6} {shown}, mean of {series['windows']} windows"
 
 
 @click.command()

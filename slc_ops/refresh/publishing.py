@@ -80,7 +80,7 @@ def _registered(
         method=method,
         parameters=parameters,
         verdict=verdict,
-        metrics=headline(plan, method),
+        metrics=headline(plan, method, verdict),
         input_digest=plan.input_digest,
         config_digest=plan.config_digest,
         code_version=plan.code_version,
@@ -144,15 +144,31 @@ def served_before(plan: Plan) -> "Iterator[Served]":
                 yield found
 
 
-def headline(plan: Plan, method: str) -> dict[str, Any]:
-    """A version's figures, of the newest window: the method's own, Platt's, and the difference."""
+def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]:
+    """A version's figures, of the newest window: the method's own, Platt's, the difference, what was served.
+
+    The method's own are those of its fit before the window; ``served`` is what the champion of then gave,
+    ``series`` the method's mean differences in NLL over the windows of evidence.
+    """
+    from slc_ops.evidence.in_words import statistic_of
     from slc_ops.evidence.metrics import METRICS, paired_metrics
+    from slc_ops.evidence.served import served_on
 
     found = read_backtest(plan)
     own, platt = found.newest[method].metrics, found.newest["platt"].metrics
     gain = found.differences.get(method, {}).get("platt")
+    served = served_on(found)
+    series = {r: each for r in ("platt", "base") if (each := statistic_of(verdict, method, r)) is not None}
     paired = [metric.name for metric in paired_metrics()]
     return {
+        **({} if served is None else {"served": served.as_dict()}),
+        "series": {
+            "windows": max((each.windows for each in series.values()), default=0),
+            **{
+                f"vs_{name}": {"estimate": each.mean, "low": each.low, "high": each.high}
+                for name, each in series.items()
+            },
+        },
         **{name: None if own is None else own[name] for name in METRICS},
         **{f"platt_{name}": None if platt is None else platt[name] for name in paired},
         "vs_platt": {

@@ -22,15 +22,17 @@ def model_card(
     data: Mapping[str, str],
     pages: str,
     artifacts: Sequence[str],
+    decisions: Mapping[str, str] | None = None,
 ) -> str:
     """What it is, for whom, evidence, limits, slices, data and code; at most :data:`LENGTH` characters.
 
     ``figures`` are by dotted name, of the newest window; ``slices`` maps a slice to its difference to Platt
     in NLL (``estimate``, ``low``, ``high``); ``data`` names digests and the code's version; ``pages`` is
-    where the run's artifacts are shown.
+    where the run's artifacts are shown; ``decisions`` are a verdict's decisions in words, by their titles.
     """
     parts = [
         f"**{sentence or verdict}**",
+        *(f"**{title}.** {text}" for title, text in (decisions or {}).items() if text),
         f"**What.** `{method}`: corrects the probabilities of the frozen model behind {deployment}, per "
         f"item. Fitted up to the window {window}; verdict `{verdict}`.",
         f"**For whom.** Systems that serve {deployment}'s predictions, by `slc_ops.serving.Corrector` or as "

@@ -192,6 +192,8 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
 
 def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
     """The version's model card, from the publication and the evidence that it carries."""
+    from slc_ops.evidence.in_words import method_in_words, parameters_in_words
+
     verdict = publication.verdict
     return model_card(
         deployment=publication.deployment,
@@ -209,6 +211,10 @@ def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
         },
         pages=f"#/experiments/{experiment_id}/runs/{run_id}/artifacts",
         artifacts=[*publication.artifacts, "verdict.json"],
+        decisions={
+            "Which method serves": method_in_words(verdict),
+            "Its parameters": parameters_in_words(verdict),
+        },
     )
 
 

@@ -37,6 +37,7 @@ from slc_ops.registry.rules import (
     check_rollback,
     check_signed,
 )
+from slc_ops.registry.serves import what_serves
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Places
 
@@ -275,10 +276,11 @@ class Registry:
         }
         for name in sorted({*published, *expected}):
             champion, challenger = self.champion(name), self.challenger(name)
-            line = self.ledger.line(name) if champion is None else []
+            line = self.ledger.line(name)
             answer["deployments"][name] = {
                 "champion": None if champion is None else champion.as_dict(),
-                "retired": line[-1].as_dict() if line else None,
+                "serves": what_serves(champion, line, self.ledger.versions(name)),
+                "retired": line[-1].as_dict() if line and champion is None else None,
                 "challenger": None if challenger is None else challenger.as_dict(),
                 "findings": self._alias_findings(name) if name in published else [],
             }

@@ -57,12 +57,32 @@ def test_status_has_the_shape_of_the_contract(home: Registry) -> None:
     assert answer["tracking_uri"].startswith("sqlite:///")
 
 
+def test_status_tells_method_and_parameters_apart(home: Registry, parameters: Path) -> None:
+    gain = {"estimate": -0.0122, "low": -0.015, "high": -0.0094}
+    series = {"windows": 8, "vs_platt": gain, "vs_base": {**gain, "estimate": -0.05}}
+    for version in ("1", "2"):
+        call("promote", "--deployment", "demo", "--version", version)
+    found = call("status")["deployments"]["demo"]["serves"]
+    assert (found["method"], found["series"]) == ("slc", None)
+    assert found["since"] == WEEKS[0].as_dict()
+    assert found["parameters"] == WEEKS[1].as_dict()
+
+    home.publish(publication(parameters, window=WEEKS[3], metrics={"auc": 0.7, "series": series}))
+    call("promote", "--deployment", "demo", "--version", "4")
+    assert call("status")["deployments"]["demo"]["serves"]["series"] == series
+    output = CliRunner().invoke(app, ["status"], catch_exceptions=False, env={"COLUMNS": "80"}).output
+    assert f"demo: slc serves since window {WEEKS[0].key}" in output
+    assert f"its parameters are of window {WEEKS[3].key}" in output
+    assert "NLL against Platt  −0.0122 [−0.0150, −0.0094], mean of 8 windows" in output
+    assert "NLL against frozen −0.0500" in output
+
+
 def test_status_shows_what_the_deployments_file_names_before_anything_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     found = call("status")["deployments"]["demo"]
-    assert found == {"champion": None, "retired": None, "challenger": None, "findings": []}
+    assert found == {"champion": None, "serves": None, "retired": None, "challenger": None, "findings": []}
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "other.yaml"))
     assert call("status")["deployments"] == {}
     (tmp_path / "other.yaml").write_text("deployments: [")

@@ -17,6 +17,30 @@ FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"
 
 
+DECISIONS = {
+    "kind": "renewal",
+    "decision": {
+        "current": "slc",
+        "method": "slc",
+        "statistics": {
+            "slc": {
+                reference: {
+                    "method": "slc", "reference": reference, "windows": 8, "hold_out": False, "mean": mean,
+                    "error": 0.001, "freedom": 4.0, "spread": 0.003, "low": mean - 0.003,
+                    "high": mean + 0.003,
+                    "next_low": mean - 0.009, "next_high": mean + 0.009, "confidence": 0.95,
+                }
+                for reference, mean in (("platt", -0.012), ("base", -0.05))
+            }
+        },
+    },
+    "renewal": {
+        "accepted": True, "news": False, "lengths": {"link": 0.02, "offsets": 0.08},
+        "limit": {"link": 0.5, "offsets": 0.6}, "sentence": "slc moved",
+    },
+}  # fmt: skip
+
+
 def window(week: int) -> Window:
     """The week's window, counted from 0."""
     return Window(FIRST.start + week * WEEK, FIRST.end + week * WEEK)
@@ -40,7 +64,8 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
     ledger.record(version)
     refresh = places.refreshes(name) / version.window.key / f"{number:016x}"
     write(refresh / "version.json", {"version": number, "run_id": version.run_id})
-    write(refresh / "verdict.json", {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."})
+    said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
+    write(refresh / "verdict.json", said | DECISIONS)
     write(refresh / "backtest.json", backtest(week))
     if items:
         write_items(refresh, items)
@@ -73,6 +98,20 @@ def metrics(week: int) -> dict[str, Any]:
         "platt_auc": 0.76 + week / 100,
         "platt_nll": 0.57,
         "vs_platt": {"auc": gain, "nll": {"estimate": -0.02, "low": -0.03, "high": -0.01}},
+        "served": {
+            "method": "slc",
+            "version": "1",
+            "auc": 0.77 + week / 100,
+            "nll": 0.56,
+            "vs_platt": {
+                "auc": {"estimate": 0.01, "low": 0.0, "high": 0.02},
+                "nll": {"estimate": -0.01, "low": -0.02, "high": 0.0},
+            },
+            "vs_base": {
+                "auc": {"estimate": 0.01, "low": 0.0, "high": 0.02},
+                "nll": {"estimate": -0.05, "low": -0.06, "high": -0.04},
+            },
+        },
     }
 
 

@@ -1,6 +1,7 @@
 """Lines over windows."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +26,42 @@ def test_higher_values_are_drawn_higher_and_inside_the_canvas() -> None:
     assert first.x < second.x
     ends = [v for mark in drawn.marks for v in (mark.y, mark.platt, mark.low, mark.high) if v is not None]
     assert all(0 <= v <= drawn.height for v in ends)
+
+
+def test_the_line_is_what_was_served_and_the_frozen_model_stands_beside_it() -> None:
+    served = {
+        "method": "slc_eb", "version": "3", "nll": 0.52,
+        "vs_platt": {"nll": {"estimate": -0.03, "low": -0.04, "high": -0.02}},
+        "vs_base": {"nll": {"estimate": -0.08, "low": -0.09, "high": -0.07}},
+    }  # fmt: skip
+    version = SimpleNamespace(
+        window=window(0),
+        number=4,
+        verdict="promote",
+        metrics={"nll": 0.50, "platt_nll": 0.55, "served": served},
+    )
+    point = Point.of(version, "nll")
+
+    assert (point.ours, point.span, point.backtest) == (0.52, pytest.approx((0.51, 0.53)), False)
+    assert point.frozen == pytest.approx(0.60)
+    drawn = chart([point], "NLL")
+    assert drawn is not None
+    assert drawn.marks[0].title.endswith("slc_eb served (version 3); NLL 0.5200, Platt 0.5500, frozen 0.6000")
+    assert drawn.frozen
+    small = chart([point], "NLL", height=64)
+    assert small is not None
+    assert not small.frozen
+
+
+def test_a_version_that_does_not_say_what_was_served_is_a_hollow_dot() -> None:
+    version = SimpleNamespace(
+        window=window(0), number=4, verdict="promote", metrics={"nll": 0.5, "platt_nll": 0.6}
+    )
+    drawn = chart([Point.of(version, "nll")], "NLL")
+
+    assert drawn is not None
+    assert drawn.marks[0].verdict == "backtest"
+    assert "backtest of version 4" in drawn.marks[0].title
 
 
 def test_the_whisker_spans_platt_plus_the_interval_of_the_difference() -> None:

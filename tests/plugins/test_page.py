@@ -40,7 +40,7 @@ def test_the_overview_shows_champion_verdict_reason_and_line(admin: TestClient, 
 
     assert "version 2, for" in page
     assert '<span class="badge promote">promote</span> it &amp; its &lt;b&gt;reasons&lt;/b&gt;.' in page
-    assert "AUC over 4 windows; newest AUC 0.8000, Platt 0.7800" in page
+    assert "AUC over 4 windows; newest AUC 0.7900, Platt 0.7800" in page
     assert "+0.0210 [+0.0150, +0.0300]" in page
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page
 
@@ -280,6 +280,23 @@ def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag
 def test_a_version_on_hold_says_why(admin: TestClient, deployments: Places) -> None:
     page = admin.get("/slc/reading").text
     assert '<span class="why quiet">it &amp; its &lt;b&gt;reasons&lt;/b&gt;.</span>' in page
+
+
+def test_both_decisions_are_said_in_words(admin: TestClient, places: Places) -> None:
+    school.publish(places, "algebra", 5)
+    page = admin.get("/slc/algebra").text
+    assert "slc goes on serving. Over 8 windows the NLL was −0.0120 against Platt" in page
+    assert "−0.0500 against the frozen model" in page
+    assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
+
+
+def test_the_line_is_what_was_served_beside_platt_and_the_frozen_model(
+    admin: TestClient, places: Places
+) -> None:
+    school.publish(places, "algebra", 5)
+    page = admin.get("/slc/algebra").text
+    assert "slc served (version 1); NLL 0.5600, Platt 0.5700, frozen 0.6100" in page
+    assert 'class="frozen" points=' in page
 
 
 def test_after_one_refresh_the_four_scored_folds_are_four_dots(admin: TestClient, places: Places) -> None:

@@ -26,6 +26,12 @@ def test_the_card_says_what_for_whom_evidence_limits_slices_data_and_code() -> N
     assert "group:empty" not in text
 
 
+def test_the_card_says_the_two_decisions_before_everything_else() -> None:
+    text = card(decisions={"Which method serves": "slc goes on.", "Its parameters": ""})
+    assert text.index("**Which method serves.** slc goes on.") < text.index("**What.**")
+    assert "Its parameters" not in text  # of a verdict that has no such decision
+
+
 def test_a_card_fits_into_mlflow() -> None:
     assert len(card(reasons=["x" * 400] * 40)) == LENGTH
 

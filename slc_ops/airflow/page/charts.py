@@ -1,10 +1,10 @@
-"""Lines over the last windows, as SVG: ours against Platt's, with the interval of the difference.
+"""Lines over the last windows, as SVG: what was served, Platt refitted, and the frozen model beside them.
 
 The whisker at a window spans Platt's value plus the interval of the paired difference: where it touches
 Platt's line, the week does not tell the two apart.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
@@ -15,7 +15,7 @@ from slc_ops.base.window import Window
 
 @dataclass(frozen=True)
 class Point:
-    """One window: our figure, Platt's, and the ends of the difference's interval."""
+    """One window: the figure of what was served, Platt's, and the ends of the difference's interval."""
 
     window: Window
     version: int
@@ -25,20 +25,30 @@ class Point:
     low: float | None
     high: float | None
     backtest: bool = False
-    """Scored afterwards, by the backtest of a later refresh; ``version`` is that refresh's."""
+    """Not served: the version's method fitted before the window, by the backtest of ``version``."""
+    frozen: float | None = None
+    who: str = ""
+    """What served, in words."""
 
     @classmethod
     def of(cls, version: Any, metric: str) -> "Point":
-        """The point of a ledger's version."""
-        gain = (version.metrics.get("vs_platt") or {}).get(metric) or {}
+        """The point of a ledger's version: what was served on its window, where the ledger knows it."""
+        served = version.metrics.get("served")
+        source = version.metrics if served is None else served
+        gain = (source.get("vs_platt") or {}).get(metric) or {}
+        ours = source.get(metric)
+        above = ((source.get("vs_base") or {}).get(metric) or {}).get("estimate")
         return cls(
             window=version.window,
             version=version.number,
             verdict=version.verdict,
-            ours=version.metrics.get(metric),
+            ours=ours,
             platt=version.metrics.get(f"platt_{metric}"),
             low=gain.get("low"),
             high=gain.get("high"),
+            backtest=served is None,
+            frozen=None if ours is None or above is None else ours - above,
+            who="" if served is None else _who(served),
         )
 
     @property
@@ -73,6 +83,7 @@ class Chart:
     ours: list[str]
     """The points of each piece of our line; a missing week or figure ends a piece."""
     platt: list[str]
+    frozen: list[str]
     ticks: list[tuple[float, str]]
     weeks: list[tuple[float, str, str]]
     """Where the first and the last week stand: place, date, how the text is anchored."""
@@ -83,13 +94,16 @@ def chart(
     points: Sequence[Point], metric: str, *, width: float = 520, height: float = 170, pad: float = 10
 ) -> Chart | None:
     """Scale points (oldest first) to a canvas; None where there is nothing to draw."""
+    large = height > 80
+    frozen = [p.frozen if large else None for p in points]
     values = [v for p in points for v in (p.ours, p.platt, *(p.span or ())) if v is not None]
+    values += [v for v in frozen if v is not None]
     if not values:
         return None
     bottom, top = min(values), max(values)
     spread = (top - bottom) or max(abs(top) * 0.01, 1e-3)
     bottom, top = bottom - 0.06 * spread, top + 0.06 * spread
-    left, right, foot = (44.0, 8.0, 14.0) if height > 80 else (4.0, 4.0, 0.0)
+    left, right, foot = (44.0, 8.0, 14.0) if large else (4.0, 4.0, 0.0)
 
     first, last = points[0].window.start, points[-1].window.start
 
@@ -106,7 +120,9 @@ def chart(
     marks = []
     for k, p in enumerate(points):
         low, high = p.span or (None, None)
-        who = f"backtest of version {p.version}" if p.backtest else f"version {p.version}, {p.verdict}"
+        who = (
+            f"backtest of version {p.version}" if p.backtest else p.who or f"version {p.version}, {p.verdict}"
+        )
         title = f"{p.window}: {who}; {_both(p, metric)}"
         kind = "backtest" if p.backtest else p.verdict
         marks.append(Mark(across(k), up(p.ours), up(p.platt), up(low), up(high), kind, title))
@@ -118,6 +134,7 @@ def chart(
         marks=marks,
         ours=_pieces([(m.x, m.y) for m in marks], breaks),
         platt=_pieces([(m.x, m.platt) for m in marks], breaks),
+        frozen=_pieces([(m.x, up(value)) for m, value in zip(marks, frozen, strict=True)], breaks),
         ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],
         weeks=[(across(k), f"{points[k].window.start:%-d %b}", anchor) for k, anchor in ends.items()],
         label=f"{metric} over {len(points)} windows; newest {_both(points[-1], metric)}",
@@ -163,4 +180,12 @@ def _pieces(places: Sequence[tuple[float, float | None]], breaks: Collection[int
 
 
 def _both(point: Point, metric: str) -> str:
-    return f"{metric} {number(point.ours)}, Platt {number(point.platt)}"
+    frozen = "" if point.frozen is None else f", frozen {number(point.frozen)}"
+    return f"{metric} {number(point.ours)}, Platt {number(point.platt)}{frozen}"
+
+
+def _who(served: Mapping[str, Any]) -> str:
+    version = served.get("version")
+    if version is None:
+        return "the frozen model served"
+    return f"{served['method']} served (version {version})"

@@ -14,6 +14,7 @@ from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold
+from slc_ops.evidence.in_words import method_in_words, parameters_in_words
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_news
 from slc_ops.refresh.files import VERSION, RefreshFiles
@@ -23,7 +24,10 @@ from slc_ops.settings.deployments import Places, read_deployments
 
 WINDOWS = 12
 """Windows in the lines."""
-_KEPT = ("sentence", "version", "run_id", "status", "findings", "plan", "scores")
+_KEPT = (
+    "sentence", "version", "run_id", "status", "findings", "plan", "scores",
+    "verdict", "kind", "decision", "renewal",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,10 @@ class Outcome:
     window: str
     key: str
     version: int | None
+    method: str = ""
+    """Which method serves, in words."""
+    parameters: str = ""
+    """What becomes of its parameters, in words."""
 
     @property
     def why(self) -> str:
@@ -116,27 +124,35 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
 
 
 def _points(places: Places, versions: list[Version], metric: str) -> list[Point]:
-    """The newest version of each window; where a window has none, what the newest backtest scored on it."""
+    """What was served on each window; where no version tells it, what the newest backtest scored there."""
     found = {version.window: Point.of(version, metric) for version in versions}
     directory = refresh_of(places, versions[-1]) if versions else None
     if directory is not None:
-        for window, ours, platt in _scored(places, directory, versions[-1].method, metric):
+        newest = versions[-1]
+        for window, ours, platt, frozen in _scored(places, directory, newest.method, metric):
             if window not in found:
-                point = Point(window, versions[-1].number, "", ours, platt, None, None, backtest=True)
+                point = Point(
+                    window, newest.number, "", ours, platt, None, None, backtest=True, frozen=frozen
+                )
                 found[window] = point
     return [found[window] for window in sorted(found)][-WINDOWS:]
 
 
 def _scored(
     places: Places, refresh: Path, method: str, metric: str
-) -> list[tuple[Window, float | None, float | None]]:
-    """Per fold of a refresh's backtest: its window, the method's figure and Platt's."""
+) -> list[tuple[Window, float | None, float | None, float | None]]:
+    """Per fold of a refresh's backtest: its window, the method's figure, Platt's and the frozen model's."""
     backtest = _json(places, RefreshFiles(refresh).backtest)
     try:
         folds = [Fold.from_dict(fold) for fold in backtest["plan"]["folds"]]
         scores = {fold.window: backtest["scores"].get(fold.key, {}) for fold in folds}
         return [
-            (window, _figure(found, method, metric), _figure(found, "platt", metric))
+            (
+                window,
+                _figure(found, method, metric),
+                _figure(found, "platt", metric),
+                _figure(found, "base", metric),
+            )
             for window, found in scores.items()
         ]
     except (KeyError, TypeError, AttributeError, SlcError):  # of another version, or damaged: no line of it
@@ -185,7 +201,15 @@ def _outcome(places: Places, name: str, version: Version | None) -> Outcome | No
     directory = refresh_of(places, version)
     verdict = {} if directory is None else _json(places, RefreshFiles(directory).verdict)
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
-    return Outcome(version.verdict, sentence, str(version.window), version.window.key, version.number)
+    return Outcome(
+        version.verdict,
+        sentence,
+        str(version.window),
+        version.window.key,
+        version.number,
+        method_in_words(verdict),
+        parameters_in_words(verdict),
+    )
 
 
 def _stop_sentence(result: dict[str, Any]) -> str:
