@@ -58,16 +58,22 @@ def decide_on(
     backtest: Backtest, detectability: Detectability | None, rules: Decision, evidence_windows: int = 8
 ) -> MethodDecision:
     """The decision about the method from a backtest, whose champion says what serves."""
-    tracks = "drift cannot be seen on these data"
-    viable = detectability is not None and detectability.viable
     return decide_method(
         backtest.entries,
         current_method(backtest),
         backtest.methods,
         rules,
         evidence_windows=evidence_windows,
-        may_not={} if viable else {name: tracks for name in METHODS if method_named(name).tracks_drift},
+        may_not=may_not(detectability),
     )
+
+
+def may_not(detectability: Detectability | None) -> dict[str, str]:
+    """Methods that may not be chosen, and why: those that track drift, where drift cannot be seen."""
+    if detectability is not None and detectability.viable:
+        return {}
+    tracks = "drift cannot be seen on these data"
+    return {name: tracks for name in METHODS if method_named(name).tracks_drift}
 
 
 def current_method(backtest: Backtest) -> str:

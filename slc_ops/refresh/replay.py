@@ -16,15 +16,18 @@ from slc_ops.base.errors import FitError, InputError, SettingsError
 from slc_ops.base.methods import METHODS, ladder
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
+from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
 from slc_ops.evidence.folds import hold_out
 from slc_ops.evidence.renewal import check_renewal
 from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow, Status
 from slc_ops.evidence.series import Entry, entry, paired
 from slc_ops.evidence.uncertainty import UserSums
+from slc_ops.evidence.verdict import may_not
 from slc_ops.methods import FitOptions, fit
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.refresh.backbone import versions_of
 from slc_ops.refresh.backfill import LONGEST, border
 from slc_ops.refresh.kept_rows import KeptRows, PastWindows
 from slc_ops.refresh.offline_backtest import backtest_settings
@@ -96,6 +99,9 @@ class Operation:
         self.options = FitOptions(prior_var=settings.prior_var, time_bins=settings.time_bins, threads=1)
         self.method = FROZEN
         self.parameters: ParameterSet | None = None
+        self.backbone: str | None = None  # that the parameters were fitted for
+        self.ours: set[str] = set()  # the backbones of the window that is being refreshed
+        self.backbones: dict[Window, set[str]] = {}
         self.held: Window | None = None
         self.left_out: set[Window] = set()
         self.fits: dict[tuple[Memory, str], ParameterSet | str] = {}
@@ -108,22 +114,27 @@ class Operation:
             status: Status = "missing" if seen.stopped is None else "stopped"
             note = seen.stopped or "the source has no rows"
             return ReplayedWindow(window, status, self.method, self.method, note=note)
+        self.ours = self._versions(window)
+        note = self._other_backbone()
         served = self.method
         found = [self._entry(each) for each in self._evidence(window)]
         scored = self._with_served(window, *found[-1])
         status = "first" if scored.hold_out else "scored"
         if not self._due(window):
-            return ReplayedWindow(window, status, served, served, entry=scored)
+            return ReplayedWindow(window, status, served, served, entry=scored, note=note)
         decision = decide_method(
             [each for each, _ in found],
             served,
             self.methods,
             self.settings.decision,
             evidence_windows=self.settings.evidence_windows,
+            may_not=self._may_not(window),
         )
         renewal, sentence = self._renew(window, decision)
         self._forget(window)
-        return ReplayedWindow(window, status, served, self.method, renewal, scored, sentence=sentence)
+        return ReplayedWindow(
+            window, status, served, self.method, renewal, scored, sentence=sentence, note=note
+        )
 
     def _due(self, window: Window) -> bool:
         """Whether a refresh ends with this window; with ``refresh_every`` it is every so many of them."""
@@ -142,7 +153,35 @@ class Operation:
         return Memory(link, offsets)
 
     def _usable(self, window: Window) -> bool:
-        return window not in self.left_out and self.past[window].log is not None
+        """Whether later windows learn from it: it has rows, was not held, and is of the newest's backbone."""
+        if window in self.left_out or self.past[window].log is None:
+            return False
+        theirs = self._versions(window)
+        return not theirs or not self.ours or bool(theirs & self.ours)
+
+    def _versions(self, window: Window) -> set[str]:
+        """The versions of the backbone that a window's rows name."""
+        if window not in self.backbones:
+            self.backbones[window] = set(versions_of(self._path(window)))
+        return self.backbones[window]
+
+    def _other_backbone(self) -> str:
+        """Retire parameters that were fitted for another backbone than the newest window's; says so."""
+        fitted = self.backbone
+        if fitted is None or not self.ours or fitted in self.ours:
+            return ""
+        gone, names = self.method, ", ".join(sorted(self.ours))
+        self.method, self.parameters, self.backbone = FROZEN, None, None
+        return f"{gone} was fitted for backbone {fitted}, this window is of {names}: the frozen model served"
+
+    def _may_not(self, window: Window) -> dict[str, str]:
+        """Methods that may not be chosen after a window, and why; looked at only where one is listed."""
+        tracking = [name for name in self.methods if METHODS[name].tracks_drift]
+        if not tracking:
+            return {}
+        link = self._memory(window).link
+        log = self._log(link) if link else hold_out(self.rows.read(self._path(window)))[0]
+        return may_not(detectability(log, time_bins=self.settings.time_bins))
 
     def _evidence(self, window: Window) -> list[Window]:
         """The windows whose entries the decision looks at, the newest last."""
@@ -212,7 +251,7 @@ class Operation:
         reasons = [each for each in decision.reasons if each.says == "pass" or not decision.change]
         said = _sentence(each.sentence for each in reasons)
         if decision.method == FROZEN:
-            self.method, self.parameters = FROZEN, None
+            self.method, self.parameters, self.backbone = FROZEN, None, None
             return "none", said
         memory = self._memory(window, included=True)
         after = self._fit(memory, decision.method)
@@ -225,13 +264,16 @@ class Operation:
         before = window.before(1)[0]
         check = check_renewal(after, past, moments, held_before=self.held == before)
         if not check.accepted:
-            self.held = window
-            self.left_out.add(window)
+            if check.limit is not None:  # it moved too far: then the window is left out of later fits
+                self.held = window
+                self.left_out.add(window)
             return "held", _sentence([check.sentence])
         if check.news:
             self.left_out.discard(before)
         self.held = None
         self.method, self.parameters = decision.method, after
+        versions = self._log(memory.link).backbone_versions
+        self.backbone = versions[0] if len(versions) == 1 else None
         return "renewed", said if decision.change else f"{said} {_sentence([check.sentence])}".strip()
 
     def _forget(self, window: Window) -> None:

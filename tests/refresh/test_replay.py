@@ -1,6 +1,7 @@
 """The operation over past windows: what would have been served, decided without a look ahead."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from click.testing import CliRunner
 from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.kept_rows import PastWindows
 from slc_ops.refresh.replay import Operation, replay_windows, run_replay
 from slc_ops.reporting.replay import write_replay
@@ -68,11 +71,6 @@ def test_the_sums_add_up(replayed: Replay) -> None:
 def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     before = run(school, "before").as_dict()["windows"]
-
-    def turned(week: pa.Table) -> pa.Table:
-        label = pa.array([1 - value for value in week.column("label").to_pylist()])
-        return week.set_column(week.schema.get_field_index("label"), "label", label)
-
     change_week(school, NEWEST, turned)
     after = run(school, "after").as_dict()["windows"]
     assert before[:-1] == after[:-1]
@@ -93,6 +91,58 @@ def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school
     assert [each["window"] for each in stopped] == [str(WEEKS[5])]
     assert "label_one_class" in stopped[0]["why"]
     assert len(found.scored) == 4
+
+
+def of_backbone(version: str) -> Callable[[pa.Table], pa.Table]:
+    def change(week: pa.Table) -> pa.Table:
+        place = week.schema.get_field_index("backbone_version")
+        return week.set_column(place, "backbone_version", pa.array([version] * week.num_rows))
+
+    return change
+
+
+def turned(week: pa.Table) -> pa.Table:
+    label = pa.array([1 - value for value in week.column("label").to_pylist()])
+    return week.set_column(week.schema.get_field_index("label"), "label", label)
+
+
+def test_windows_of_another_backbone_are_left_out_as_the_refresh_does_it(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    for k, week in enumerate(WEEKS):
+        change_week(school, week, of_backbone("gru-7" if k < 3 else "gru-8"))
+    settings = school.deployment("school")
+    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
+    found = [operation.step(week) for week in WEEKS]
+    assert found[2].serves_next != "base"
+    assert (found[3].status, found[3].served) == ("first", "base")  # nothing of gru-8 lies before it
+    assert "was fitted for backbone gru-7, this window is of gru-8: the frozen model served" in found[3].note
+    pipeline.extract(school, "school", NEWEST)
+    plan = pipeline.read_plan(pipeline.validate(school, "school", NEWEST))
+    theirs = {fold.window: [path.stem for path in fold.calibration] for fold in folds_of(plan).folds}
+    memories = {week: operation._memory(week).link for week in operation._evidence(NEWEST)}
+    assert theirs == {week: [each.key for each in memory] for week, memory in memories.items()}
+    assert WEEKS[2] not in {each for memory in memories.values() for each in memory}
+
+
+def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_t"])
+    settings = school.deployment("school")
+    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
+    found = [operation.step(week) for week in WEEKS]
+    assert operation._may_not(NEWEST) == {"slc_t": "drift cannot be seen on these data"}
+    assert {each.serves_next for each in found} <= {"base", "platt"}
+
+
+def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"])
+    change_week(school, WEEKS[0], turned)
+    settings = school.deployment("school")
+    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
+    first = operation.step(WEEKS[0])
+    assert first.renewal == "held"
+    assert "check its logits" in first.sentence
+    assert not operation.left_out  # as held_windows: only what moved too far is left out
+    assert WEEKS[0] in operation._memory(WEEKS[1]).link
 
 
 def test_a_border_off_the_grid_is_refused(school: Places) -> None:
