@@ -20,6 +20,9 @@ from slc_ops.intake.sources.bounds import Patience, bounds
 from slc_ops.settings.connections import find_connection
 from slc_ops.settings.sources import SqlSource
 
+DRIVERS = {"grpc": "adbc-driver-flightsql", "postgresql": "psycopg"}
+"""The package that a database is read with; others come with their dialect."""
+
 
 class Query:
     """Rows that the operator's query selects for the window.
@@ -51,16 +54,20 @@ class Query:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The query's rows, ``batch_rows`` at a time: as Arrow where ADBC's driver is installed."""
-        if self.url.get_backend_name() == "postgresql" and find_spec("adbc_driver_postgresql"):
+        values, backend = bounds(self.source, self.window), self.url.get_backend_name()
+        if backend == "postgresql" and find_spec("adbc_driver_postgresql"):
             from slc_ops.intake.sources.adbc import arrow_batches
 
-            values = bounds(self.source, self.window)
             return arrow_batches(self.url, self.source, values, self._shown(), column_of)
+        if backend == "grpc" and find_spec("adbc_driver_flightsql"):
+            from slc_ops.intake.sources.flight import flight_batches
+
+            return flight_batches(self.url, self.source, values, self._shown(), column_of)
         return self.through_python()
 
     def through_python(self) -> Iterator[pa.RecordBatch]:
         """The same rows through SQLAlchemy."""
-        engine = sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
+        engine = self._engine()
         options = {"stream_results": True, "max_row_buffer": self.source.batch_rows}
         if engine.dialect.name == "postgresql":
             options["postgresql_readonly"] = True
@@ -92,6 +99,14 @@ class Query:
             ) from None
         finally:
             engine.dispose()
+
+    def _engine(self) -> sa.Engine:
+        try:
+            return sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
+        except (saexc.NoSuchModuleError, ModuleNotFoundError):
+            backend = self.url.get_backend_name()
+            needed = DRIVERS.get(backend, f"SQLAlchemy's dialect for {backend} and its driver")
+            raise SettingsError(f"{self._shown()} needs {needed}, which is not installed") from None
 
     def _shown(self) -> str:
         return str(self.describe()["database"])
