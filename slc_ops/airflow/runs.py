@@ -62,6 +62,12 @@ def run_due() -> datetime:
     return _utc(get_current_context()["dag_run"].run_after)
 
 
+def run_begun() -> datetime:
+    """When the run began, which may be long after it was due; for waiting only, it decides no result."""
+    run = get_current_context()["dag_run"]
+    return _utc(run.start_date or run.run_after)
+
+
 def is_backfill() -> bool:
     """Whether ``airflow backfill create`` made this run; such a run never moves a champion."""
     return (

@@ -6,7 +6,7 @@ from typing import Any
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk import Asset, BaseOperator, get_current_context
 
-from slc_ops.airflow.runs import run_due, run_window
+from slc_ops.airflow.runs import run_begun, run_window
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Deployment, Places
@@ -24,7 +24,8 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
     """Succeeds once the window has rows (and labels), and the schedule's asset an event about it.
 
     The look itself happens on a worker, which has the sources' credentials; between two looks the task is
-    deferred. After ``wait_for_source`` it fails, and says what is missing.
+    deferred. ``wait_for_source`` after the run began it fails, and says what is missing. A run that begins
+    late, because its DAG was paused or it was cleared, waits as long as any other.
     """
 
     def __init__(self, *, deployment: str, **options: Any) -> None:
@@ -43,7 +44,7 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
         if missing is None:
             return str(window)
         patience = settings.wait_for_source or PATIENCE
-        until, now = run_due() + patience, datetime.now(UTC)  # decides when to look, nothing else
+        until, now = run_begun() + patience, datetime.now(UTC)  # decides when to look, nothing else
         if now >= until:
             raise InputError(
                 f"window {window} of {self.deployment!r} is not there after {patience}: {missing}"
