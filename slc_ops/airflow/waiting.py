@@ -16,8 +16,11 @@ PATIENCE = timedelta(days=1)
 
 
 def asset_named(text: str) -> Any:
-    """A reference to somebody else's asset: by URI where the text is one, otherwise by name."""
-    return Asset.ref(uri=text) if "://" in text else Asset.ref(name=text)
+    """A reference to somebody else's asset: by URI where the text is one, otherwise by name.
+
+    Airflow keeps URIs in a normal form (``lake://raw`` as ``lake://raw/``) and finds references in no other.
+    """
+    return Asset.ref(uri=Asset(uri=text).uri) if "://" in text else Asset.ref(name=text)
 
 
 class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no usable types

@@ -130,7 +130,7 @@ def _answer(entry: OwnExpectation, answer: Any) -> dict[str, Any]:
 
 def _impossible(why: str) -> dict[str, Any]:
     line = " ".join(why.split())[:LONGEST]
-    return {"possible": False, "observed": f"it could not be evaluated: {line}", "met": False}
+    return {"possible": False, "observed": f"no answer: {line}", "met": False}
 
 
 def _complaint(error: Exception) -> str:

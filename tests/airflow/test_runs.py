@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from airflow.sdk import Asset
 
 from slc_ops.airflow.runs import planned, window_of
+from slc_ops.airflow.waiting import asset_named
 from slc_ops.base.errors import SettingsError
 from slc_ops.settings.deployments import Deployment, LakeSource, Places
 
@@ -50,3 +52,9 @@ def test_a_refresh_of_another_host_is_missed_in_words(places: Places) -> None:
     with pytest.raises(SettingsError, match="share SLC_OPS_HOME"):
         planned(places, "school", "2026-01-05/0123456789abcdef")
     assert not Path(places.refreshes("school")).exists()
+
+
+@pytest.mark.parametrize("uri", ["lake://raw", "s3://bucket/logs/", "x-own://as/it/is/"])
+def test_an_asset_is_referred_to_by_the_uri_that_airflow_keeps(uri: str) -> None:
+    assert asset_named(uri) == Asset.ref(uri=Asset(name="raw log", uri=uri).uri)
+    assert asset_named("raw log") == Asset.ref(name="raw log")

@@ -135,7 +135,7 @@ def test_a_refresh_at_a_time_goes_on_once_the_asset_s_event_is_there(airflow: Pl
     airflow.call(
         "POST",
         "/api/v2/assets/events",
-        {"asset_id": asset_id(airflow, "lake://raw"), "extra": {"window": str(NOW)}},
+        {"asset_id": asset_id(airflow, "raw log"), "extra": {"window": str(NOW)}},
     )
     assert airflow.finished(dag, run)["publish"] == "success"
     (version,) = airflow.registry.ledger.versions("both")
@@ -162,7 +162,7 @@ def test_an_empty_source_is_waited_for_and_a_late_verdict_is_told_once(
     assert (tasks["wait_for_source"], tasks["publish"]) == ("success", "success")
 
 
-def asset_id(airflow: Platform, uri: str) -> int:
+def asset_id(airflow: Platform, name: str) -> int:
     """Airflow's number of an asset."""
     found = airflow.call("GET", "/api/v2/assets?limit=100")["assets"]
-    return int(next(each["id"] for each in found if each["uri"] == uri))
+    return int(next(each["id"] for each in found if each["name"] == name))
