@@ -147,7 +147,7 @@ def test_an_empty_source_is_waited_for_and_a_late_verdict_is_told_once(
 ) -> None:
     dag = f"{REFRESH}waiting"
     airflow.unpause(dag)
-    run = airflow.trigger(dag)
+    (run,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
     airflow.until(lambda: airflow.tasks(dag, run).get("wait_for_source") == "deferred", "the wait", 180)
 
     airflow.unpause("slc_late")
