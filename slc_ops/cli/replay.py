@@ -7,6 +7,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
+from slc_ops.base.methods import REFERENCES
 from slc_ops.base.text import MISSING, interval, number, share, signed
 from slc_ops.cli.methods import CommandOfMethods, known_methods
 
@@ -89,7 +90,7 @@ def print_replay(found: "Replay") -> None:
 
 def _window(each: "ReplayedWindow", running: float | None) -> list[str]:
     entry = each.entry
-    pairs = [None if entry is None else entry.difference("served", who) for who in ("platt", "base")]
+    pairs = [None if entry is None else entry.difference("served", who) for who in reversed(REFERENCES)]
     end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
     return [
         f"{each.window.start:%Y-%m-%d}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from slc_ops.base.methods import METHODS
+from slc_ops.base.methods import METHODS, REFERENCES
 from slc_ops.base.window import Window
 from slc_ops.evidence.series import Entry, Statistic, statistic
 
@@ -182,7 +182,7 @@ class Replay:
             "sentence": self.sentence,
             "against": {
                 reference: {name: each.as_dict() for name, each in self.against(reference).items()}
-                for reference in ("platt", "base")
+                for reference in REFERENCES
             },
             "best_in_hindsight": self.best,
             "share_kept": self.kept,

@@ -5,6 +5,7 @@ from typing import Any
 
 from slc_ops.base import text
 from slc_ops.base.files import replacing_directory, write_text
+from slc_ops.base.methods import REFERENCES
 from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
 from slc_ops.reporting.figures import contenders, served
 from slc_ops.reporting.page import render
@@ -37,7 +38,7 @@ def write_replay(page: Path, replay: Replay) -> Path:
 def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
     """Every figure there is something to show of."""
     methods = [name for name in replay.methods if name != "platt"]
-    refitted = replay.best if replay.best not in ("base", "platt") else None
+    refitted = replay.best if replay.best not in REFERENCES else None
     drawings = [
         served.draw(directory, points_of(replay, refitted), refitted),
         served.draw_cumulated(
@@ -61,7 +62,7 @@ def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
 
 def points_of(replay: Replay, refitted: str | None) -> list[served.Point]:
     """The replay's windows as points of the figure."""
-    platt, frozen = (dict(replay.differences(SERVED, reference)) for reference in ("platt", "base"))
+    frozen, platt = (dict(replay.differences(SERVED, reference)) for reference in REFERENCES)
     other = {} if refitted is None else dict(replay.differences(refitted, "platt"))
     return [
         served.Point(

@@ -111,7 +111,7 @@ DECIDING = [
     "settings", "parameters", "numerics", "evidence", "registry", "serving", "refresh", "reporting",
     "airflow", "cli",
 ]  # fmt: skip
-CHOICES = {"default of a deployment": ("base", "platt", "slc")}
+CHOICES = {"default of a deployment": ("base", "platt", "slc_eb")}
 
 
 def method_lists(path):
