@@ -231,8 +231,9 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
 
 def read_users(directory: Path) -> dict[str, UserSums]:
     """The users' sums of a score by slice."""
-    files = [directory / name for name in (USERS, SLICE_USERS)]
-    table = pa.concat_tables([read_parquet(path) for path in files if path.exists()])
+    slices = directory / SLICE_USERS  # which the newest window's score has
+    files = [directory / USERS, *([slices] if slices.exists() else [])]
+    table = pa.concat_tables([read_parquet(path) for path in files])
     found = {}
     for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
         part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))

@@ -52,10 +52,7 @@ def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_wha
 
 @pytest.mark.slow
 def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Places) -> None:
-    configure(
-        school, window=BERLIN, decision={"replicates": 200, "min_test_rows": 200},
-        quality={"silent_hours": {"warn": None}},
-    )  # fmt: skip
+    configure(school, window=BERLIN, decision={"replicates": 200}, quality={"silent_hours": {"warn": None}})
     day = school.deployment("school").cadence.parse("2026-02-19/2026-02-20")
 
     plan = pipeline.refresh(school, "school", day, leave_out=["publish", "promote"])

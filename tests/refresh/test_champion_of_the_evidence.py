@@ -28,7 +28,7 @@ def promoted_in_between(places: Places, plan: Plan) -> Version:
 
 def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_with(school: Places) -> None:
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
-    assert read_json(plan.files.verdict)["confirmation"]["champion"]["status"] == "absent"
+    assert read_json(plan.files.verdict)["champion"]["status"] == "absent"
     champion = promoted_in_between(school, plan)
 
     with pytest.raises(PromotionConflict, match="against no champion of school, but ann promoted"):
@@ -52,7 +52,7 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
 
     assert again == plan
     backtest, verdict = read_json(plan.files.backtest), read_json(plan.files.verdict)
-    for said in (backtest["champion"], verdict["confirmation"]["champion"]):
+    for said in (backtest["champion"], verdict["champion"]):
         assert (said["status"], said["version"], said["digest"]) == (
             "scored",
             str(champion.number),
@@ -62,7 +62,7 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
     present = registry.champion("school")
     assert present is not None
     assert present.window == NEWEST
-    assert registry.history("school")[-1].evidence["confirmation"] == verdict["confirmation"]
+    assert registry.history("school")[-1].evidence["champion"] == verdict["champion"]
     assert len(registry.ledger.versions("school")) == 2
     # Redone are the champion's score, the backtest, the verdict and the report, and only these.
     assert times(plan.files.parameters) == fitted
@@ -90,9 +90,9 @@ def test_a_backtest_redone_later_reports_the_new_champions_score_under_its_numbe
     pipeline.backtest(school, plan)
     new = read_json(plan.files.backtest)
 
-    confirm = f"confirm-{NEWEST.key}"
+    newest = NEWEST.key
     assert new["champion"]["version"] == str(versions[other.window].number)
-    assert new["scores"][confirm]["champion"]["metrics"] != old["scores"][confirm]["champion"]["metrics"]
+    assert new["scores"][newest]["champion"]["metrics"] != old["scores"][newest]["champion"]["metrics"]
     assert new["champion"]["method"] == versions[other.window].method
     assert of_methods(new) == of_methods(old)
 

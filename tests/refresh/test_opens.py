@@ -55,7 +55,7 @@ def test_each_window_is_opened_once_in_each_step_whatever_the_number_of_methods(
     pipeline.refresh(school, "school", NEWEST)
 
     fits = {step for step, *_ in seen.columns if step.startswith("fit")}
-    assert fits == {f"fit-confirm-{NEWEST.key}"}  # the older fold is reused, and its rows are not read
+    assert fits == {f"fit-{NEWEST.key}"}  # the older fold is reused, and its rows are not read
     evidence = (*fits, "backtest", "detectability", "publish")
     assert {key: n for key, n in seen.footers.items() if key[0] in evidence and n > 1} == {}
     assert {key: n for key, n in seen.columns.items() if key[0] in evidence and n > 1} == {}
