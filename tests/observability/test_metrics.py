@@ -260,7 +260,7 @@ def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Places) -> N
     write_json(
         refreshes / "2026-03-23" / "new" / "backtest.json",
         {
-            "scores": {"choose-2026-03-16": {}, "confirm-2026-03-23": score},
+            "scores": {"2026-03-16": {}, "2026-03-23": score},
             "differences": {"slc": {"platt": gain}, "platt": {"platt": gain}},
         },
     )

@@ -29,6 +29,7 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     return Places.from_environment()
 
@@ -191,7 +192,7 @@ def waiting(places: Places, parameters: Path) -> Plan:
     """A change of method against champion 1 that waits, with the renewal of the serving method beside it."""
     plan = refreshed(places, parameters, 1, champion=1)
     ruling = {"verdict": "promote", "kind": "renewal", "sentence": "renew", "reasons": []}
-    own = publication(parameters, window=WEEKS[1], verdict=ruling, method="ridge")
+    own = publication(parameters, window=WEEKS[1], verdict=ruling, config_digest="d" * 64)
     version = Registry.open(places).publish(own)
     write_json(plan.files.renewed, {"version": version.number, "run_id": version.run_id, "verdict": ""})
     return plan
