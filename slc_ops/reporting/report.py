@@ -66,6 +66,9 @@ def _page(
         deployment=plan.get("deployment", "backtest"),
         window=str(Window.from_dict(verdict.window)),
         verdict=verdict,
+        word="Renew"
+        if (verdict.verdict, verdict.kind) == ("promote", "renewal")
+        else verdict.verdict.capitalize(),
         which_method=method_in_words(verdict.as_dict()),
         its_parameters=parameters_in_words(verdict.as_dict()),
         most_clusters=MAX_CLUSTERS,

@@ -56,7 +56,7 @@ def complaints(log: str) -> list[str]:
 
 def test_no_console_error_and_no_request(page, tmp_path):
     dom, asked, log = browse(page, tmp_path, "--dump-dom")
-    assert "Promote slc" in dom
+    assert "Renew slc" in dom
     assert asked == []
     assert complaints(log) == []
 

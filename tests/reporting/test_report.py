@@ -25,7 +25,7 @@ def visible(page):
 
 def test_the_verdict_comes_first(page):
     text = visible(page)
-    assert text.index("Promote slc") < text.index("AUC") < text.index("Why")
+    assert text.index("Renew slc") < text.index("AUC") < text.index("Why")
     assert "Renew slc with 2026-02-02/2026-02-09; the method stays" in text
     assert "Slc goes on: against Platt NLL" in text
 
