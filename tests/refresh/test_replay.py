@@ -183,8 +183,9 @@ def test_the_command_prints_a_table_of_80_columns_writes_the_page_and_registers_
 
 def test_a_replay_serves_what_a_sequence_of_refreshes_serves(school: Places) -> None:
     """Window by window the same method and, to the last digit, the same probabilities."""
-    from slc_ops.refresh import pipeline
     from slc_ops.refresh.champion import current_champion
+    from slc_ops.refresh.publishing import served_before
+    from slc_ops.registry import Registry
     from slc_ops.rows.interactions import InteractionLog
 
     configure(school, methods=["base", "platt", "slc_eb"])
@@ -193,9 +194,12 @@ def test_a_replay_serves_what_a_sequence_of_refreshes_serves(school: Places) -> 
     seen, newest = Operation(settings, past), past[NEWEST].log
     assert newest is not None
     rows = InteractionLog.read(newest)
+    scored = {}
     for window in WEEKS:
         step = seen.step(window)
-        pipeline.refresh(school, "school", window)
+        if step.status == "scored" and step.entry is not None:
+            scored[window] = step.entry.difference("served", "platt")
+        plan = pipeline.refresh(school, "school", window)
         champion = current_champion(school, "school")
         assert (champion.method if champion else "base") == step.serves_next
         assert (champion is None) == (seen.parameters is None)
@@ -203,3 +207,10 @@ def test_a_replay_serves_what_a_sequence_of_refreshes_serves(school: Places) -> 
             theirs, ours = champion.read().apply(rows), seen.parameters.apply(rows)
             assert np.abs(theirs - ours).max() <= 1e-12
     assert step.serves_next == "slc_eb"
+    told = {each.window: each.platt["nll"].estimate for each in served_before(plan)}  # by the report
+    assert set(told) == {each.window for each in plan.windows[:-1]}
+    entered = Registry.open(school).ledger.versions("school")[-1].metrics  # by page, status and MLflow
+    told[NEWEST] = entered["served"]["vs_platt"]["nll"]["estimate"]
+    assert entered["series"]["windows"] == settings.evidence_windows
+    for window, value in told.items():
+        assert value == pytest.approx(scored[window].d, abs=1e-12)
