@@ -5,6 +5,8 @@ Every page, table and sentence takes its numbers from here; JSON keeps them as t
 
 from collections.abc import Callable
 
+from slc_ops.base.methods import METHODS
+
 MISSING = "–"
 
 
@@ -84,6 +86,16 @@ def seconds(value: float | None) -> str:
     '0.123'
     """
     return number(value, 3)
+
+
+def as_sentence(text: str) -> str:
+    """With a capital, unless it begins with the name of a method, which keeps its spelling.
+
+    >>> as_sentence("over 4 windows it won"), as_sentence("slc_t is not chosen")
+    ('Over 4 windows it won', 'slc_t is not chosen')
+    """
+    named = text.partition(" ")[0] in METHODS
+    return text if named else text[:1].upper() + text[1:]
 
 
 def _minus(text: str) -> str:

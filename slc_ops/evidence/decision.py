@@ -25,7 +25,7 @@ week.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slc_ops.base.methods import ladder
@@ -184,7 +184,8 @@ def _best(
     chosen = next(name for mean, name in good if mean <= lowest + bench.rules.min_gain)
     found = bench.against(chosen, rival)
     assert found is not None  # noqa: S101 - it was compared above
-    return (chosen, [_reason("better", "pass", bench.words(found, "better than"), found), *notes]), []
+    others = [replace(note, says="note") for note in notes]  # they argue against nobody any more
+    return (chosen, [_reason("better", "pass", bench.words(found, "better than"), found), *others]), []
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ class _Bench:
         weak = over if not self.ahead(over) else platt
         than = IN_WORDS.get(weak.reference, weak.reference)
         same = weak.mean == 0 and weak.error == 0
-        what = "the same as" if same else "not better enough than"
+        what = "the same as" if same else "worse than" if self.beaten(weak) else "not clearly better than"
         return (
             f"over {windows_in_words(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
             f"NLL {_interval(weak)}"

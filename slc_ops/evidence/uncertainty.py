@@ -37,6 +37,10 @@ MAX_CLUSTERS = 4096
 MIN_CLUSTERS = 10
 
 
+ROUNDING = 1e-12
+"""Differences of this size are none: two sets that say the same add their losses in another order."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate with its confidence interval, or the reason why there is none."""
@@ -361,10 +365,10 @@ def _joint_level(compared: Sequence[_Compared], name: str, confidence: float) ->
         if found.estimate is None or found.replicates is None:
             continue
         error = float(np.std(found.replicates))
-        if error > 0:  # the same numbers in every resample need no room
+        if error > ROUNDING:  # the same numbers in every resample need no room
             largest = np.maximum(largest, np.abs(found.replicates - found.estimate) / error)
     reach = float(np.quantile(largest, confidence))
-    return max(confidence, float(ndtr(reach) - ndtr(-reach)))
+    return min(max(confidence, float(ndtr(reach) - ndtr(-reach))), 1 - ROUNDING)  # 1 would reach to infinity
 
 
 def _symmetric(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:

@@ -18,7 +18,13 @@ def render(template: str, drawings: dict[str, Drawing], **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=text.number, signed=text.signed, count=text.count, share=text.share)
+    environment.filters.update(
+        number=text.number,
+        signed=text.signed,
+        count=text.count,
+        share=text.share,
+        as_sentence=text.as_sentence,
+    )
     shown = {
         name: {
             "title": each.title,

@@ -70,7 +70,7 @@ def test_a_gain_below_the_least_gain_decides_only_when_it_is_clear():
     noise = decided(series(eb=[-0.0004, 0.0003, -0.0004, -0.0003]), "platt")
     clear = decided(series(eb=[-0.0004] * 8, se=0.00001), "platt")
     assert (noise.method, clear.method) == ("platt", "slc_eb")
-    assert "not better enough than Platt" in noise.reasons[0].sentence
+    assert "not clearly better than Platt" in noise.reasons[0].sentence
 
 
 def test_weather_from_window_to_window_is_no_evidence_whatever_the_users_say():

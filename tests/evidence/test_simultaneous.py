@@ -118,3 +118,18 @@ def test_evidence_from_before_reads_as_intervals_by_themselves():
     found = differences(equals_platt(0, slices=1))[0].as_dict()
     del found["together"]
     assert PairedDifference.from_dict(found).together == 1
+
+
+def test_a_slice_that_differs_by_rounding_alone_leaves_the_others_their_intervals():
+    rng = np.random.default_rng(3)
+    user = rng.integers(0, USERS, ROWS)
+    known = rng.normal(0, 1.2, ROWS)
+    label = (rng.random(ROWS) < sigmoid(known)).astype(float)
+    clusters = Clusters(user, USERS)
+    ours = sigmoid(known + 0.3 * rng.choice([-1.0, 1.0], ROWS))
+    pair = user_sums(label, ours, clusters), user_sums(label, sigmoid(known), clusters)
+    same = user_sums(label, sigmoid(known), clusters), user_sums(label, sigmoid(known + 1e-15), clusters)
+    (alone,) = differences([pair], replicates=REPLICATES, together=True)
+    found, equal = differences([pair, same], replicates=REPLICATES, together=True)
+    assert found.nll == alone.nll
+    assert np.isfinite([equal.nll.low, equal.nll.high]).all()

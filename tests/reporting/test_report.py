@@ -27,7 +27,7 @@ def test_the_verdict_comes_first(page):
     text = visible(page)
     assert text.index("Renew slc") < text.index("AUC") < text.index("Why")
     assert "Renew slc with 2026-02-02/2026-02-09; the method stays" in text
-    assert "Slc goes on: against Platt NLL" in text
+    assert "slc goes on: against Platt NLL" in text
 
 
 def test_both_decisions_stand_in_words_under_what_was_served(page):
