@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, write_json
+from slc_ops.base.methods import REFERENCES
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.evidence import decide, read_backtest
 from slc_ops.refresh.files import refreshes_in
@@ -158,7 +159,7 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     own, platt = found.newest[method].metrics, found.newest["platt"].metrics
     gain = found.differences.get(method, {}).get("platt")
     served = served_on(found)
-    series = {r: each for r in ("platt", "base") if (each := statistic_of(verdict, method, r)) is not None}
+    series = {r: each for r in REFERENCES if (each := statistic_of(verdict, method, r)) is not None}
     paired = [metric.name for metric in paired_metrics()]
     return {
         **({} if served is None else {"served": served.as_dict()}),

@@ -34,8 +34,9 @@ deployments:
   asked:
     source: {kind: lake, path: lake/demo}
     methods: [base, platt, slc]
-    calibration_weeks: 2
-    folds: 2
+    link_windows: 2
+    offset_windows: 2
+    evidence_windows: 2
     start: 2026-01-05
     end: 2026-02-09
     gate: manual
