@@ -227,7 +227,8 @@ class _Bench:
         weak = over if not self.ahead(over) else platt
         than = IN_WORDS.get(weak.reference, weak.reference)
         same = weak.mean == 0 and weak.error == 0
-        what = "the same as" if same else "worse than" if self.beaten(weak) else "not clearly better than"
+        worse = _clear(weak, self.rules.confidence, worse=True)
+        what = "the same as" if same else "worse than" if worse else "not clearly better than"
         return (
             f"over {windows_in_words(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
             f"NLL {_interval(weak)}"
