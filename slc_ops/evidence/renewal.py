@@ -81,8 +81,10 @@ def check_renewal(
     ``past`` are the same method's earlier fits, oldest first; ``held_before`` says that the window before was
     held by this check.
     """
-    if (broken := _broken(after)) is not None:
-        return Renewal(False, False, None, None, broken)
+    backwards = _backwards(after)
+    refused = _broken(after) or (backwards if len(past) <= LEAST_RENEWALS else None)
+    if refused is not None:
+        return Renewal(False, False, None, None, refused)
     if not past:
         return Renewal(True, False, None, None, f"the first parameters of {after.method}")
     found = lengths(past[-1], after, moments)
@@ -98,14 +100,15 @@ def check_renewal(
     moved = f"{after.method} moved by {_words(found)} (limits {limit.link:.2f} and {limit.offsets:.2f})"
     if not beyond:
         return Renewal(True, False, found, limit, moved)
-    if held_before:
+    news = held_before and backwards is None
+    if news:
         text = f"{moved}, the second window in a row: this is news, and accepted"
-        return Renewal(True, True, found, limit, text)
-    text = (
-        f"{moved}, further than any renewal should: the parameters that serve stay, and the window is left "
-        "out of later fits unless the next one moves as far"
-    )
-    return Renewal(False, False, found, limit, text)
+    else:
+        text = backwards or (
+            f"{moved}, further than any renewal should: the parameters that serve stay, and the window is "
+            "left out of later fits unless the next one moves as far"
+        )
+    return Renewal(news, news, found, limit, text)
 
 
 def _broken(after: ParameterSet) -> str | None:
@@ -113,14 +116,25 @@ def _broken(after: ParameterSet) -> str | None:
     affine = after.affine()
     if affine is not None and not (np.isfinite(affine["a"]) and np.isfinite(affine["b0"])):
         return f"the link of {after.method} is not finite"
-    if affine is not None and affine["a"] <= 0:
-        return (
-            f"the slope of {after.method} is {affine['a']:.3f}: the backbone ranks no better than backwards, "
-            "check its logits"
-        )
     if after.items is not None and not np.isfinite(as_numpy(after.items.column("offset"))).all():
         return f"an offset of {after.method} is not finite"
     return None
+
+
+def _backwards(after: ParameterSet) -> str | None:
+    """Whether they turn the backbone's order round.
+
+    Logits that were turned round move the link far, and are held for as long as they do. Those of a backbone
+    that says next to nothing have a slope around 0, now above and now below: that moves little and does no
+    harm.
+    """
+    affine = after.affine()
+    if affine is None or affine["a"] > 0:
+        return None
+    return (
+        f"the slope of {after.method} is {affine['a']:.3f}: the backbone ranks no better than backwards, "
+        "check its logits"
+    )
 
 
 def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:

@@ -87,3 +87,18 @@ def test_a_method_without_items_has_a_link_only():
     past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
     assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted
     assert not check_renewal(ParameterSet("platt", Affine(1.0, 1.0)), past, MOMENTS).accepted
+
+
+def test_logits_that_were_turned_round_are_held_for_as_long_as_they_are():
+    past = [made() for _ in range(6)]
+    turned = check_renewal(made(a=-1.0), past, MOMENTS)
+    again = check_renewal(made(a=-1.0), past, MOMENTS, held_before=True)
+    assert not turned.accepted
+    assert not again.accepted
+    assert "backwards" in again.sentence
+
+
+def test_the_slope_of_a_backbone_that_says_little_may_pass_through_0():
+    past = [made(a=a) for a in (0.02, 0.01, 0.03, 0.0, 0.02, 0.01)]
+    assert check_renewal(made(a=-0.01), past, MOMENTS).accepted
+    assert not check_renewal(made(a=-0.01), past[:3], MOMENTS).accepted
