@@ -204,7 +204,7 @@ def test_detectability_agrees(engine: SparkEngine, weeks: list[tuple[Window, Pat
 
 
 def test_a_single_week_is_cut_in_time_alike(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:
-    fold = Fold("choose", week(0), (weeks[0][1],), None, hold_out=True)
+    fold = Fold(week(0), (weeks[0][1],), None)
     parts = [*fold.tuning_logs(engine), fold.test_log(engine)]
     expected = [*fold.tuning_logs(), fold.test_log()]
     assert [part.n_rows for part in parts] == [part.n_rows for part in expected]
