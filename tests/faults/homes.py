@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.files import SEAL
 from slc_ops.base.window import Window
 from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
@@ -117,7 +118,7 @@ def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
 
 
 def findings(home: Path, window: Window = NEWEST) -> dict[str, Any]:
-    """What a refresh found, without how long it took."""
+    """What a refresh found, without how long it took and without the seal, which covers that too."""
     found = {}
     for name in ("backtest.json", "verdict.json"):
         found[name] = _lasting(json.loads((the_refresh(home, window) / name).read_text()))
@@ -126,7 +127,7 @@ def findings(home: Path, window: Window = NEWEST) -> dict[str, Any]:
 
 def _lasting(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _lasting(v) for k, v in value.items() if k != "seconds_fit"}
+        return {k: _lasting(v) for k, v in value.items() if k not in ("seconds_fit", SEAL)}
     return [_lasting(each) for each in value] if isinstance(value, list) else value
 
 
