@@ -10,11 +10,13 @@ from slc_ops import __version__
 PACKAGE = Path(__file__).parent.parent
 
 DECIDING_CODE = (
-    "base/code_version.py", "base/files.py", "base/methods.py", "base/window.py",
+    "base/code_version.py", "base/files.py", "base/methods.py", "base/parquet.py", "base/tabular.py",
+    "base/utf8.py", "base/window.py",
     "settings/decision.py", "settings/deployments.py", "settings/expectations.py", "settings/part.py",
-    "settings/quality.py", "settings/sources.py",
+    "settings/quality.py", "settings/sources.py", "settings/window.py",
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
-    "refresh/champion.py", "refresh/evidence.py", "refresh/pipeline.py", "refresh/plan.py",
+    "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
+    "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/pipeline.py", "refresh/plan.py",
     "refresh/publishing.py", "refresh/score_cache.py", "refresh/windows.py",
 )  # fmt: skip
 """What decides which rows are used and what is worked out from them: packages and modules of ``slc_ops``."""

@@ -1,5 +1,7 @@
 """The code version names what decides results: all of it, and nothing else."""
 
+import ast
+
 import pytest
 
 from slc_ops.base import code_version as module
@@ -19,6 +21,40 @@ def test_it_covers_the_plan_the_steps_and_the_settings():
         "refresh/pipeline.py", "refresh/plan.py", "refresh/windows.py", "refresh/evidence.py",
         "refresh/publishing.py", "settings/deployments.py", "base/window.py", "methods/slc.py",
     }  # fmt: skip
+
+
+DECIDES_NOTHING = {
+    "base/errors.py": "what a refusal says",
+    "base/extras.py": "what to install",
+    "base/locks.py": "who may write now",
+    "base/names.py": "which names are allowed",
+    "base/once.py": "what is asked only once",
+    "base/text.py": "how a number is shown",
+    "refresh/gate.py": "who may promote",
+    "refresh/grid.py": "which windows are refused",
+    "settings/connections.py": "how a store is reached",
+    "settings/deployments_file.py": "where a deployment is written",
+    "settings/environment.py": "how a store is reached",
+    "settings/notify.py": "who is told",
+}
+
+
+def test_whatever_the_deciding_code_imports_decides_too_or_is_known_to_decide_nothing():
+    covered = {file.relative_to(PACKAGE).as_posix() for file in deciding_files()}
+    imported = {module for file in deciding_files() for module in _imports(file)}
+    shared = {each for each in imported if each.startswith(("base/", "settings/", "refresh/"))}
+    assert not shared - covered - set(DECIDES_NOTHING)
+    assert not covered & set(DECIDES_NOTHING)
+
+
+def _imports(file):
+    """The modules of the package that a file imports, at its top or inside functions."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slc_ops."):
+            place = PACKAGE.joinpath(*node.module.split(".")[1:])
+            for path in [place.with_suffix(".py"), *(place / f"{each.name}.py" for each in node.names)]:
+                if path.is_file():
+                    yield path.relative_to(PACKAGE).as_posix()
 
 
 def test_the_papers_sweeps_and_data_set_readers_are_no_part_of_it():
