@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from slc_ops.airflow.champion import promote_dag, rollback_dag
     from slc_ops.airflow.controls import control_dag
     from slc_ops.airflow.dag_file import dags, refuse_broken_deployments
+    from slc_ops.airflow.failures import on_control_failure
     from slc_ops.airflow.forms import usable_deployments
     from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
     from slc_ops.airflow.replay import replay_dag
     from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
-    from slc_ops.observability.notify import on_control_failure
 
 __all__ = [
     "backfill_dag",
@@ -59,7 +59,10 @@ __all__ = [
     "window_asset",
 ]
 
-_MODULES = ("assets", "backfill", "champion", "controls", "dag_file", "forms", "refresh", "replay", "tasks")
+_MODULES = (
+    "assets", "backfill", "champion", "controls", "dag_file", "failures", "forms", "refresh", "replay",
+    "tasks",
+)  # fmt: skip
 OLDEST = (3, 3)
 """The first Airflow whose tasks know retry policies."""
 
@@ -68,8 +71,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_airflow()
-    for module in (*(f"slc_ops.airflow.{each}" for each in _MODULES), "slc_ops.observability.notify"):
-        found = getattr(import_module(module), name, None)
+    for module in _MODULES:
+        found = getattr(import_module(f"{__name__}.{module}"), name, None)
         if found is not None:
             globals()[name] = found
             return found

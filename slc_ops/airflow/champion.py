@@ -6,9 +6,10 @@ from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 
 from slc_ops.airflow.assets import champion_asset
 from slc_ops.airflow.forms import deployment_field, reason_field
+from slc_ops.airflow.links import message_links
 from slc_ops.airflow.retries import PROMOTION_POOL, default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
-from slc_ops.observability.notify import announce_retirement, announce_rollback
+from slc_ops.observability.notify import announce_champion, announce_retirement
 from slc_ops.settings.deployments import Places
 
 CHAMPIONS = AssetAlias(name="slc champions")
@@ -44,8 +45,9 @@ def promote_by_hand() -> str:
     from slc_ops.registry import Registry
 
     places, form = _asked()
-    name = form["deployment"]
-    version = Registry.open(places).promote(
+    name, registry = form["deployment"], Registry.open(places)
+    before = registry.champion(name)
+    version = registry.promote(
         name,
         int(form["version"]),
         actor=run_actor(),
@@ -53,7 +55,10 @@ def promote_by_hand() -> str:
         override=form["override"] or None,
         request=run_request(),
     )
-    return _told(name, version)
+    said = _told(name, version)
+    if before is None or before.number != version.number:
+        _tell("promotion", version, form["reason"])
+    return said
 
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
@@ -68,7 +73,7 @@ def roll_back() -> str:
         name, to, actor=run_actor(), reason=form["reason"], request=run_request()
     )
     said = _told(name, version)
-    announce_rollback(name, version, run_actor(), form["reason"], get_current_context())
+    _tell("rollback", version, form["reason"])
     return said
 
 
@@ -83,7 +88,8 @@ def retire() -> str:
         name, actor=run_actor(), reason=form["reason"], request=run_request()
     )
     if change.evidence.get("request") == run_request():  # otherwise it was retired, and told, before
-        announce_retirement(change, get_current_context())
+        context = get_current_context()
+        announce_retirement(change, context, message_links(name, change.window, context))
     extra = {"version": None, "window": str(change.window)}
     get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
     return f"{name} has no champion: {change}"
@@ -101,6 +107,13 @@ def _told(name: str, version: Any) -> str:
     extra = {"version": version.number, "window": str(version.window)}
     get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
     return f"version {version.number} is the champion of {name}"
+
+
+def _tell(event: str, version: Any, reason: str) -> None:
+    """Tell people, with links."""
+    context = get_current_context()
+    links = message_links(version.deployment, version.window, context, version.number)
+    announce_champion(event, version, run_actor(), reason, context, links)
 
 
 def promote_dag() -> DAG:

@@ -10,10 +10,10 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from slc_ops.airflow.failures import on_control_failure
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, planned, reference
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.observability.notify import on_control_failure
 from slc_ops.settings.deployments import Places
 
 log = logging.getLogger(__name__)

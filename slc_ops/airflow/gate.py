@@ -3,35 +3,21 @@
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.exceptions import HITLTimeoutError
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
+from slc_ops.airflow.approval import Approval, approver, tell_approval, tell_held
 from slc_ops.airflow.assets import champion_asset, tell_of
 from slc_ops.airflow.links import as_markdown, message_links, version_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
+from slc_ops.airflow.users import strangers_in_words
 from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Places
 
 AUTOMATIC = "slc_weekly_refresh"
 """How the ledger names a promotion that no person asked for."""
-
-
-class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no usable types
-    """Airflow's approval, without a default answer; where nobody answers in time, the candidate is held."""
-
-    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
-        """A time-out skips the promotion; it does not fail the run: holding is an answer."""
-        try:
-            super().process_trigger_event_error(event)
-        except HITLTimeoutError:
-            raise AirflowSkipException(
-                f"held: nobody answered within {self.response_timeout}; the champion stays, the version "
-                "waits as challenger and can still be promoted with slc_promote"
-            ) from None
 
 
 @task
@@ -48,41 +34,16 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
             proposal.verdict.get("verdict") == "reject" or gate == "never"
         )  # by decide; nothing is waited for
         if not (told or proposal.is_champion or is_backfill()):
-            _tell_held(places, plan, proposal.version, proposal.hold)
+            tell_held(places, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":
-        _tell_approval(places, plan, proposal.version, proposal.verdict["sentence"])
+        tell_approval(places, plan, proposal.version, proposal.verdict["sentence"])
     if proposal.version is None:
         return evidence_text(plan, proposal)
     links = version_links(deployment, proposal.version, plan.window)
-    return f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
-
-
-def _tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
-    from slc_ops.refresh.holding import held_in_a_row
-
-    context, count = get_current_context(), held_in_a_row(places, plan)
-    announce(
-        "held",
-        plan.deployment,
-        f"held, {count} in a row: {why}",
-        context,
-        window=str(plan.window),
-        links=message_links(plan.deployment, plan.window, context, version),
-    )
-
-
-def _tell_approval(places: Places, plan: Plan, version: int | None, why: str) -> None:
-    context, settings = get_current_context(), places.deployment(plan.deployment)
-    asked = ", ".join(settings.approvers) or "everybody who may edit the run"
-    links = message_links(plan.deployment, plan.window, context, version)
-    links["required action"] = f"{links['run']}/tasks/gate/required_actions"
-    what = "that the frozen model serves" if version is None else f"version {version}"
-    sentence = (
-        f"{what} of {plan.deployment} waits for approval by {asked}, at most "
-        f"{settings.approval_hours:g} hours: {why}"
-    )
-    announce("approval", plan.deployment, sentence, context, window=str(plan.window), links=links)
+    text = f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
+    stranger = strangers_in_words(places.deployment(deployment).approvers)
+    return text if stranger is None else f"{text}\n\n{stranger}"
 
 
 def _tell_change(places: Places, plan: Plan, version: int | None, said: str) -> None:
@@ -134,13 +95,6 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
     return said
 
 
-def approver(answer: Any) -> str | None:
-    """The name of the person who approved."""
-    user = (answer or {}).get("responded_by_user") or {}
-    name = user.get("name") or user.get("id")
-    return None if answer is None else f"{name or 'unknown user'} (Airflow approval)"
-
-
 def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
     """Wire ``gate`` → ``promote``; with a manual gate ``renew`` and ``propose`` before them.
 
@@ -158,6 +112,8 @@ def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
     renewed >> evidence
     asked = Approval(
         task_id="gate",
+        deployment=name,
+        refresh=refresh,
         subject=f"Make this version the champion of {name}?",
         body="{{ ti.xcom_pull(task_ids='propose') }}",
         response_timeout=timedelta(hours=deployment.approval_hours),

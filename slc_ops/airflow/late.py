@@ -18,6 +18,7 @@ a schedule that made no run, an asset that had no event.
 @task
 def look() -> list[str]:
     """Tell of every window that is late and was not told before."""
+    from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh.late import late_window, note_told
 
@@ -30,7 +31,9 @@ def look() -> list[str]:
                 f"no verdict exists for window {window} of {name}, which was due; the champion stays; look "
                 f"at the runs of slc_weekly_refresh__{name}"
             )
-            announce("late", name, sentence, get_current_context(), window=str(window))
+            context = get_current_context()
+            links = message_links(name, window, context)
+            announce("late", name, sentence, context, window=str(window), links=links)
             note_told(places, name, window)
             told.append(f"{name} {window}")
     return told

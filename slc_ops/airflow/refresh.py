@@ -5,6 +5,7 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
 from slc_ops.airflow.assets import window_asset
+from slc_ops.airflow.failures import on_failure
 from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
 from slc_ops.airflow.retries import default_args
@@ -12,7 +13,6 @@ from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit,
 from slc_ops.airflow.timetable import WindowTimetable
 from slc_ops.airflow.waiting import WaitForSource, asset_named
 from slc_ops.base.methods import ladder
-from slc_ops.observability.notify import on_failure
 from slc_ops.settings.deployments import Deployment
 
 DOC = """\

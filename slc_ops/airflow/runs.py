@@ -14,14 +14,14 @@ from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.deployments import Deployment, Places
 
 
-def run_window(deployment: Deployment) -> Window:
-    """The window of the running DAG run."""
-    context = get_current_context()
+def run_window(deployment: Deployment, context: Any = None) -> Window:
+    """The window of the running DAG run, or of a context that a callback was given."""
+    context = context or get_current_context()
     if (named := _named(context, deployment)) is not None:
         return deployment.cadence.parse(named)
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     covered = start is not None and end is not None and start < end
-    return window_of(deployment, _utc(end) if covered else None, run_due())
+    return window_of(deployment, _utc(end) if covered else None, _utc(context["dag_run"].run_after))
 
 
 def window_of(deployment: Deployment, interval_end: datetime | None, due: datetime) -> Window:

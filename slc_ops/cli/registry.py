@@ -4,7 +4,7 @@ import getpass
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -118,15 +118,14 @@ def promote(
         if challenger is None:
             raise RegistryError(f"{deployment} has no challenger to promote; name a version with --version")
         version = challenger.number
+    before, who = registry.champion(deployment), acting(actor)
+    why = reason or override or "promoted from the command line"
     champion = registry.promote(
-        deployment,
-        version,
-        actor=acting(actor),
-        reason=reason or override or "promoted from the command line",
-        override=override,
-        against=against,
+        deployment, version, actor=who, reason=why, override=override, against=against
     )
     _show_champion(json_path, deployment, champion)
+    if before is None or before.number != champion.number:
+        _tell("promotion", champion, who, why)
 
 
 @click.command()
@@ -142,9 +141,7 @@ def rollback(
     why, who = reason or "rolled back from the command line", acting(actor)
     champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
     _show_champion(json_path, deployment, champion)
-    with _telling() as notify:
-        if notify is not None:
-            notify.announce_rollback(deployment, champion, who, why, {})
+    _tell("rollback", champion, who, why)
 
 
 @click.command()
@@ -171,21 +168,28 @@ def retire(
         say(json_path, f"{deployment} has no champion already: {change}")
         return
     say(json_path, f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
-    with _telling() as notify:
-        if notify is not None:
-            notify.announce_retirement(change, {})
+    if _somebody_listens():
+        with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
+            from slc_ops.observability.links import terminal_links
+            from slc_ops.observability.notify import announce_retirement
+
+            announce_retirement(change, {}, terminal_links(deployment, change.window, None))
 
 
-@contextmanager
-def _telling() -> Iterator[Any]:
-    """The module that tells people; None without an Airflow, whose connections say whom to tell."""
-    if "AIRFLOW_HOME" not in os.environ:
-        yield None
-        return
-    with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
-        from slc_ops.observability import notify
+def _tell(event: str, champion: "Version", who: str, why: str) -> None:
+    """Tell people of a champion that was made by hand."""
+    if _somebody_listens():
+        with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
+            from slc_ops.observability.links import terminal_links
+            from slc_ops.observability.notify import announce_champion
 
-        yield notify
+            links = terminal_links(champion.deployment, champion.window, champion.number)
+            announce_champion(event, champion, who, why, {}, links)
+
+
+def _somebody_listens() -> bool:
+    """Whether there is an Airflow, whose connections say whom to tell."""
+    return "AIRFLOW_HOME" in os.environ
 
 
 @click.command()

@@ -13,6 +13,10 @@ differ only for a season, they take up noise. Here
    which is convex: Platt first, then offsets and link in turn until neither moves, would end there too;
 3. what is used is the lasting part πᵢ = s·cᵢ, and the link that goes with it: p̂ = σ(a·η₀ + b₀ + πᵢ).
 
+A new backbone may begin from the offsets of the one before it (``FitOptions.earlier``): then cᵢ ~ N(ρ·oᵢ, v)
+with ρ = 1 or ½ where that foretells held-out rows of the new backbone clearly better, and ρ = 0, as if there
+had been nothing, where it does not.
+
 Offsets last longer than the level of a deployment. Where the newest rows are given apart (``link``),
 variance, share and offsets come from the long log and (a, b₀) from the short one, with the offsets fixed.
 Items that are not in the long log get Platt's line of the same rows as the link: the joint line is the line
@@ -35,11 +39,14 @@ s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: 
 1.0
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.earlier import EarlierOffsets
 from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.numerics.joint import JointModel, Minimum, State
 from slc_ops.numerics.kernels import Floats
@@ -47,7 +54,7 @@ from slc_ops.numerics.link import FittedLink, fit_link, link_warnings
 from slc_ops.numerics.offsets import ItemOffsets
 from slc_ops.numerics.prior_sample import is_large
 from slc_ops.numerics.prior_variance import Prior, choose_prior
-from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
@@ -60,7 +67,11 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     model = joint_model(calibration)
     rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
-    prior, near = choose_prior(calibration.log, model, start)
+    known = calibration.options.earlier
+    earlier = None if known is None else known.of(calibration.log.items)
+    prior, near = choose_prior(calibration.log, model, start, earlier)
+    if earlier is not None and prior.earlier:
+        model = replace(model, base=prior.earlier * earlier)
     platt = fit_link(newest)
     if prior.variance == 0:
         found_link, offset, variance = platt, start.offset, start.offset
@@ -70,6 +81,8 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
             here = model.approached(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
+        if model.base is not None:
+            offset = offset + model.base
         settled = link is None and prior.lasting == 1 and model.spread > 0
         found_link = (
             joint_link(model, found)
@@ -87,7 +100,15 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
         n_items=calibration.n_items,
         warnings=found_link.warnings,
         cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
+        provenance=Provenance(prior_mean=_prior_mean(known, prior)),
     )
+
+
+def _prior_mean(known: EarlierOffsets | None, prior: Prior) -> PriorMean | None:
+    """Where the offsets' prior mean comes from, where it is not 0."""
+    if known is None or not prior.earlier:
+        return None
+    return PriorMean(known.backbone_version, prior.earlier, prior.gain)
 
 
 def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> Floats:

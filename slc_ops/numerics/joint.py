@@ -135,10 +135,16 @@ class JointModel:
     mean: float
     spread: float
     workers: int
+    base: Floats | None = None
+    """The prior mean of the offsets, where it is not 0: a state's offsets are what is added to it."""
+
+    def whole(self, state: State) -> State:
+        """The state with the offsets that rows get."""
+        return state if self.base is None else State(state.link, state.offset + self.base)
 
     def visit(self, state: State) -> Visited:
         """One pass over the rows."""
-        kernel = partial(_joint_sums, self.n_items, Scale(self.mean, self.spread), state)
+        kernel = partial(_joint_sums, self.n_items, Scale(self.mean, self.spread), self.whole(state))
         # Short spans warm the cache; where items are very many, their sums per span cost more than that.
         span = SPAN_ROWS if self.n_items <= MANY_ITEMS else None
         found = self.source.add_up(kernel, threads=self.workers, n_keys=self.n_items, span_rows=span)
@@ -177,11 +183,11 @@ class JointModel:
 
     def loss(self, state: State) -> float:
         """The negative log-likelihood of the rows."""
-        kernel = partial(_loss, Scale(self.mean, self.spread), state)
+        kernel = partial(_loss, Scale(self.mean, self.spread), self.whole(state))
         return float(self.source.add_up(kernel, threads=self.workers, span_rows=SPAN_ROWS).values[0])
 
     def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
-        """Σ of the difference in loss between two states, of every user that has a row."""
+        """Σ of the difference in loss between two states, given whole, of every user that has a row."""
         kernel = partial(_losses_by_user, Scale(self.mean, self.spread), one, other, n_users)
         found = self.source.add_up(kernel, threads=self.workers, columns={"user"}, n_keys=n_users)
         return np.asarray(found.values[0][found.values[1] > 0])

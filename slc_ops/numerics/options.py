@@ -2,8 +2,12 @@
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import SettingsError
+
+if TYPE_CHECKING:
+    from slc_ops.numerics.earlier import EarlierOffsets
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,8 @@ class FitOptions:
     prior_var: float = 1.0
     time_bins: int = 10
     threads: int | None = None
+    earlier: "EarlierOffsets | None" = None
+    """What an earlier backbone's rows said of the items; ``slc_eb`` may begin from it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.prior_var < float("inf"):

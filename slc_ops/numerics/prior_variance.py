@@ -17,6 +17,12 @@ offsets are fitted to the rest for v = 1, ½, ¼, …, 2⁻¹⁰ and for v = 0, 
 Users who come once cannot be split: where less than a tenth of the weight is held out that way, the last
 fifth of time is. Decision 0019 has the alternatives and their figures.
 
+**A new backbone** may begin from what an earlier one's rows said of the items. With ρ = 1 or ½ the offsets'
+prior mean is ρ times the earlier offsets instead of 0, and v is chosen as before; what is fitted is then
+shrunk towards that mean. The smaller loss on the held-out rows of the *new* backbone chooses ρ, and only
+where it is below that of mean 0 by two standard errors (of the users' sums); otherwise the earlier offsets
+have no influence at all. Decision 0156.
+
 Rows of equal time share their fate, so neither the order of the rows nor writing a row twice instead of
 giving it weight 2 changes anything.
 
@@ -43,6 +49,8 @@ HELD_OUT = 0.2
 LEAST_HELD_OUT = 0.1
 HALF_LASTS = 0.5  # the lasting share beside 1
 MARGIN = 0.5  # standard errors by which it must win
+EARLIER = (1.0, 0.5)  # shares of an earlier backbone's offsets that are tried as prior mean
+EARLIER_MARGIN = 2.0  # standard errors by which one of them must win
 PAST = 0.5  # what the marginal likelihood of the past counts beside the loss in the future
 PATIENCE = 2  # halvings of the variance without a gain that end the search
 _PATH_GAIN = 1e-5  # on the way along the variances, a step that promises less per row is the last
@@ -55,6 +63,10 @@ class Prior:
     variance: float
     lasting: float
     source: str
+    earlier: float = 0.0
+    """ρ: the share of an earlier backbone's offsets that is the prior mean."""
+    gain: float = 0.0
+    """What that gained in NLL per held-out row."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,14 @@ class Part(InSpans):
         return self.selected.chosen(slice(first, last))
 
 
-def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, State]:
-    """The prior of a log, and a state near the minimum that it leads to."""
+def choose_prior(
+    log: Log, model: JointModel, start: State, earlier: Floats | None = None
+) -> tuple[Prior, State]:
+    """The prior of a log, and a state near the minimum that it leads to.
+
+    ``earlier`` are the offsets of an earlier backbone, by item code. Where the prior takes its mean from
+    them, the state is that of a model whose ``base`` is this mean.
+    """
     rows = prior_rows(log, model.workers)
     if rows is None or not _two_classes(rows):
         return _by_evidence(model, start)
@@ -84,7 +102,12 @@ def choose_prior(log: Log, model: JointModel, start: State) -> tuple[Prior, Stat
         past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
         if _two_classes(past) and _two_classes(ahead):
             rest, future = (replace(model, source=Part(part)) for part in (past, ahead))
-            return _by_hold_out(rest, future, start, int(users.max()) + 1)
+            n_users = int(users.max()) + 1
+            prior, near, reached = _by_hold_out(rest, future, start, n_users)
+            found = None
+            if earlier is not None and earlier.any():
+                found = _from_earlier(rest, future, start, n_users, reached, earlier)
+            return found or (prior, near)
     return _by_evidence(replace(model, source=Part(rows)), start)
 
 
@@ -179,7 +202,10 @@ class _Candidate:
     near: State
 
 
-def _by_hold_out(rest: JointModel, future: JointModel, start: State, n_users: int) -> tuple[Prior, State]:
+def _by_hold_out(
+    rest: JointModel, future: JointModel, start: State, n_users: int
+) -> tuple[Prior, State, State]:
+    """The prior, a state near the minimum, and the state that the held-out rows were foretold with."""
     whole: list[_Candidate] = []
     half: list[_Candidate] = []
     for variance, state, near in _path(rest, start):
@@ -201,8 +227,35 @@ def _by_hold_out(rest: JointModel, future: JointModel, start: State, n_users: in
     halved = _refined(rest, other.state)
     gain = future.loss(best.state) - future.loss(halved)
     if gain > 0 and gain > MARGIN * _standard_error(future, best.state, halved, n_users):
-        return Prior(other.variance, HALF_LASTS, "hold-out"), other.near
-    return Prior(best.variance, 1.0, "hold-out"), best.near
+        return Prior(other.variance, HALF_LASTS, "hold-out"), other.near, halved
+    return Prior(best.variance, 1.0, "hold-out"), best.near, best.state
+
+
+def _from_earlier(
+    rest: JointModel, future: JointModel, start: State, n_users: int, without: State, earlier: Floats
+) -> tuple[Prior, State] | None:
+    """The best prior whose mean are earlier offsets, where it clearly beats ``without`` on the future."""
+    best: tuple[float, float, _Candidate] | None = None
+    for share in EARLIER:
+        mean = share * earlier
+        past, ahead = (replace(model, base=mean) for model in (rest, future))
+        found: list[_Candidate] = []
+        for variance, state, near in _path(past, start):
+            criterion = ahead.loss(state) + PAST * _evidence(near, variance)
+            found.append(_Candidate(criterion, variance, past.whole(state), state))
+            if _stale(found):
+                break
+        chosen = min(reversed(found), key=lambda each: each.criterion)
+        loss = future.loss(chosen.state)
+        if best is None or loss < best[0]:
+            best = loss, share, chosen
+    assert best is not None  # noqa: S101 - there are shares
+    loss, share, chosen = best
+    gain = future.loss(without) - loss
+    if gain <= 0 or gain <= EARLIER_MARGIN * _standard_error(future, without, chosen.state, n_users):
+        return None
+    prior = Prior(chosen.variance, 1.0, "hold-out", share, gain / future.source.n_rows)
+    return prior, chosen.near
 
 
 def _refined(model: JointModel, state: State) -> State:

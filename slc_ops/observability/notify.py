@@ -2,14 +2,15 @@
 
 News are a refresh that **stop**ped (its validation or anything else failed; the champion stays), a candidate
 that its evidence **reject**ed, one that is **held** (and how many in a row), an **approval** that is asked
-for, a **promotion**, a **rollback**, a champion **retired**, a **new_backbone**, and a **control** that
-failed. Every message has links to what its reader wants to open. A message that cannot be delivered is an
-error in the task's log and nothing else: telling must not break what it tells of.
+for (and again, as a reminder, at half time), a **promotion**, a **rollback**, a champion **retired**, a
+**new_backbone**, and a **control** that failed. Every message has links to what its reader wants to open. A
+message that cannot be delivered is an error in the task's log and nothing else: telling must not break what
+it tells of.
 """
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -47,25 +48,9 @@ class Event:
     task_id: str | None = None
     at: str = ""
     links: dict[str, str] = field(default_factory=dict)
-    """What to open: report, data docs, versions, MLflow, the required action."""
-
-
-def on_failure(deployment: str) -> Callable[[Any], None]:
-    """A failure callback for the tasks of a refresh."""
-
-    def stopped(context: Any) -> None:
-        tell(_event("stop", deployment, _why(context), context), settings_of(deployment), context)
-
-    return stopped
-
-
-def on_control_failure(control: str) -> Callable[[Any], None]:
-    """A failure callback for the tasks of a control DAG."""
-
-    def failed(context: Any) -> None:
-        tell(_event("control", control, _why(context), context), Notify(), context)
-
-    return failed
+    """What to open: report, data docs, versions, MLflow, the run, the required action."""
+    reminder: bool = False
+    """Told before, and still waits."""
 
 
 def announce(
@@ -75,23 +60,31 @@ def announce(
     context: Any,
     *,
     window: str | None = None,
-    links: Mapping[str, str] | None = None,
+    links: Mapping[str, str],
+    reminder: bool = False,
 ) -> None:
-    """Tell of something from inside a task; ``links`` are names and addresses of what to open."""
-    made = _event(event, deployment, sentence, context, window)
-    tell(replace(made, links=dict(links or {})), settings_of(deployment), context)
+    """Tell of something; ``links`` are names and addresses of what to open.
+
+    ``context`` is that of the running task, or empty on a terminal.
+    """
+    made = event_of(event, deployment, sentence, context, window)
+    tell(replace(made, links=dict(links), reminder=reminder), settings_of(deployment), context)
 
 
-def announce_rollback(deployment: str, champion: "Version", actor: str, reason: str, context: Any) -> None:
-    """Tell that somebody went back to an earlier champion, from a task or from a terminal."""
-    sentence = f"{actor} rolled back: version {champion.number} is the champion of {deployment} ({reason})"
-    announce("rollback", deployment, sentence, context, window=str(champion.window))
+def announce_champion(
+    event: str, champion: "Version", actor: str, reason: str, context: Any, links: Mapping[str, str]
+) -> None:
+    """Tell that somebody made a version the champion: a ``promotion`` or a ``rollback``, by hand."""
+    did = {"promotion": "promoted by hand", "rollback": "rolled back"}[event]
+    name = champion.deployment
+    sentence = f"{actor} {did}: version {champion.number} is the champion of {name} ({reason})"
+    announce(event, name, sentence, context, window=str(champion.window), links=links)
 
 
-def announce_retirement(change: "ChampionChange", context: Any) -> None:
+def announce_retirement(change: "ChampionChange", context: Any, links: Mapping[str, str]) -> None:
     """Tell that the champion was retired, from a task or from a terminal."""
     sentence = f"{change}: the frozen model serves {change.deployment}"
-    announce("retired", change.deployment, sentence, context, window=str(change.window))
+    announce("retired", change.deployment, sentence, context, window=str(change.window), links=links)
 
 
 def settings_of(deployment: str) -> Notify:
@@ -189,7 +182,8 @@ def _connection(webhook: str | None) -> Connection | None:
     return found
 
 
-def _event(event: str, deployment: str, sentence: str, context: Any, window: str | None = None) -> Event:
+def event_of(event: str, deployment: str, sentence: str, context: Any, window: str | None = None) -> Event:
+    """An event with the run and the task of its context, and the present time."""
     run, ti = context.get("dag_run"), context.get("ti")
     return Event(
         event=event,
@@ -201,8 +195,3 @@ def _event(event: str, deployment: str, sentence: str, context: Any, window: str
         task_id=getattr(ti, "task_id", None),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _why(context: Any) -> str:
-    error = context.get("exception")
-    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error or "failed")

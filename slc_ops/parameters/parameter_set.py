@@ -28,6 +28,28 @@ Positions = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class PriorMean:
+    """An earlier backbone's offsets as the prior mean of this one's, and what held-out rows said of it."""
+
+    backbone_version: str
+    share: float
+    gain: float
+    """In NLL per held-out row, against prior mean 0."""
+
+    @property
+    def sentence(self) -> str:
+        """For reports and model cards.
+
+        >>> PriorMean("gru-7", 0.5, 0.0031).sentence
+        'Begins from 0.5 of the offsets of backbone gru-7: NLL 0.0031 lower on held-out rows of its own.'
+        """
+        return (
+            f"Begins from {self.share:g} of the offsets of backbone {self.backbone_version}: "
+            f"NLL {self.gain:.4f} lower on held-out rows of its own."
+        )
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Where a parameter set comes from; all optional for sets fitted by hand."""
 
@@ -39,6 +61,8 @@ class Provenance:
     code_version: str | None = None
     on_backbone_mismatch: str | None = None
     """What a server does with rows of another backbone, where the deployment says so."""
+    prior_mean: PriorMean | None = None
+    """Where the offsets were shrunk towards those of an earlier backbone."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The parameter set on disk (contract, section 4): three files, no pickle, verified when read."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, curve_from_dict
 from slc_ops.parameters import GOLDEN, ITEMS, PARAMS
 from slc_ops.parameters.golden import check_golden, golden_vectors
-from slc_ops.parameters.parameter_set import ParameterSet, Provenance
+from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 
 SCHEMA_VERSION = 1
 COLD_LINE_VERSION = 2
@@ -121,6 +122,7 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "code_version": origin.code_version,
         # Only where a deployment says it, so that all other sets keep their bytes.
         **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
+        **({} if (mean := origin.prior_mean) is None else {"prior_mean": asdict(mean)}),
     }
 
 
@@ -152,6 +154,7 @@ def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
             config_digest=values["config_digest"],
             code_version=values["code_version"],
             on_backbone_mismatch=_rule(values.get("on_backbone_mismatch")),
+            prior_mean=None if (mean := values.get("prior_mean")) is None else PriorMean(**mean),
         ),
         cold=cold,
     )

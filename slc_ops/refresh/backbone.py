@@ -8,6 +8,7 @@ from typing import Any
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import open_parquet
+from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.settings.deployments import Deployment, Places
@@ -64,6 +65,23 @@ def of_one_backbone(
             reason = f"of backbone {', '.join(sorted(found))}; the newest window is of {serving}"
             left_out.append({"window": str(each.window), "kind": "backbone", "reason": reason})
     return kept, left_out
+
+
+def windows_before(
+    first: Window, others: Sequence[tuple[Window, set[str]]], deployment: Deployment
+) -> list[Window]:
+    """The windows of the backbone that served before ``first``, whose offsets the new one may begin from.
+
+    Of ``others``, windows of other backbones with their versions, those that are wholly of the newest version
+    before ``first``. Where that is the long memory away there are none left, and so the influence ends.
+    """
+    if "slc_eb" not in deployment.methods:
+        return []
+    before = [(window, found) for window, found in others if window.end <= first.start and len(found) == 1]
+    if not before:
+        return []
+    _, newest = max(before, key=lambda each: each[0].end)
+    return [window for window, found in before if found == newest][-deployment.offset_windows :]
 
 
 def versions_of(log: Path) -> Counter[str]:

@@ -33,6 +33,11 @@ class RefreshFiles:
         return self.directory / "windows"
 
     @property
+    def earlier(self) -> Path:
+        """What ``slc_eb`` makes of the backbone's rows before this one, where the plan has some."""
+        return self.directory / "earlier"
+
+    @property
     def scores(self) -> Path:
         """One directory per fold and method."""
         return self.directory / SCORES

@@ -10,6 +10,7 @@ from slc_ops.refresh.plan import Plan
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
     from slc_ops.evidence.renewal import Renewal
+    from slc_ops.numerics.earlier import EarlierOffsets
     from slc_ops.numerics.options import FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.engine import Engine
@@ -39,7 +40,42 @@ def fit_options(plan: Plan) -> "FitOptions":
     """The deployment's own options of a fit."""
     from slc_ops.methods import FitOptions
 
-    return FitOptions(prior_var=plan.settings["prior_var"], time_bins=plan.settings["time_bins"])
+    return FitOptions(
+        prior_var=plan.settings["prior_var"],
+        time_bins=plan.settings["time_bins"],
+        earlier=earlier_offsets(plan),
+    )
+
+
+def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
+    """What the rows of the backbone before this one say of the items; None where there is nothing to learn.
+
+    They are ``slc_eb``'s offsets of the plan's ``earlier`` windows: a function of rows that the plan names,
+    whoever was champion then.
+    """
+    from slc_ops.methods import FitOptions, fit
+    from slc_ops.numerics.earlier import EarlierOffsets
+    from slc_ops.numerics.window_sums import open_windows
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.rows.buffers import as_numpy
+
+    target = plan.files.earlier
+    if not plan.earlier:
+        return None
+    if not target.exists():
+        log = open_windows(engine_of_plan(plan), [each.log for each in plan.earlier])
+        try:
+            found = fit("slc_eb", log, options=FitOptions())
+        except (FitError, InputError):
+            return None
+        versions = log.backbone_versions
+        found.with_provenance(backbone_version=versions[0] if len(versions) == 1 else None).write(target)
+    known = ParameterSet.read(target)
+    version = known.provenance.backbone_version
+    if version is None or known.items is None:
+        return None
+    items = known.items.column("item_id").combine_chunks()
+    return EarlierOffsets(version, items, as_numpy(known.items.column("offset")))
 
 
 def fitted(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "ParameterSet":

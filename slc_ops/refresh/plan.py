@@ -39,6 +39,27 @@ class PlannedWindow:
     validation: dict[str, Any]
     rows_key: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "window": self.window.as_dict(),
+            "log": str(self.log),
+            "digest": self.digest,
+            "rows_key": self.rows_key,
+            "validation": self.validation,
+        }
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> "PlannedWindow":
+        """Read what :meth:`as_dict` wrote; plans of older releases have no ``rows_key``."""
+        return cls(
+            Window.from_dict(value["window"]),
+            Path(value["log"]),
+            value["digest"],
+            value["validation"],
+            value.get("rows_key", ""),
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -53,6 +74,8 @@ class Plan:
     config_digest: str
     code_version: str
     directory: Path
+    earlier: tuple[PlannedWindow, ...] = ()
+    """Windows of the backbone before this one, where its first windows are still needed."""
 
     @property
     def newest(self) -> PlannedWindow:
@@ -91,16 +114,8 @@ class Plan:
         return {
             "deployment": self.deployment,
             "window": self.window.as_dict(),
-            "windows": [
-                {
-                    "window": w.window.as_dict(),
-                    "log": str(w.log),
-                    "digest": w.digest,
-                    "rows_key": w.rows_key,
-                    "validation": w.validation,
-                }
-                for w in self.windows
-            ],
+            "windows": [each.as_dict() for each in self.windows],
+            **({"earlier": [each.as_dict() for each in self.earlier]} if self.earlier else {}),
             "excluded": list(self.excluded),
             "settings": self.settings,
             "input_digest": self.input_digest,
@@ -125,9 +140,11 @@ def make_plan(
     excluded: list[dict[str, str]],
     refreshes: Path,
     digest_now: Callable[[Window], str],
+    earlier: Sequence[PlannedWindow] = (),
 ) -> Plan | None:
     """Name the refresh by what goes into it and write the plan; the same input gives the same plan.
 
+    ``earlier`` are windows of the backbone before, from which the new one's offsets may begin.
     ``digest_now`` looks at a window again after its rows are pinned; None means that late rows replaced one
     of them in between, and that the windows have to be validated again.
     """
@@ -136,6 +153,7 @@ def make_plan(
         {
             "windows": [[each.window.as_dict(), each.digest] for each in windows],
             "learned": [each.window.as_dict() for each in learned_of(windows, settings)],
+            **({"earlier": [[each.window.as_dict(), each.digest] for each in earlier]} if earlier else {}),
         }
     )
     config_digest = digest_json(settings)
@@ -152,10 +170,13 @@ def make_plan(
         directory=refreshes / window.key / key[:16],
     )
     if not plan.path.exists():
-        pinned = tuple(replace(each, log=_pin(each, plan.files.windows)) for each in windows)
-        if any(digest_now(each.window) != each.digest for each in windows):
+        pinned, before = (
+            tuple(replace(each, log=_pin(each, plan.files.windows)) for each in part)
+            for part in (windows, earlier)
+        )
+        if any(digest_now(each.window) != each.digest for each in (*windows, *earlier)):
             return None
-        write_json(plan.path, replace(plan, windows=pinned).as_dict())
+        write_json(plan.path, replace(plan, windows=pinned, earlier=before).as_dict())
     return read_plan(plan.path)
 
 
@@ -197,16 +218,8 @@ def _plan_of(value: dict[str, Any], directory: Path) -> Plan:
     return Plan(
         deployment=value["deployment"],
         window=Window.from_dict(value["window"]),
-        windows=tuple(
-            PlannedWindow(
-                Window.from_dict(w["window"]),
-                Path(w["log"]),
-                w["digest"],
-                w["validation"],
-                w.get("rows_key", ""),  # plans of older releases have none
-            )
-            for w in value["windows"]
-        ),
+        windows=tuple(PlannedWindow.from_dict(each) for each in value["windows"]),
+        earlier=tuple(PlannedWindow.from_dict(each) for each in value.get("earlier", [])),
         excluded=tuple(value["excluded"]),
         settings=value["settings"],
         input_digest=value["input_digest"],

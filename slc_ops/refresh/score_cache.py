@@ -8,6 +8,7 @@ and next week costs one new fold.
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from slc_ops.base.files import digest_json, read_json, replacing_directory
 from slc_ops.base.methods import method_named
@@ -34,7 +35,9 @@ def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: Gr
     if fold.test is None:
         return ""
     memory = fold.offsets if method_named(method).long_memory else fold.calibration
-    rows = [keys[path] for path in (*memory, fold.test)]
+    rows: list[Any] = [keys[path] for path in (*memory, fold.test)]
+    if plan.earlier and method_named(method).long_memory:
+        rows.append([each.rows_key for each in plan.earlier])
     chosen = {
         "prior_var": options.prior_var,
         "time_bins": options.time_bins,

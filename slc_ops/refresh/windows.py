@@ -1,5 +1,6 @@
 """The steps ``extract`` and ``validate``: which windows a refresh needs, and which of them it may use."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationS
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
-from slc_ops.refresh.backbone import of_one_backbone
+from slc_ops.refresh.backbone import of_one_backbone, versions_of, windows_before
 from slc_ops.refresh.held import held_windows
 from slc_ops.refresh.plan import HELD, Plan, PlannedWindow, make_plan
 from slc_ops.settings.deployments import Deployment, Places
@@ -120,7 +121,18 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         judged = deployment.model_copy(update={"quality": quality})
     history = History(manifest_of, judged.quality)
     usable: list[PlannedWindow] = []
+    others: list[tuple[Window, set[str]]] = []
     excluded: list[dict[str, str]] = []
+
+    def usable_rows(each: Window) -> PlannedWindow:
+        manifest = manifest_of(each)
+        result = validate_window(manifest, history.yardstick(each), judged)
+        # The usable rows are a function of the window's content, the suite's settings and the code.
+        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version()])
+        if deployment.engine == "local":
+            keep_sums(result.clean_path, key)
+        return PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key)
+
     backbones = _backbones(manifest_of(window), deployment)
     held = held_windows(places, name, needed_windows(deployment, window))
     for each in needed_windows(deployment, window):
@@ -132,24 +144,26 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
             theirs, ours = (", ".join(sorted(names)) for names in (found, backbones))
             reason = f"it is of backbone {theirs}, and {window} of {ours}"
             excluded.append({"window": str(each), "kind": "backbone", "reason": reason})
+            others.append((each, found))
             continue
         if each in held:
             excluded.append({"window": str(each), "kind": HELD, "reason": held[each]})
             continue
         try:
-            result = validate_window(manifest, history.yardstick(each), judged)
+            usable.append(usable_rows(each))
         except ValidationStopped as stopped:
             if each == window:
                 raise
             excluded.append({"window": str(each), "kind": "stopped", "reason": str(stopped)})
-            continue
-        # The usable rows are a function of the window's content, the suite's settings and the code.
-        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version()])
-        if deployment.engine == "local":
-            keep_sums(result.clean_path, key)
-        usable.append(PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key))
-    usable, others = of_one_backbone(usable, deployment)
-    excluded += others
+    validated = usable
+    usable, left_out = of_one_backbone(validated, deployment)
+    excluded += left_out
+    kept = {each.window for each in usable}
+    others += [(each.window, set(versions_of(each.log))) for each in validated if each.window not in kept]
+    earlier = []
+    for each in windows_before(usable[0].window, others, deployment):
+        with suppress(ValidationStopped):  # nothing is learned from it, now as then
+            earlier.append(usable_rows(each))
     return make_plan(
         name,
         deployment,
@@ -158,6 +172,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         excluded,
         places.refreshes(name),
         lambda each: manifest_of(each).digest,
+        earlier,
     )
 
 

@@ -193,8 +193,10 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
 def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
     """The version's model card, from the publication and the evidence that it carries."""
     from slc_ops.evidence.in_words import method_in_words, parameters_in_words
+    from slc_ops.parameters.parameter_set import ParameterSet
 
     verdict = publication.verdict
+    prior_mean = ParameterSet.read(publication.parameters).provenance.prior_mean
     return model_card(
         deployment=publication.deployment,
         method=publication.method,
@@ -214,6 +216,7 @@ def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
         decisions={
             "Which method serves": method_in_words(verdict),
             "Its parameters": parameters_in_words(verdict),
+            "Warm start": "" if prior_mean is None else prior_mean.sentence,
         },
     )
 

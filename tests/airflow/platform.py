@@ -42,7 +42,7 @@ class Platform:
 
     prefix = "/air"
 
-    def __init__(self, home: Path, database: str) -> None:
+    def __init__(self, home: Path, database: str, **further: str) -> None:
         self.home = home
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -66,6 +66,7 @@ class Platform:
                 "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
                 "AIRFLOW__API_AUTH__JWT_SECRET": os.urandom(48).hex(),
             }
+            | further
         )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.token = ""
@@ -107,7 +108,11 @@ class Platform:
     @property
     def password(self) -> str:
         """The password that Airflow made for its admin."""
-        return str(read_json(self.home / "airflow" / "simple_auth_manager_passwords.json.generated")["admin"])
+        return self.password_of("admin")
+
+    def password_of(self, user: str) -> str:
+        """The password that Airflow made for a user."""
+        return str(read_json(self.home / "airflow" / "simple_auth_manager_passwords.json.generated")[user])
 
     @property
     def registry(self) -> Registry:
@@ -119,21 +124,25 @@ class Platform:
 
     def log_in(self) -> None:
         """Get a token."""
-        self.token = ""
-        found = self.call("POST", "/auth/token", {"username": "admin", "password": self.password})
-        self.token = found["access_token"]
+        self.token = self.token_of("admin")
+
+    def token_of(self, user: str) -> str:
+        """A user's token."""
+        asked = {"username": user, "password": self.password_of(user)}
+        answer = httpx.post(f"{self.address}/auth/token", json=asked, timeout=60)
+        assert answer.is_success, f"{user} cannot log in: {answer.status_code} {answer.text[:500]}"
+        return str(answer.json()["access_token"])
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A call of the REST API, answered in JSON."""
-        answer = httpx.request(
-            method,
-            f"{self.address}{path}",
-            json=body,
-            headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
-            timeout=60,
-        )
+        """A call of the REST API by the admin, answered in JSON."""
+        answer = self.request(method, path, body, self.token)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
+
+    def request(self, method: str, path: str, body: Any, token: str) -> httpx.Response:
+        """A call by anybody, whatever comes of it."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.request(method, f"{self.address}{path}", json=body, headers=headers, timeout=60)
 
     def unpause(self, dag: str) -> None:
         """Wait for the DAG to be known, and let it run."""

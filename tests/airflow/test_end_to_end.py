@@ -20,6 +20,7 @@ from slc_ops.demo.run import DEMO_DAG, ROOT
 from slc_ops.intake.simulate import simulate
 from slc_ops.registry import Version
 from tests.airflow.conftest import ENTRY
+from tests.airflow.mailbox import listening
 from tests.airflow.platform import Platform
 from tests.plugins.browser import Browser, found, log_in
 
@@ -55,17 +56,32 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Platform]:
+def mailbox() -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Who hears what the tasks tell."""
+    with listening() as ear:
+        yield ear
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    tmp_path_factory: pytest.TempPathFactory, database: str, mailbox: tuple[int, list[dict[str, Any]]]
+) -> Iterator[Platform]:
     """Four processes of Airflow over a home with the demo, two more deployments, and somebody's own DAG."""
     home = tmp_path_factory.mktemp("platform")
     simulate_lake(home, print)
     simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
     demo = yaml.safe_load((ROOT / "dags" / "deployments.yaml").read_text())["deployments"]["demo"]
-    entries = {"demo": {**demo, "gate": "manual"}, "free": FREE, "silent": SILENT}
+    asked = {**demo, "gate": "manual", "approvers": ["ann", "zoe"]}
+    entries = {"demo": asked, "free": FREE, "silent": SILENT}
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": entries}))
     shutil.copytree(ROOT / "dags", home / "dags", ignore=shutil.ignore_patterns("control_*", "__pycache__"))
     (home / "dags" / "own.py").write_text(OWN_DAG)
-    platform = Platform(home, database)
+    platform = Platform(
+        home,
+        database,
+        AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS="admin:admin,ann:op,bob:op",
+        AIRFLOW_CONN_SLC_WEBHOOK=f"http://127.0.0.1:{mailbox[0]}/hook",
+    )
     try:
         platform.prepare()
         platform.start()
@@ -79,6 +95,10 @@ class Approved:
     """A run whose gate asked a person: the question, who reigned meanwhile, and how it went on."""
 
     question: dict[str, Any]
+    page: str
+    """What the page said while the question was open."""
+    refused: dict[str, int]
+    """The answers that others than the approvers got."""
     reigning: Version | None
     tasks: dict[str, str | None]
     seconds: float
@@ -95,13 +115,20 @@ def approved(airflow: Platform) -> Approved:
     seconds = time.monotonic() - started
     path = f"/api/v2/dags/{DEMO_DAG}/dagRuns/{quote(run)}/taskInstances/gate/-1/hitlDetails"
     question, reigning = airflow.call("GET", path), airflow.registry.champion("demo")
+    page = airflow.request("GET", "/slc/demo", None, airflow.token).text
+    yes = {"chosen_options": ["Approve"], "params_input": {}}
+    refused = {
+        user: airflow.request("PATCH", path, yes, airflow.token_of(user)).status_code
+        for user in ("bob", "admin")
+    }
     while airflow.tasks(DEMO_DAG, run)["gate"] == "awaiting_input":
         time.sleep(2)  # whoever answers within a second may be asked again
         answered = time.monotonic()
-        airflow.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+        given = airflow.request("PATCH", path, yes, airflow.token_of("ann"))
+        assert given.is_success, given.text
         time.sleep(1)
     tasks = airflow.finished(DEMO_DAG, run)
-    return Approved(question, reigning, tasks, seconds + time.monotonic() - answered)
+    return Approved(question, page, refused, reigning, tasks, seconds + time.monotonic() - answered)
 
 
 def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
@@ -116,8 +143,28 @@ def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
     assert {task for task, state in approved.tasks.items() if state != "success"} == {"renew"}
     assert approved.tasks["renew"] == "skipped"
     (move,) = airflow.registry.history("demo")
-    assert move.actor == "admin (Airflow approval)"
+    assert move.actor == "ann (Airflow approval)"
     assert move.window == DEMO_WINDOW
+
+
+def test_only_the_approvers_may_answer_and_everybody_sees_who_is_asked(
+    airflow: Platform, approved: Approved, mailbox: tuple[int, list[dict[str, Any]]]
+) -> None:
+    assert approved.refused == {"bob": 403, "admin": 403}
+    assert "asked: ann, zoe (no user of this Airflow: zoe), since 20" in approved.page
+    stranger = "approvers: zoe is no user of this Airflow, the others can answer; correct approvers"
+    assert stranger in approved.question["body"]
+    asked, promoted = (each for each in mailbox[1] if each["deployment"] == "demo")
+    assert (asked["event"], asked["reminder"], promoted["event"]) == ("approval", False, "promotion")
+    assert "waits for approval by ann, zoe, until 20" in asked["sentence"]
+    assert stranger in asked["sentence"]
+    for event, links in ((asked, {"required action"}), (promoted, set())):
+        assert set(event["links"]) == {"report", "data docs", "all versions", "run"} | links
+        for link in event["links"].values():
+            assert link.startswith(airflow.address)
+    for name in ("report", "data docs", "all versions"):
+        path = asked["links"][name].removeprefix(airflow.address)
+        assert airflow.request("GET", path, None, airflow.token).status_code == 200
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +210,26 @@ def test_two_runs_of_the_same_week_and_a_killed_scheduler_make_one_version_and_s
     assert airflow.registry.champion("silent") is None
 
 
+@pytest.mark.usefixtures("backfill")
+def test_an_open_question_is_told_again_at_half_time_and_its_end_as_held(
+    airflow: Platform, twice: list[str], mailbox: tuple[int, list[dict[str, Any]]]
+) -> None:
+    for run in twice:
+        airflow.finished("twice", run)
+        heard = [each for each in mailbox[1] if each["run_id"] == run]
+        assert [(each["event"], each["reminder"]) for each in heard] == [
+            ("approval", False),
+            ("approval", True),
+            ("held", False),
+        ]
+        first, reminder, held = heard
+        assert reminder["sentence"].startswith("reminder: version 1 of silent waits for approval by ")
+        assert reminder["links"] == first["links"]
+        action = f"/dags/twice/runs/{quote(run)}/tasks/gate/required_actions"
+        assert reminder["links"]["required action"] == f"{airflow.address}{action}"
+        assert held["sentence"] == "held, 1 in a row: nobody answered within 0:00:07.200000"
+
+
 def test_a_backfill_beside_the_scheduled_run_makes_one_version_per_week_and_moves_no_champion(
     airflow: Platform, backfill: list[str]
 ) -> None:
@@ -201,7 +268,7 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Plat
         tab.run(f"{inside}.querySelector('a[href$=\"/slc/demo\"]').click()")
         tab.until(f"{inside}.querySelector('#items td.item')", "the item table")
         assert tab.run("location.pathname") == f"{here}/plugin/slc{here}/slc/demo"
-        assert "admin (Airflow approval)" in tab.run(f"{inside}.body.innerText")
+        assert "ann (Airflow approval)" in tab.run(f"{inside}.body.innerText")
 
         tab.size(390, 844, phone=True)
         assert tab.run(f"{inside}.documentElement.scrollWidth") <= tab.run(f"{inside}.defaultView.innerWidth")

@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow import champion_asset, refresh_tasks, weekly_refresh, window_asset
-from slc_ops.airflow.gate import Approval, approver
+from slc_ops.airflow.approval import Approval, approver
 from slc_ops.airflow.retries import PROMOTION_POOL
 from tests.airflow.conftest import configure
 
@@ -22,7 +22,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask() -> Approval:
-    return Approval(task_id="gate", subject="?", response_timeout=timedelta(hours=72))
+    return Approval(
+        task_id="gate", deployment="school", refresh=None, subject="?", response_timeout=timedelta(hours=72)
+    )
 
 
 def test_silence_holds_and_fails_nothing() -> None:

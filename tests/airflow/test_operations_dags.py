@@ -153,7 +153,11 @@ def test_a_replay_writes_its_page_and_registers_nothing(places: Places) -> None:
 def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     shared: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    promoted, _ = run(promote_dag(), deployment="school", version=3, reason="the pilot class liked it")
+    with listening() as (port, told):
+        monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
+        promoted, _ = run(promote_dag(), deployment="school", version=3, reason="the pilot class liked it")
+        again, _ = run(promote_dag(), deployment="school", version=3, reason="once more")
+    monkeypatch.delenv("AIRFLOW_CONN_SLC_WEBHOOK")
     refused, _ = run(promote_dag(), deployment="school", version=2, reason="an older week")
     unknown, _ = run(promote_dag(), deployment="school", version=77, reason="a typing error")
     registry = Registry.open(shared)
@@ -168,12 +172,18 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         rolled, _ = run(rollback_dag(), deployment="school", to=3, reason="it was better")
 
-    assert (promoted, refused, unknown, rolled) == ("success", "failed", "failed", "success")
+    assert (promoted, again) == ("success", "success")
+    assert (refused, unknown, rolled) == ("failed", "failed", "success")
+    (promotion,) = told
+    assert promotion["event"] == "promotion"
+    assert promotion["sentence"].endswith("version 3 is the champion of school (the pilot class liked it)")
+    assert set(promotion["links"]) == {"report", "data docs", "all versions", "run"}
     last = registry.history("school")[-1]
     assert (last.kind, last.to_version, last.actor) == ("rollback", 3, "dag_test (Airflow)")
     (event,) = heard
     assert event["event"] == "rollback"
     assert "it was better" in event["sentence"]
+    assert event["links"]["report"].endswith("/slc/school/versions/3/report")
     assert asset_events("slc://school/champion")[-1]["version"] == 3
 
 
@@ -198,11 +208,12 @@ def test_a_retirement_by_hand_is_signed_told_and_noted(
     assert event["event"] == "retired"
     assert "a new backbone" in event["sentence"]
     assert "the frozen model serves school" in event["sentence"]
+    assert set(event["links"]) == {"data docs", "all versions", "run"}
     assert asset_events("slc://school/champion")[-1]["version"] is None
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_a_rollback_from_a_terminal_that_knows_an_airflow_is_told_too(
+def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
     shared: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Registry.open(shared).ledger
@@ -213,13 +224,22 @@ def test_a_rollback_from_a_terminal_that_knows_an_airflow_is_told_too(
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://:s3cret@127.0.0.1:{port}")
         asked = ["rollback", "--deployment", "school", "--actor", "bob", "--reason", "the alarm at night"]
         terminal = [str(Path(sys.executable).parent / "slc-ops"), *asked, "--json", "-"]
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://air.example")
         told = subprocess.run(terminal, capture_output=True, check=True)
+        for command in (["promote", "--version", "3"], ["retire"]):
+            hand = [*command, "--deployment", "school", "--actor", "bob", "--reason", "by hand"]
+            assert CliRunner().invoke(app, hand, catch_exceptions=False).exit_code == 0
         monkeypatch.delenv("AIRFLOW_HOME")
         untold = CliRunner().invoke(app, [*asked, "--to", "3"], catch_exceptions=False)
 
     assert json.loads(told.stdout)["champion"]["version"] == 1, "Airflow's log must not get into the answer"
     assert untold.exit_code == 0
-    (event,) = heard
+    event, promotion, retirement = heard
+    assert (promotion["event"], retirement["event"]) == ("promotion", "retired")
+    assert promotion["sentence"].startswith("bob promoted by hand: version 3 is the champion of school")
+    for each, links in ((event, {"report"}), (promotion, {"report"}), (retirement, set())):
+        assert set(each["links"]) == {"data docs", "all versions"} | links
+        assert all(link.startswith("https://air.example/slc/school") for link in each["links"].values())
     assert (event["event"], event["window"]) == ("rollback", "2026-02-02/2026-02-09")
     assert event["sentence"].startswith("bob rolled back: version 1 is the champion of school")
     assert event["token"] == "Bearer s3cret"
@@ -239,3 +259,4 @@ def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
     (event,) = heard
     assert (event["event"], event["deployment"], event["task_id"]) == ("control", "flight-delay", "prepare")
     assert "no file or folder below" in event["sentence"]
+    assert event["links"]["task"].startswith(event["links"]["run"])

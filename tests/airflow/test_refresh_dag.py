@@ -100,6 +100,10 @@ def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
     (event,) = heard
     assert (event["event"], event["task_id"]) == ("stop", "validate")
     assert event["sentence"].startswith("ValidationStopped: ")
+    assert event["window"] == str(NEWEST)
+    assert set(event["links"]) == {"data docs", "all versions", "run", "task"}
+    assert event["links"]["data docs"].endswith(f"/slc/school/windows/{NEWEST.key}/validation")
+    assert event["links"]["task"].endswith("/tasks/validate")
     assert (places.home / "box").read_text() == "stop school\n"
     assert Registry.open(places).champion("school") is None
 

@@ -13,8 +13,16 @@ from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.window import WEEK, Window
 from slc_ops.cli import app
 from slc_ops.intake.simulate import simulate
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.backbone import News, of_one_backbone, read_news, serving_version, versions_of
+from slc_ops.refresh.backbone import (
+    News,
+    of_one_backbone,
+    read_news,
+    serving_version,
+    versions_of,
+    windows_before,
+)
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.serving import Corrector
@@ -136,6 +144,39 @@ def test_the_story_of_gru_8(school: Places) -> None:
     assert not any("new backbone" in line for line in said)
 
 
+def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_its_rows(
+    school: Places,
+) -> None:
+    configure(school, **SETTINGS, methods=["platt", "slc_eb"])
+    for week in WEEKS[9:11]:  # few rows, of which alone little can be learned
+        change_week(school, week, lambda rows: rows.take(np.arange(0, rows.num_rows, 8)))
+    plan, _ = first_steps(school, 9)
+    assert [each.window for each in plan.earlier] == [WEEKS[7], WEEKS[8]]
+    assert {each.log.parent for each in plan.earlier} == {plan.files.windows}, "pinned like the others"
+
+    plan, _ = refresh(school, 10)
+
+    assert [each.window for each in plan.windows] == [WEEKS[9], WEEKS[10]]
+    fitted = plan.files.scores / "2026-03-16" / "slc_eb" / "parameters"
+    found = ParameterSet.read(fitted).provenance.prior_mean
+    assert found is not None
+    assert found.backbone_version == "gru-7"
+
+    configure(school, **SETTINGS, methods=["platt", "slc"])
+    assert first_steps(school, 10)[0].earlier == ()
+
+
+def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one(school: Places) -> None:
+    configure(school, **SETTINGS, methods=["platt", "slc_eb"])
+    settings = school.deployment("school")
+    others = [
+        (WEEKS[k], {f"gru-{version}"}) for k, version in ((1, 6), (2, 7), (3, 6), (4, 7), (5, 7), (8, 9))
+    ]
+    mixed = (WEEKS[6], {"gru-7", "gru-8"})
+    assert windows_before(WEEKS[7], [*others, mixed], settings) == [WEEKS[4], WEEKS[5]], "of two at most"
+    assert windows_before(WEEKS[1], others, settings) == []
+
+
 def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Places) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
@@ -158,6 +199,7 @@ def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Plac
     configure(school, **{**SETTINGS, "offset_windows": 3})
     plan, _ = first_steps(school, 10)
     assert [each.window for each in plan.windows] == [WEEKS[6], WEEKS[7], WEEKS[8], WEEKS[10]]
+    assert plan.earlier == (), "a week of gru-8 lies behind rows that would learn from it"
 
 
 def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Places) -> None:

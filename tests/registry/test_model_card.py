@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from slc_ops.base.files import write_json
+from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.registry import Registry
 from slc_ops.registry.model_card import LENGTH, model_card
 from tests.registry.factory import publication
@@ -43,3 +44,11 @@ def test_a_published_version_carries_its_card(registry: Registry, parameters: Pa
     said = registry.client.get_model_version("slc-demo", str(version.number)).description
     assert "**For whom.**" in said
     assert "| density:sparse | -0.0200" in said
+
+
+def test_a_warm_start_is_on_the_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
+    mean = PriorMean("gru-7", 0.5, 0.0123)
+    ParameterSet.read(parameters).with_provenance(prior_mean=mean).write(tmp_path / "warm")
+    version = registry.publish(publication(tmp_path / "warm"))
+    said = registry.client.get_model_version("slc-demo", str(version.number)).description
+    assert "**Warm start.** Begins from 0.5 of the offsets of backbone gru-7: NLL 0.0123 lower" in said

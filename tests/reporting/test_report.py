@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.backtest import Backtest, Champion
-from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import offsets
 from slc_ops.settings.deployments import Decision
@@ -164,3 +164,11 @@ def fit_link():
     from slc_ops.numerics.curves import Affine
 
     return Affine()
+
+
+def test_a_warm_start_is_on_the_page_and_nothing_is_said_without_one(evidence, page, tmp_path):
+    mean = PriorMean("gru-7", 1.0, 0.0123)
+    ParameterSet.read(evidence["parameters"]).with_provenance(prior_mean=mean).write(tmp_path / "warm")
+    warm = write_report(tmp_path / "report.html", **evidence | {"parameters": tmp_path / "warm"})
+    assert mean.sentence in visible(warm)
+    assert "Begins from" not in visible(page)

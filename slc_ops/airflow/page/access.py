@@ -16,6 +16,8 @@ from airflow.models.taskinstance import TaskInstance
 from fastapi import Depends
 from sqlalchemy import func, select
 
+from slc_ops.airflow.users import users_by_configuration
+
 PREFIX = "slc_weekly_refresh__"
 
 
@@ -31,6 +33,8 @@ class Schedule:
     """The run whose gate waits for a person."""
     asked: tuple[str, ...] = ()
     """Who may answer; empty: everybody who may edit the run."""
+    strangers: tuple[str, ...] = ()
+    """Who of them is no user of this Airflow, where that can be told."""
     asked_at: datetime | None = None
 
 
@@ -60,12 +64,15 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
         .where(TaskInstance.dag_id.in_(dags), asking)
     )
-    asked = {dag: (_names(assignees), at) for dag, assignees, at in _rows(session, questions)}
+    asked = {
+        dag: (_names(assignees), _strangers(assignees), at)
+        for dag, assignees, at in _rows(session, questions)
+    }
     found = {}
     for dag in dags:
         run, state = runs.get(dag, (None, None))
         found[dag.removeprefix(PREFIX)] = Schedule(
-            dag, bool(paused.get(dag)), run, state, waits.get(dag), *asked.get(dag, ((), None))
+            dag, bool(paused.get(dag)), run, state, waits.get(dag), *asked.get(dag, ((), (), None))
         )
     return found
 
@@ -87,6 +94,13 @@ def _state(dag: str, run: str, state: str, worked: set[Any]) -> str:
 
 def _names(assignees: Any) -> tuple[str, ...]:
     return tuple(str(user.get("name") or user.get("id")) for user in assignees or [])
+
+
+def _strangers(assignees: Any) -> tuple[str, ...]:
+    users = users_by_configuration(default=True)
+    return tuple(
+        str(user.get("id")) for user in assignees or [] if users is not None and user.get("id") not in users
+    )
 
 
 def _rows(session: Any, query: Any) -> list[Any]:

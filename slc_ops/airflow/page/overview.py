@@ -88,10 +88,13 @@ class Card:
 
     @property
     def asked(self) -> str:
-        """Who is asked to approve, since when."""
+        """Who is asked to approve, who of them does not exist, since when."""
         people = ", ".join(self.schedule.asked) or "everybody who may edit the run"
+        if self.schedule.strangers:
+            people += f" (no user of this Airflow: {', '.join(self.schedule.strangers)})"
         at = self.schedule.asked_at
-        return f"{people}, for {ago(datetime.now(UTC) - at)}" if at is not None else people
+        since = "" if at is None else f", since {at:%Y-%m-%d %H:%M} UTC, for {ago(datetime.now(UTC) - at)}"
+        return f"{people}{since}"
 
     def line(self, metric: str, **size: float) -> Chart | None:
         """The last windows as a chart."""

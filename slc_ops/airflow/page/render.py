@@ -11,9 +11,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from slc_ops.airflow.links import mlflow_version
 from slc_ops.airflow.page.overview import week
 from slc_ops.base.text import MISSING, count, interval, number, signed
+from slc_ops.observability.links import mlflow_version
 from slc_ops.registry import Version
 
 if TYPE_CHECKING:

@@ -1,0 +1,135 @@
+"""A manual gate: the question, who is asked, the reminder at half time, and what silence means."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.providers.standard.exceptions import HITLTimeoutError
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
+
+from slc_ops.airflow.links import message_links
+from slc_ops.airflow.runs import planned
+from slc_ops.airflow.users import strangers_in_words
+from slc_ops.observability.notify import announce
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+
+log = logging.getLogger(__name__)
+
+REQUIRED_ACTION = {"required action": "/tasks/gate/required_actions"}
+"""Where a person answers, below the run's page."""
+
+
+class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no usable types
+    """Airflow's approval, without a default answer; where nobody answers in time, the candidate is held.
+
+    It waits twice, each time for half of ``response_timeout``; in between, people are reminded.
+    """
+
+    template_fields = (*ApprovalOperator.template_fields, "refresh")
+
+    def __init__(self, *, deployment: str, refresh: Any, response_timeout: timedelta, **options: Any) -> None:
+        super().__init__(response_timeout=response_timeout, **options)
+        self.deployment = deployment
+        self.refresh = refresh
+
+    def execute(self, context: Any) -> None:
+        """Ask, and wait for the first half of the time."""
+        try:
+            super().execute(context)
+        except TaskAwaitingInput as waiting:
+            waiting.timeout = self.response_timeout / 2
+            raise
+
+    def execute_complete(self, context: Any, event: dict[str, Any], reminded: bool = False) -> Any:
+        """An answer, half time, or the end of it."""
+        if event.get("error_type") == "timeout":
+            self._tell(reminder=not reminded)
+            if not reminded:
+                half = self.response_timeout / 2
+                raise TaskAwaitingInput(
+                    method_name="execute_complete", kwargs={"reminded": True}, timeout=half
+                )
+        return super().execute_complete(context=context, event=event)
+
+    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
+        """A time-out skips the promotion; it does not fail the run: holding is an answer."""
+        try:
+            super().process_trigger_event_error(event)
+        except HITLTimeoutError:
+            raise AirflowSkipException(
+                f"held: {self._silence}; the champion stays, the version "
+                "waits as challenger and can still be promoted with slc_promote"
+            ) from None
+
+    @property
+    def _silence(self) -> str:
+        return f"nobody answered within {self.response_timeout}"
+
+    def _tell(self, *, reminder: bool) -> None:
+        """At half time that the question is open, at its end that the candidate is held."""
+        from slc_ops.refresh.gate import propose as look
+
+        try:
+            places = Places.from_environment()
+            plan = planned(places, self.deployment, self.refresh)
+            if not reminder:
+                tell_held(places, plan, look(places, plan, "manual").version, self._silence)
+                return
+            proposal = look(places, plan, "manual")
+            if proposal.hold is None:  # otherwise no answer would change anything any more
+                tell_approval(places, plan, proposal.version, proposal.verdict["sentence"], reminder=True)
+        except Exception:  # telling must not break what it tells of
+            log.exception("nobody was told of the open question of %s", self.deployment)
+
+
+def approver(answer: Any) -> str | None:
+    """The name of the person who approved."""
+    user = (answer or {}).get("responded_by_user") or {}
+    name = user.get("name") or user.get("id")
+    return None if answer is None else f"{name or 'unknown user'} (Airflow approval)"
+
+
+def tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
+    """Tell that a candidate was held, and how many windows in a row."""
+    from slc_ops.refresh.holding import held_in_a_row
+
+    context, count = get_current_context(), held_in_a_row(places, plan)
+    announce(
+        "held",
+        plan.deployment,
+        f"held, {count} in a row: {why}",
+        context,
+        window=str(plan.window),
+        links=message_links(plan.deployment, plan.window, context, version),
+    )
+
+
+def tell_approval(
+    places: Places, plan: Plan, version: int | None, why: str, *, reminder: bool = False
+) -> None:
+    """Tell that somebody must answer, who and until when; or remind of it."""
+    context, settings = get_current_context(), places.deployment(plan.deployment)
+    asked = ", ".join(settings.approvers) or "everybody who may edit the run"
+    links = message_links(plan.deployment, plan.window, context, version, REQUIRED_ACTION)
+    what = "that the frozen model serves" if version is None else f"version {version}"
+    hours = settings.approval_hours / 2 if reminder else settings.approval_hours
+    until = datetime.now(UTC) + timedelta(hours=hours)
+    sentence = (
+        f"{'reminder: ' if reminder else ''}{what} of {plan.deployment} waits for approval by {asked}, "
+        f"until {until:%Y-%m-%d %H:%M} UTC: {why}"
+    )
+    if (stranger := strangers_in_words(settings.approvers)) is not None:
+        log.warning("%s", stranger)
+        sentence += f" ({stranger})"
+    announce(
+        "approval",
+        plan.deployment,
+        sentence,
+        context,
+        window=str(plan.window),
+        links=links,
+        reminder=reminder,
+    )

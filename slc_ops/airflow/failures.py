@@ -1,0 +1,48 @@
+"""What tells people of a failed task: callbacks of a refresh's tasks and of a control's."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from slc_ops.airflow.links import base_url, failed_task, message_links, run_links
+from slc_ops.airflow.runs import run_window
+from slc_ops.base.window import Window
+from slc_ops.observability.links import whole_links
+from slc_ops.observability.notify import announce, event_of, tell
+from slc_ops.settings.deployments import Notify, Places
+
+
+def on_failure(deployment: str) -> Callable[[Any], None]:
+    """A failure callback for the tasks of a refresh: the event ``stop``."""
+
+    def stopped(context: Any) -> None:
+        window = _window(deployment, context)
+        links = message_links(deployment, window, context, below=failed_task(context))
+        named = None if window is None else str(window)
+        announce("stop", deployment, _why(context), context, window=named, links=links)
+
+    return stopped
+
+
+def on_control_failure(control: str) -> Callable[[Any], None]:
+    """A failure callback for the tasks of a control DAG."""
+
+    def failed(context: Any) -> None:
+        links = whole_links(run_links(context, failed_task(context)), base_url())
+        event = event_of("control", control, _why(context), context)
+        tell(replace(event, links=links), Notify(), context)
+
+    return failed
+
+
+def _window(deployment: str, context: Any) -> Window | None:
+    """The run's window; None where it cannot be told."""
+    try:
+        return run_window(Places.from_environment().deployment(deployment), context)
+    except Exception:  # whatever broke the task may be broken here too; the run is linked all the same
+        return None
+
+
+def _why(context: Any) -> str:
+    error = context.get("exception")
+    return f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(error or "failed")
