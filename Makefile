@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick faults check bench ui lock docs docs-tables env clean install spark dist lowest pythons ranges sizes
+.PHONY: help run test long quick faults check bench ui lock docs docs-tables screenshots env clean install spark dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 
@@ -59,6 +59,9 @@ docs-tables: install ## Write the settings tables of docs/operations.md and docs
 docs: install ## Build the documentation site into var/site, strictly: a dead link fails
 	@scripts/docs.sh
 
+screenshots: install ## Make a demo, start Airflow, take every screenshot of docs/images with headless Chromium
+	@PYTHONPATH=. $(PY) scripts/screenshots.py
+
 dist: export SOURCE_DATE_EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
 dist: install ## Build wheel and sdist into dist/: the same bytes from the same commit; check their metadata
 	@rm -rf dist
@@ -77,8 +80,8 @@ ranges: ## Run what calls other libraries on the oldest direct versions and on t
 	@scripts/lowest.sh $(RANGES)
 	@scripts/pythons.sh tests/base tests/cli tests/settings tests/serving
 
-sizes: install ## Measure what each extra installs and how long it takes to import, write it to docs/performance.md
-	@PYTHONPATH=. $(PY) benchmarks/installed_size.py
+sizes: install ## Measure what each extra (or EXTRAS="airflow all") installs and how long it takes to import, write it to docs/performance.md
+	@PYTHONPATH=. $(PY) benchmarks/installed_size.py $(EXTRAS)
 
 env: ## Write .env with fresh secrets for docker-compose.yaml; an existing one is left alone
 	@scripts/make_env.sh

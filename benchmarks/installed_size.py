@@ -1,4 +1,7 @@
-"""What the core and each extra install and how long imports take: a section of docs/performance.md."""
+"""What the core and each extra install and how long imports take: a section of docs/performance.md.
+
+Named extras alone are measured where arguments name some; the other rows stay as they are.
+"""
 
 import json
 import subprocess
@@ -117,6 +120,13 @@ def section(rows: list[list[str]]) -> str:
     return f"{INSTALLED}\n\n{words}\n\n" + "\n".join(lines) + f"\n\nThe core: {bars}.\n"
 
 
+def known_rows(page: str) -> dict[str, list[str]]:
+    """The rows that the page has, by their first cell."""
+    lines = (installed_section(page) or "").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(("| core", "| `"))]
+    return {row[0]: row for row in rows}
+
+
 def with_section(page: str, text: str) -> str:
     """The page with the section in its place, at the end where it had none."""
     known = installed_section(page)
@@ -127,15 +137,21 @@ def main() -> None:
     if not UV:
         sys.exit("make sizes needs uv")
     page = ROOT / "docs" / "performance.md"
+    asked = sys.argv[1:] or EXTRAS
+    if unknown := set(asked) - set(EXTRAS):
+        sys.exit(f"no extra {', '.join(sorted(unknown))}; there are {', '.join(filter(None, EXTRAS))}")
+    known = known_rows(page.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
         build(Path(scratch) / "dist")
         (wheel,) = (Path(scratch) / "dist").glob("*.whl")
-        rows = []
-        for extra in EXTRAS:
+        for extra in asked:
             with tempfile.TemporaryDirectory() as directory:
-                rows.append(measure(wheel, extra, Path(directory)))
-            print("  ".join(rows[-1]), flush=True)
-    page.write_text(with_section(page.read_text(encoding="utf-8"), section(rows)), encoding="utf-8")
+                row = measure(wheel, extra, Path(directory))
+            known[row[0]] = row
+            print("  ".join(row), flush=True)
+    names = [f"`{extra}`" if extra else "core" for extra in EXTRAS]
+    text = section([known[name] for name in names if name in known])
+    page.write_text(with_section(page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,26 @@
-"""The commands and programs of a documentation page, and what it says they answer."""
+"""The blocks of a documentation page: commands, programs, settings, and what it says they answer."""
 
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+NOT_RUN = re.compile(r"^ *<!-- not run: (.+) -->$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, and why it is not run, where a comment above it says so."""
+
+    page: str
+    line: int
+    kind: str
+    text: str
+    not_run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -24,16 +39,96 @@ class Step:
             assert found, f"{self.text}: {line!r} not in\n{answer}"
 
 
-def steps(page: Path) -> Iterator[Step]:
-    """The steps of a page in its order: the commands of ``console`` blocks, whole ``python`` blocks."""
-    for kind, block in re.findall(
-        r"^ *```(console|python)\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE
-    ):
-        if kind == "python":
-            yield Step(kind, block)
+def pages() -> list[str]:
+    """README and the pages of the site, decision records included."""
+    docs = (ROOT / "docs").rglob("*.md")
+    return ["README.md", *sorted(str(path.relative_to(ROOT)) for path in docs)]
+
+
+def blocks(page: str | Path) -> list[Block]:
+    """All fenced blocks of a page, in its order; ``page`` is relative to the checkout."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    found, start = [], -1
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith("```"):
             continue
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            first, *lines = step.splitlines()
-            command = [first, *(line[2:] for line in lines if line.startswith("> "))]
-            expected = tuple(line for line in lines if not line.startswith("> ") and line)
-            yield Step(kind, "\n".join(command), expected)
+        if start < 0:
+            start = number
+            continue
+        indent = len(lines[start]) - len(lines[start].lstrip())
+        above = NOT_RUN.match(lines[start - 1]) if start else None
+        found.append(
+            Block(
+                page=str(page),
+                line=start + 1,
+                kind=lines[start].strip().removeprefix("```"),
+                text="".join(f"{each[indent:]}\n" for each in lines[start + 1 : number]),
+                not_run=above[1] if above else None,
+            )
+        )
+        start = -1
+    return found
+
+
+def to_run(page: str | Path, *kinds: str) -> list[Block]:
+    """The blocks of a page that a test has to run, of some languages or of all."""
+    return [each for each in blocks(page) if each.not_run is None and (not kinds or each.kind in kinds)]
+
+
+def commands(block: Block) -> Iterator[Step]:
+    """The commands of a ``console`` block: ``$ `` begins one, ``> `` goes on, other lines are the answer."""
+    for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        first, *lines = step.splitlines()
+        command = [first, *(line[2:] for line in lines if line.startswith("> "))]
+        expected = tuple(line for line in lines if not line.startswith("> ") and line)
+        yield Step(block.kind, "\n".join(command), expected)
+
+
+def steps(page: str | Path) -> Iterator[Step]:
+    """The steps of a page in its order: the commands of ``console`` blocks, whole ``python`` blocks."""
+    for block in to_run(page, "console", "python"):
+        if block.kind == "python":
+            yield Step(block.kind, block.text)
+        else:
+            yield from commands(block)
+
+
+def shell(command: str, cwd: Path, **variables: str) -> str:
+    """What a shell with our commands answers; it fails where the command does."""
+    foreign = ("AIRFLOW", "MLFLOW_", "SLC_OPS_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    done = subprocess.run(
+        ["bash", "-ec", command], cwd=cwd, capture_output=True, text=True, check=False,
+        env={**kept, "PATH": path, "COLUMNS": "200", **variables},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def run(
+    page: str,
+    cwd: Path,
+    names: dict[str, object] | None = None,
+    *,
+    skip: Callable[[str], bool] = lambda command: False,
+) -> int:
+    """Run the steps of a page from top to bottom in a directory; answers how many there were.
+
+    Programs share ``names``, and what one command exports is there for the next. ``skip`` says which commands
+    are run elsewhere.
+    """
+    names = {} if names is None else names
+    names["__name__"] = "__main__"
+    count, exported = 0, ":"
+    for step in steps(page):
+        if step.kind == "python":
+            exec(compile(step.text, page, "exec"), names)  # noqa: S102 - our own page
+        elif skip(step.text):
+            continue
+        else:
+            step.check(shell(f"{exported}\n{step.text}", cwd))
+            if step.text.startswith("export "):
+                exported = step.text
+        count += 1
+    return count

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.api.errors import as_value_errors
-from slc_ops.base.text import count, number, share
+from slc_ops.base.text import count, number, share, signed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from slc_ops.evidence.compare import Comparison
     from slc_ops.evidence.detectability import Detectability
-    from slc_ops.evidence.uncertainty import PairedDifference
+    from slc_ops.evidence.uncertainty import Interval, PairedDifference
     from slc_ops.rows.frames import Frame
 
 
@@ -76,12 +76,21 @@ class Compared:
 
     def plot(self) -> Any:
         """Differences from Platt with their intervals, as a matplotlib figure; needs the extra ``report``."""
+        from slc_ops.base.extras import require
+
+        require("Compared.plot", "report")
         from slc_ops.api.figures import draw_comparison
 
         return draw_comparison(self)
 
     def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page with table, figure and warnings; returns its path."""
+        """Write one self-contained HTML page with table, figure and warnings; returns its path.
+
+        Needs the extra ``report``.
+        """
+        from slc_ops.base.extras import require
+
+        require("Compared.report", "report")
         from slc_ops.api.pages import write_page
 
         return write_page(
@@ -121,14 +130,28 @@ class Compared:
         for name, scored in self.result.methods.items():
             cells = [name]
             for metric in ("auc", "nll"):
-                found = self.differences[name][metric].text() if name in self.differences else ""
-                cells += [number(scored.metrics[metric]), found]
+                found = self.differences[name][metric] if name in self.differences else None
+                cells += [number(scored.metrics[metric]), "" if found is None else _difference(found)]
             rows.append(cells)
         return rows
 
     def _notes(self) -> Sequence[str]:
-        said = f"Differences are from Platt on the same rows; 95 % intervals resample {self.result.clusters}."
+        from slc_ops.evidence.paired import NO_SCIPY
+
+        known = [each for found in self.differences.values() for each in found.intervals.values()]
+        said = "Differences are from Platt on the same rows; " + (
+            f"{NO_SCIPY}."
+            if any(each.reason == NO_SCIPY for each in known)
+            else f"95 % intervals resample {self.result.clusters}."
+        )
         return (said, *(f"Warning: {text}" for text in self.warnings))
+
+
+def _difference(found: "Interval") -> str:
+    """With its interval; why there is none on any row is said once, below the table."""
+    from slc_ops.evidence.paired import NO_SCIPY
+
+    return signed(found.estimate) if found.reason == NO_SCIPY else found.text()
 
 
 @dataclass(frozen=True)
@@ -157,6 +180,9 @@ class Detectable:
 
     def plot(self) -> Any:
         """Observed drift of each item against the smallest that could be seen; needs the extra ``report``."""
+        from slc_ops.base.extras import require
+
+        require("Detectable.plot", "report")
         from slc_ops.api.figures import draw_detectability
 
         return draw_detectability(self.result)

@@ -58,7 +58,8 @@ class Explanation:
         shrinkage: How much of it is believed, from 0 to 1.
         offset: What is added to the logit.
         low, high: The offset's interval (its posterior, 95 %), where the method has one.
-        before, after: The probability at the item's usual score, from the frozen model and corrected.
+        before, after: The probability at the item's usual score, from the frozen model and corrected; at ½
+            where the rows are not known.
         link_only: The same for an unseen item.
     """
 
@@ -85,15 +86,19 @@ class Explanation:
                 f"{share(self.after, 1)} of the frozen model's {share(self.before, 1)}."
             )
         seen = f"{self.item} has {count(self.rows)} rows"
+        at = "At its usual score the probability goes"
         if self.observed is not None and self.predicted is not None:
             seen += (
                 f": {share(self.observed, 1)} positive where the frozen model said {share(self.predicted, 1)}"
             )
+        else:
+            seen += ", whose rates a saved set does not keep (explain(item, rows, labels) counts them anew)"
+            at = "Where the frozen model is undecided the probability goes"
         bounds = "" if self.low is None else f" [{signed(self.low, 2)}, {signed(self.high, 2)}]"
         alone = "" if self.raw is None else f"Alone they say {signed(self.raw, 2)} logit; "
         return (
             f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
-            f"{signed(self.offset, 2)}{bounds}. At its usual score the probability goes from "
+            f"{signed(self.offset, 2)}{bounds}. {at} from "
             f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen item: {share(self.link_only, 1)})."
         )
 

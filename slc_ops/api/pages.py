@@ -2,12 +2,12 @@
 
 import html
 from collections.abc import Iterable, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import write_text
-from slc_ops.reporting.style import PALETTE, styled
+from slc_ops.reporting.page import render
+from slc_ops.reporting.style import PALETTE, Drawing, for_page, styled, svg_text
 
 LINE = "border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap"
 CELL = f"padding:.15em .7em;text-align:right;{LINE}"
@@ -65,32 +65,26 @@ def write_page(
     figure: Any,
 ) -> Path:
     """One self-contained page in the report's style: it asks nobody for anything."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=PackageLoader("slc_ops.reporting"), autoescape=True, undefined=StrictUndefined
+    drawing = Drawing(
+        name="differences",
+        title="Differences from Platt",
+        caption="Each method minus Platt on the same rows, with 95 % intervals.",
+        svg=for_page(_svg(figure)),
+        wide=True,
     )
-    svg = _svg(figure)
-    for variable, colour in PALETTE.items():
-        svg = svg.replace(colour, f"var(--{variable})")
-    page = environment.get_template("comparison.html.j2").render(
+    page = render(
+        "comparison.html.j2",
+        {drawing.name: drawing},
         heading=heading,
         title=title,
         columns=columns,
         rows=list(rows),
         notes=notes,
-        svg=Markup(svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
     )
     write_text(path, page, shared=True)
     return path
 
 
 def _svg(figure: Any) -> str:
-    text = StringIO()
     with styled("page"):
-        figure.savefig(
-            text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-        )
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+        return svg_text(figure)

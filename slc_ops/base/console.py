@@ -70,6 +70,19 @@ def print_records(json_path: str | None, title: str, records: Iterable[tuple[str
             console.print(Padding(Text(detail), (0, 0, 0, 4)), overflow="fold")
 
 
+def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
+    """Sentences for people, wrapped between words to the terminal; what goes on is indented."""
+    import textwrap
+
+    from rich.console import Console
+
+    form = textwrap.TextWrapper(
+        Console().width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    for line in lines:
+        click.echo(form.fill(line))
+
+
 def say(json_path: str | None, text: str) -> None:
     """A line for people, unless JSON goes to the terminal."""
     if json_path != "-":

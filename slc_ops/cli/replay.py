@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.methods import REFERENCES
 from slc_ops.base.text import MISSING, interval, number, share, signed
@@ -77,15 +77,15 @@ def print_replay(found: "Replay") -> None:
         )
     title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
     print_table(None, title, ["", "to weekly Platt", "to frozen"], contenders)
-    click.echo(found.sentence)
+    said = [found.sentence]
     if found.kept is not None:
-        click.echo(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
-    for each in found.changes:
-        click.echo(f"After {each.window}: {each.served} → {each.serves_next}. {each.sentence}")
-    for each in found.renewals("held"):
-        click.echo(f"After {each.window}: parameters held. {each.sentence}")
-    for each in found.with_status("stopped"):
-        click.echo(f"Stopped: {each.note}")
+        said.append(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
+    said += [
+        f"After {each.window}: {each.served} → {each.serves_next}. {each.sentence}" for each in found.changes
+    ]
+    said += [f"After {each.window}: parameters held. {each.sentence}" for each in found.renewals("held")]
+    said += [f"Stopped: {each.note}" for each in found.with_status("stopped")]
+    print_lines(said)
 
 
 def _window(each: "ReplayedWindow", running: float | None) -> list[str]:

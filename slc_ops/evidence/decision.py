@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slc_ops.base.methods import ladder
-from slc_ops.base.text import interval
+from slc_ops.base.text import interval, number
 from slc_ops.evidence.reasons import Reason, Says
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
@@ -133,9 +133,9 @@ def _beaten(bench: "_Bench", serves: str) -> tuple[str, list[Reason]] | None:
     if serves in (FROZEN, PLATT) or worse is None or frozen is None:
         return None
     if bench.beaten(worse):
-        return PLATT, [_reason("worse_than_platt", "pass", bench.words(worse, "worse than"), worse)]
+        return PLATT, [_reason("worse_than_platt", "pass", bench.words(worse, better=False), worse)]
     if _clear(frozen, LONG_WAY, worse=True):
-        return FROZEN, [_reason("worse_than_frozen", "pass", bench.words(frozen, "worse than"), frozen)]
+        return FROZEN, [_reason("worse_than_frozen", "pass", bench.words(frozen, better=False), frozen)]
     return None
 
 
@@ -143,11 +143,11 @@ def _platt_or_frozen(bench: "_Bench", serves: str, platt: Statistic) -> tuple[st
     """Steps 3 and 4, where no other method takes over."""
     worse = _clear(platt, LONG_WAY, worse=True)
     if serves == PLATT and worse:
-        return FROZEN, _reason("platt_worse", "pass", bench.words(platt, "worse than"), platt)
+        return FROZEN, _reason("platt_worse", "pass", bench.words(platt, better=False), platt)
     if serves == FROZEN and platt.mean < 0:
-        return PLATT, _reason("platt_better", "pass", bench.words(platt, "better than"), platt)
+        return PLATT, _reason("platt_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
-        text = f"Platt begins: {bench.words(platt, 'not clearly worse than')}"
+        text = f"Platt begins: {bench.plainly(platt, 'not clearly worse than')}"
         return PLATT, _reason("platt_begins", "pass", text, platt)
     return serves, None
 
@@ -185,7 +185,7 @@ def _best(
     found = bench.against(chosen, rival)
     assert found is not None  # noqa: S101 - it was compared above
     others = [replace(note, says="note") for note in notes]  # they argue against nobody any more
-    return (chosen, [_reason("better", "pass", bench.words(found, "better than"), found), *others]), []
+    return (chosen, [_reason("better", "pass", bench.words(found, better=True), found), *others]), []
 
 
 @dataclass(frozen=True)
@@ -214,25 +214,34 @@ class _Bench:
     def _large(self, size: float, error: float) -> bool:
         return size >= self.rules.min_gain and size >= error
 
-    def words(self, found: Statistic, how: str) -> str:
-        """One comparison for people."""
-        than = IN_WORDS.get(found.reference, found.reference)
+    def words(self, found: Statistic, *, better: bool) -> str:
+        """A comparison that decided, for people: clear, or by its size alone, and then it says so."""
+        if _clear(found, self.rules.confidence, worse=not better):
+            return self.plainly(found, "better than" if better else "worse than")
+        size = -found.mean if better else found.mean
+        why = ""
+        if self._large(size, found.error):
+            why = (
+                f", at least one standard error ({number(found.error)}) "
+                f"and the least gain of {self.rules.min_gain:g}"
+            )
+        how = "ahead of" if better else "behind"
         return (
-            f"over {windows_in_words(found.windows, found.hold_out)} {found.method} was {how} {than}: "
+            f"{_who(found)} {how} {_than(found)} by {number(size)}{why}; the interval still holds 0: "
             f"NLL {_interval(found)}"
         )
+
+    def plainly(self, found: Statistic, how: str) -> str:
+        """One comparison in a word."""
+        return f"{_who(found)} {how} {_than(found)}: NLL {_interval(found)}"
 
     def not_better(self, over: Statistic, platt: Statistic) -> str:
         """Why a method does not take over."""
         weak = over if not self.ahead(over) else platt
-        than = IN_WORDS.get(weak.reference, weak.reference)
         same = weak.mean == 0 and weak.error == 0
         worse = _clear(weak, self.rules.confidence, worse=True)
         what = "the same as" if same else "worse than" if worse else "not clearly better than"
-        return (
-            f"over {windows_in_words(weak.windows, weak.hold_out)} {weak.method} was {what} {than}: "
-            f"NLL {_interval(weak)}"
-        )
+        return self.plainly(weak, what)
 
     def stays(self, serves: str) -> list[Reason]:
         """What speaks for the method that goes on serving."""
@@ -269,6 +278,14 @@ def windows_in_words(count: int, hold_out: bool = False) -> str:
     if hold_out:
         return "the later part of the first window"
     return "one window" if count == 1 else f"{count} windows"
+
+
+def _who(found: Statistic) -> str:
+    return f"over {windows_in_words(found.windows, found.hold_out)} {found.method} was"
+
+
+def _than(found: Statistic) -> str:
+    return IN_WORDS.get(found.reference, found.reference)
 
 
 def _interval(found: Statistic) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from slc_ops.base.errors import FitError, InputError, SettingsError
 from slc_ops.base.methods import METHODS, ladder
+from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
 from slc_ops.evidence.detectability import detectability
@@ -290,4 +291,4 @@ def _sums(parameters: ParameterSet, test: Log) -> UserSums:
 
 def _sentence(parts: Iterable[str]) -> str:
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    return f"{as_sentence(text)}." if text else ""

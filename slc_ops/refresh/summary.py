@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.base.console import print_table
+from slc_ops.base.console import print_lines, print_table
 from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.evidence import read_backtest
@@ -49,9 +49,9 @@ def print_refresh(places: Places, plan: Plan) -> None:
     rows = [_row(name, backtest) for name in shown]
     print_table(None, title, ["method", *_columns()], rows)
     click.echo(f"\nVerdict: {summary['verdict'].upper()} {summary['method'] or ''}")
-    for reason in summary["reasons"]:
-        mark = {"pass": "✓", "hold": "?", "reject": "✗"}.get(reason["says"], "·")
-        click.echo(f"  {mark} {reason['sentence']}")
+    marks = {"pass": "✓", "hold": "?", "reject": "✗"}
+    reasons = [f"  {marks.get(each['says'], '·')} {each['sentence']}" for each in summary["reasons"]]
+    print_lines(reasons, indent="    ")
     if summary["version"] is not None:
         click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {places.tracking_uri}")
     click.echo(f"Report:  {summary['report']}")

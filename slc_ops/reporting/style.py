@@ -94,10 +94,19 @@ def save(figure: Any, name: str, directory: Path) -> str:
     figure.savefig(
         directory / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}, format="png"
     )
+    return for_page(svg_text(figure))
+
+
+def svg_text(figure: Any) -> str:
+    """A figure as SVG in the light palette, the same bytes every time."""
     text = StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
+    return svg[svg.index("<svg") :]
+
+
+def for_page(svg: str) -> str:
+    """The palette's colours as the page's variables, which follow the reader's colour scheme."""
     for variable, colour in PALETTE.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg

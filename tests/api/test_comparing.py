@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import slc_ops
 from slc_ops.api.comparing import CompareWarning
 from slc_ops.api.errors import BadOption, CannotFit, FrameError
+from slc_ops.base.errors import SlcError
 from slc_ops.cli import app
 from tests.api.factory import KINDS, as_kind, frame
 
@@ -105,3 +106,20 @@ def test_detectability_says_what_the_command_says(tmp_path: Path) -> None:
         slc_ops.detectability(
             frame().drop(columns="when"), columns={"item_id": "problem", "label": "correct", "logit": "score"}
         )
+
+
+def test_without_scipy_the_differences_are_there_and_what_to_install_for_intervals_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slc_ops.evidence.paired.find_spec", lambda name: None)
+    found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods=["platt", "slc"])
+    slc = found.differences["slc"].auc
+    assert slc.estimate is not None
+    assert (slc.low, slc.high) == (None, None)
+    assert repr(found).count("slc-ops[report]") == 1
+    assert "resample" not in repr(found)
+    monkeypatch.setattr("slc_ops.base.extras.find_spec", lambda name: None)
+    drift = slc_ops.detectability(frame(), columns=COLUMNS)
+    for show in (found.plot, lambda: found.report("x.html"), drift.plot):
+        with pytest.raises(SlcError, match=r"pip install 'slc-ops\[report\]'"):
+            show()

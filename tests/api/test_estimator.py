@@ -277,7 +277,11 @@ def test_an_item_is_explained_with_what_its_rows_said(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="corrects no items"):
         ItemCalibrator("platt", **COLUMNS).fit(features(rows), rows["correct"]).explain("item-17")
     loaded = slc_ops.load(calibrator.save(tmp_path / "set"), item="problem", logit="score")
-    assert loaded.explain("item-17").observed is None
+    kept = loaded.explain("item-17")
+    assert (kept.observed, kept.predicted, kept.rows, kept.offset) == (None, None, len(mine), found.offset)
+    assert "whose rates a saved set does not keep" in kept.sentence
+    assert "usual score" not in kept.sentence
+    assert "goes from 50.0% to" in kept.sentence
     assert loaded.explain("item-17", features(rows), rows["correct"]) == found
 
 

@@ -1,9 +1,6 @@
 """Every command and every program on the site's own pages runs, and answers what the page says."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -12,36 +9,29 @@ import pytest
 import slc_ops
 from slc_ops.base.methods import METHODS
 from tests.api.factory import frame
-from tests.pages import ROOT, steps
+from tests.pages import ROOT, commands, run, shell, to_run
 
 PAGES = ["start.md", "log.md", "parameter-set.md"]
-RUN_ELSEWHERE = {"adopting.md", "operations.md", "runbooks.md", "sources.md", "windows.md"}
-"""By the tests of what they describe: an Airflow, an installation, sources, windows."""
-
-
-def test_every_page_with_commands_is_run_somewhere() -> None:
-    with_steps = {page.name for page in (ROOT / "docs").glob("*.md") if any(steps(page))}
-    assert with_steps - RUN_ELSEWHERE == set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "__main__"}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    count = 0
-    for step in steps(ROOT / "docs" / page):
-        count += 1
-        if step.kind == "python":
-            exec(compile(step.text, page, "exec"), names)  # noqa: S102 - our own page
-            continue
-        done = subprocess.run(
-            ["bash", "-ec", step.text], capture_output=True, text=True, check=False,
-            env={**os.environ, "PATH": path, "COLUMNS": "200"},
-        )  # fmt: skip
-        assert done.returncode == 0, f"{step.text}\n{done.stderr}"
-        step.check(done.stdout)
-    assert count > 0
+    assert run(f"docs/{page}", tmp_path) > 0
+
+
+@pytest.mark.slow
+def test_the_command_of_the_page_about_the_paper_runs(tmp_path: Path) -> None:
+    """The command of paper.md, without its simulation, which has a test of its own."""
+    rows = frame().rename(columns={"problem": "item_id", "score": "logit", "correct": "label"})
+    rows = rows.rename(columns={"when": "event_time", "student": "user_id"})
+    third = len(rows) // 3
+    for k, name in enumerate(("history", "calibration", "test")):
+        rows.iloc[k * third : (k + 1) * third].to_parquet(tmp_path / f"{name}.parquet")
+    (block,) = to_run("docs/paper.md", "console")
+    for step in commands(block):
+        shell(f"{step.text} --no-regime", tmp_path)
+    assert (tmp_path / "paper" / "paper.md").is_file()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -73,6 +73,29 @@ def test_a_gain_below_the_least_gain_decides_only_when_it_is_clear():
     assert "not clearly better than Platt" in noise.reasons[0].sentence
 
 
+def test_a_change_by_size_alone_says_that_the_interval_still_holds_0():
+    large = decided(series(eb=[-0.012, -0.001, -0.009, 0.001]), "platt")
+    clear = decided(series(eb=[-0.012] * 8), "platt")
+    assert (large.method, clear.method) == ("slc_eb", "slc_eb")
+    (by_size,) = [each.sentence for each in large.reasons if each.code == "better"]
+    assert by_size.startswith("over 4 windows slc_eb was ahead of Platt by 0.00")
+    assert "at least one standard error (0.00" in by_size
+    assert "the least gain of 0.0005; the interval still holds 0: NLL −0.00" in by_size
+    found = large.statistics["slc_eb"]["platt"]
+    assert found.low < 0 < found.high
+    (plain,) = [each.sentence for each in clear.reasons if each.code == "better"]
+    assert "slc_eb was better than Platt: NLL" in plain
+    behind = decided(series(eb=[0.012, 0.001, 0.009, -0.001]), "slc_eb")
+    assert behind.method == "platt"
+    assert "was behind Platt by" in behind.reasons[0].sentence
+
+
+def test_platt_that_is_ahead_by_its_mean_alone_is_not_called_better():
+    found = decided(series(base=[0.0001], se=0.01))
+    assert (found.method, codes(found)["platt_better"]) == ("platt", "pass")
+    assert "platt was ahead of the frozen model by 0.0001; the interval still" in found.reasons[0].sentence
+
+
 def test_weather_from_window_to_window_is_no_evidence_whatever_the_users_say():
     assert decided(series(eb=[-0.05, 0.04, -0.03, 0.05], se=0.0001), "platt").method == "platt"
 

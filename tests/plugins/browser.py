@@ -40,7 +40,9 @@ class Browser:
             tab = next(target for target in json.load(answer) if target["type"] == "page")
         self.socket: ClientConnection = connect(tab["webSocketDebuggerUrl"], max_size=None)
         self.sent = 0
-        self.call("Page.enable")
+        self.complaints: list[str] = []
+        for part in ("Page", "Log", "Runtime"):
+            self.call(f"{part}.enable")
         return self
 
     def __exit__(
@@ -56,16 +58,38 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer; events in between are not needed here."""
+        """Send a command and wait for its answer; of the events in between errors are kept."""
         self.sent += 1
         self.socket.send(json.dumps({"id": self.sent, "method": method, "params": params}))
         while True:
             answer = json.loads(self.socket.recv(timeout=60))
+            self._listen(answer)
             if answer.get("id") == self.sent:
                 if "error" in answer:
                     raise AssertionError(f"{method}: {answer['error']}")
                 result: dict[str, Any] = answer["result"]
                 return result
+
+    def _listen(self, event: dict[str, Any]) -> None:
+        """Errors of the console and of scripts become :attr:`complaints`."""
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            entry = event["params"]["entry"]
+            self.complaints.append(f"{entry.get('url', '')} {entry['text']}")
+        if event.get("method") == "Runtime.exceptionThrown":
+            self.complaints.append(str(event["params"]["exceptionDetails"].get("text")))
+
+    def dark(self, wanted: bool) -> None:
+        """What ``prefers-color-scheme`` says."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def settle(self) -> None:
+        """Wait until fonts are there and two frames were drawn."""
+        self.run(
+            "Promise.all([document.fonts.ready, new Promise((done) => "
+            "requestAnimationFrame(() => requestAnimationFrame(done)))]).then(() => true)"
+        )
+        time.sleep(0.5)
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
         """Set the window's size; phones have denser pixels and touch."""

@@ -1,6 +1,7 @@
 """docs/operations.md names every setting, with the default that the code has, and every command."""
 
 import ast
+import configparser
 import re
 import sqlite3
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 import yaml
 from pydantic import BaseModel, Field
 
+from slc_ops import __version__
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.settings import deployments as settings
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import GROUPS
 from slc_ops.settings.tables import block_table, tables, written
+from tests.pages import blocks, to_run
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -155,6 +158,28 @@ def test_docker_and_host_back_up_and_restore_the_same_way() -> None:
         lines = [line for line in TEXT.splitlines() if f"{verb} " in line]
         assert len(lines) == 2
         assert all(options in line for line in lines)
+
+
+def test_the_unit_for_systemd_starts_a_service_as_the_page_says() -> None:
+    (unit,) = to_run("docs/operations.md", "ini")
+    read = configparser.ConfigParser(interpolation=None)
+    read.optionxform = str  # type: ignore[assignment,method-assign]  # as its documentation says
+    read.read_string(unit.text)
+    started = read["Service"]["ExecStart"].removeprefix(read["Service"]["WorkingDirectory"] + "/")
+    assert f"$ {started.replace('%i', 'mlflow')}" in TEXT
+    assert read["Service"]["ReadWritePaths"] == read["Service"]["WorkingDirectory"] + "/var"
+
+
+def test_the_values_for_kubernetes_name_our_versions() -> None:
+    (block,) = [each for each in blocks("docs/operations.md") if "defaultAirflowTag" in each.text]
+    values = yaml.safe_load(block.text)
+    lock = (ROOT / "requirements.txt").read_text()
+    assert values["defaultAirflowTag"] == __version__
+    assert f"\napache-airflow=={values['airflowVersion']} " in lock
+    compose = yaml.safe_load(COMPOSE)["services"]["airflow-apiserver"]["environment"]
+    for each in values["env"]:
+        if each["name"] in compose:
+            assert str(compose[each["name"]]) == each["value"], each["name"]
 
 
 def labels_of_metrics() -> dict[str, set[str]]:

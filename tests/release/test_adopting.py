@@ -59,7 +59,7 @@ def adopted(plain_airflow: PlainAirflow, tmp_path_factory: pytest.TempPathFactor
     airflow.shell("airflow db migrate")
     said = set()
     kept = ":"
-    for step in steps(PAGE):
+    for step in steps("docs/adopting.md"):
         command = step.text
         if command.startswith("pip install"):
             continue  # done above, from the wheel

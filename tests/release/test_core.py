@@ -60,6 +60,23 @@ def test_it_compares_as_the_whole_installation_does(core: Path, files: Path) -> 
     assert compared(core, files) == compared(HERE, files)
 
 
+def test_its_comparison_says_what_to_install_for_intervals(core: Path, files: Path) -> None:
+    script = (
+        "import pyarrow.parquet as pq, slc_ops\n"
+        "found = slc_ops.compare(pq.read_table('calibration.parquet'), pq.read_table('test.parquet'))\n"
+        "print(found)\n"
+        "try:\n    found.plot()\nexcept slc_ops.base.errors.SlcError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [str(core / "python"), "-W", "ignore", "-c", script], cwd=files, env=clean_environment(),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    shown, said = done.stdout.rsplit("\n", 2)[0], done.stdout.splitlines()[-1]
+    assert shown.count("pip install 'slc-ops[report]'") == 1
+    assert "intervals need more" in shown
+    assert said.endswith("run: pip install 'slc-ops[report]'")
+
+
 def test_it_fits_and_applies_as_the_whole_installation_does(core: Path, files: Path) -> None:
     for bin, name in ((core, "core"), (HERE, "whole")):
         for arguments in (

@@ -1,16 +1,17 @@
 """The page about windows says what works."""
 
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from slc_ops.cli import app
 from slc_ops.settings.deployments import load_deployments
+from tests.pages import commands, to_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "windows.md"
-BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+BLOCKS = [block.text for block in to_run(PAGE, "yaml")]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -20,11 +21,18 @@ def test_every_example_is_a_deployments_file(block: str, tmp_path: Path) -> None
 
 
 def test_the_command_writes_what_the_page_says(tmp_path: Path) -> None:
-    (command,) = re.findall(r"```\nslc-ops (simulate .*)\n```", PAGE.read_text(encoding="utf-8"))
-    arguments = command.replace("lake/late", str(tmp_path / "late")).split()
+    ((step,),) = [commands(block) for block in to_run(PAGE, "console")]
+    arguments = step.text.replace("lake/late", str(tmp_path / "late")).split()[1:]
     shown = CliRunner().invoke(app, [*arguments, "--rows-per-week", "50"])
     assert shown.exit_code == 0, shown.output
     assert {"predictions", "labels"} <= {path.name for path in (tmp_path / "late").iterdir()}
+
+
+def test_a_dag_may_follow_the_windows_as_the_page_says() -> None:
+    (program,) = to_run(PAGE, "python")
+    names: dict[str, Any] = {}
+    exec(compile(program.text, "windows.md", "exec"), names)  # noqa: S102 - our own page
+    assert names["dag"].timetable.asset_condition.uri == "slc://shop/window/partitions"
 
 
 def test_an_example_of_a_daily_zone_means_what_the_page_says(tmp_path: Path) -> None:

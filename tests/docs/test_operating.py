@@ -1,0 +1,105 @@
+"""Every command of runbooks.md and operations.md is run, in order, on a deployment with two champions."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from slc_ops.cli import COMMANDS, app
+from tests.pages import ROOT, commands, to_run
+
+TEXT = (ROOT / "docs" / "runbooks.md").read_text()
+SECTIONS = re.findall(r"^## (.+)$", TEXT, re.MULTILINE)
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+DEPLOYMENTS = """\
+deployments:
+  demo:
+    source: {kind: lake, path: lake/demo}
+    methods: [base, platt, slc_eb]
+    link_windows: 3
+    evidence_windows: 2
+    start: 2026-01-05
+    gate: auto
+"""
+PRESUPPOSED = {
+    "promote": "slc-ops refresh --deployment demo --window 2026-03-30/2026-04-06",  # its version waits
+    "rename-items": "slc-ops rollback --deployment demo --reason 'there is a champion again'",
+}
+"""Command → what leads to the state in which the page says to type it; its neighbours are alternatives."""
+
+
+def lines(page: str) -> list[str]:
+    return [step.text for block in to_run(page, "console") for step in commands(block)]
+
+
+def test_every_runbook_says_how_it_shows_what_to_do_and_when_it_is_over() -> None:
+    parts = re.split(r"^## .+$", TEXT, flags=re.MULTILINE)[1:]
+    for head, part in zip(SECTIONS, parts, strict=True):
+        if head in ("New backbone", "Renamed items"):
+            continue  # before, on the day, after
+        for mark in ("**How it shows.**", "**What to do.**", "**It is over when**", "```console"):
+            assert mark in part, f"{head} lacks {mark}"
+    wanted = {"Late labels", "Wrong time zone", "Outage week", "Erased users", "Restored backup"}
+    assert wanted | {"A champion that decays"} <= set(SECTIONS)
+
+
+def call(line: str) -> None:
+    """A command of ours, in this process: MLflow is imported once."""
+    answer = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert answer.exit_code == 0, f"{line}: {answer.output} {answer.exception!r}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two weeks refreshed one after the other: a champion, and one before it; and the logs of a third."""
+    (tmp_path / "deployments.yaml").write_text(DEPLOYMENTS)
+    (tmp_path / "users.txt").write_text("user-000001\n")
+    (tmp_path / "ids.csv").write_text("old_id,new_id\nitem-000017,problem-17\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    monkeypatch.delenv("AIRFLOW_HOME")
+    call("slc-ops simulate --out lake/demo --weeks 13 --users 300 --items 60 --start 2026-01-05")
+    for window in ("2026-03-16/2026-03-23", "2026-03-23/2026-03-30"):
+        call(f"slc-ops refresh --deployment demo --window {window}")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_every_command_of_the_runbooks_runs(home: Path) -> None:
+    found = lines("docs/runbooks.md")
+    assert len(found) > 15
+    for line in found:
+        name = line.split()[1]
+        assert name in COMMANDS, line
+        if name == "promote":
+            (home / "deployments.yaml").write_text(DEPLOYMENTS.replace("gate: auto", "gate: never"))
+        if name in PRESUPPOSED:
+            call(PRESUPPOSED[name])
+        call(line)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_every_command_of_operations_that_needs_no_engine_runs() -> None:
+    ours, services = 0, set()
+    for line in lines("docs/operations.md"):
+        command = re.sub(r"\s+#.*$", "", line)
+        if command.startswith("make "):
+            assert re.search(rf"^{command.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        elif command.startswith("scripts/"):
+            assert (ROOT / command).is_file()
+        elif found := re.match(r"docker compose exec (\S+) (slc-ops .+)$", command):
+            assert found[1] in SERVICES
+            call(found[2].replace("NAME", "demo"))
+            ours += 1
+        else:  # these are what the installation of test_services.py starts
+            words = command.removeprefix(".venv/bin/python -m slc_ops.production service ").split()
+            assert words[0] in SERVICES, line
+            services.add(words[0])
+    assert ours >= 3
+    assert {"init", "mlflow", "airflow-worker", "metrics"} <= services
