@@ -46,13 +46,13 @@ class Picture:
 PICTURES = (
     Picture("report", 1200, 1925, path="report"),
     Picture("replay", 1200, 1500, path="replay"),
-    Picture("slc-overview", 1280, 640, path="/plugin/slc", inside="/slc/"),
+    Picture("slc-overview", 1280, 520, path="/plugin/slc", inside="/slc/"),
     Picture("slc-deployment", 1280, 900, path="/plugin/slc", inside=f"/slc/{DEMO}"),
     Picture("slc-deployment-dark", 1280, 900, path="/plugin/slc", inside=f"/slc/{DEMO}", dark=True),
     Picture("slc-items", 1280, 800, path="/plugin/slc", inside=f"/slc/{DEMO}", below="#items"),
     Picture("slc-phone", 390, 844, path=f"/slc/{DEMO}", phone=True),
-    Picture("dag-run", 1280, 800, path="run", shows="promote"),
-    Picture("data-docs", 1200, 1000, path="validation"),
+    Picture("dag-run", 1600, 900, path="run", shows="promote"),
+    Picture("data-docs", 1200, 860, path="validation"),
 )
 
 
@@ -148,13 +148,14 @@ def main() -> None:
     asked = argparse.ArgumentParser(description="Every screenshot of docs/images, from a demo made for it.")
     asked.add_argument("--home", type=Path, help="the demo, made where it is not there yet")
     asked.add_argument("--look", type=Path, help="take every page at 1400, 800 and 400 px, light and dark")
-    asked.add_argument("--only", help="this picture alone")
+    asked.add_argument("--only", default="", help="these pictures alone, separated by commas")
     options = asked.parse_args()
+    only = [name for name in options.only.split(",") if name]
     with tempfile.TemporaryDirectory(prefix="slc-screenshots-") as scratch:
         home = (options.home or Path(scratch) / "home").absolute()
         if not list(home.glob(f"replays/{DEMO}/*/replay.html")):
             make_demo(home)
-        chosen = [each for each in PICTURES if options.only in (None, each.name)]
+        chosen = [each for each in PICTURES if not only or each.name in only]
         short = addresses(home)
         with airflow(home) as (base, user, password), Browser() as tab:
             tab.size(1280, 800)
