@@ -31,6 +31,8 @@ EXTRAS = (
     "tables",
     "mlflow",
     "warehouse",
+    "snowflake",
+    "bigquery",
     "controls",
     "airflow",
     "production",

@@ -26,7 +26,7 @@ ledger. The versions are on the page **SLC** and in MLflow.
 ROLLBACK_DOC = """\
 ### Roll back to an earlier champion
 
-Makes the champion before the present one champion again, or an earlier one by number. The weekly
+Makes the champion before the present one champion again, or an earlier one by number. The next
 refresh will not promote what was taken back; a person may, with `slc_promote`.
 """
 

@@ -20,4 +20,5 @@ def find_connection(name: str) -> Connection | None:
         found.schema,
         found.login,
         found.password,
+        found.extra_dejson,
     )

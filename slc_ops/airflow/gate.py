@@ -47,7 +47,7 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
 
 
 def _tell_change(places: Places, plan: Plan, version: int | None, said: str) -> None:
-    """A new method or none is news; the weekly renewal of the method that serves is not."""
+    """A new method or none is news; the renewal of the method that serves is not."""
     from slc_ops.registry import Registry
 
     last = Registry.open(places).history(plan.deployment)[-1:]

@@ -1,6 +1,7 @@
 """``slc_replay``: past windows as the operation would have run, from a form; nothing is registered."""
 
 import logging
+from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 DOC = """\
 ### Replay past windows
 
-What the weekly operation would have served from one day to another: every window is scored with what the
+What the refreshes would have served from one day to another: every window is scored with what the
 refreshes before it would have put in place, beside the frozen model, Platt and each method refitted every
 window. Look at it before you switch a deployment on, or after you changed its settings.
 
@@ -34,7 +35,7 @@ def replay() -> str:
     places, name = Places.from_environment(), form["deployment"]
     settings = places.deployment(name).with_methods(form["methods"] or ())
     windows = replay_windows(settings, form["from"], form["to"])
-    target = places.replays(name) / f"{windows[0].key}_{windows[-1].end:%Y-%m-%d}"
+    target = places.replays(name) / f"{windows[0].key}_{windows[-1].dates[-1] + timedelta(days=1)}"
     found = run_replay(
         name, settings, windows, target, home=places.home, tell=lambda text: log.info("%s", text)
     )

@@ -16,6 +16,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "sklearn": ("sklearn", "threadpoolctl"),
     "tables": ("deltalake", "pyiceberg"),
     "warehouse": ("adbc_driver_flightsql", "adbc_driver_manager", "adbc_driver_postgresql", "duckdb"),
+    "snowflake": ("adbc_driver_snowflake",),
+    "bigquery": ("adbc_driver_bigquery",),
     "airflow": ("airflow",),
     "production": ("celery", "kombu", "redis", "boto3", "botocore", "werkzeug"),
     "spark": ("pyspark",),

@@ -35,7 +35,8 @@ class TabularFile:
     """A file of rows: its schema, and its rows in batches; the footer of a Parquet file is read once.
 
     ``text`` and ``numbers`` name columns of a CSV file whose type is not to be guessed: an id 007 is not 7.
-    With ``strict`` only an empty field of a CSV is missing, because "NA" may be an item.
+    With ``strict`` only an empty field of a CSV is missing, because "NA" may be an item. Without
+    ``check_utf8`` text of a CSV that is not UTF-8 is handed over as it is, to be judged row by row.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class TabularFile:
         numbers: Sequence[str] = (),
         integers: Sequence[str] = (),
         strict: bool = False,
+        check_utf8: bool = True,
     ) -> None:
         self.path = path
         self._csv_types = {
@@ -54,6 +56,7 @@ class TabularFile:
             **dict.fromkeys(integers, pa.int64()),
         }
         self._strict = strict
+        self._check_utf8 = check_utf8
         self._footer = None
         if path.suffix == ".parquet":
             import pyarrow.parquet as pq
@@ -113,5 +116,7 @@ class TabularFile:
         missing = {"null_values": [""], "strings_can_be_null": True} if self._strict else {}
         return {
             "parse_options": pacsv.ParseOptions(newlines_in_values=self._strict),
-            "convert_options": pacsv.ConvertOptions(column_types=self._csv_types, **missing),
+            "convert_options": pacsv.ConvertOptions(
+                column_types=self._csv_types, check_utf8=self._check_utf8, **missing
+            ),
         }

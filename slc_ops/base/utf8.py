@@ -5,6 +5,9 @@ from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
 
+MARK = "\uffff"
+"""Begins what stands for a text that is not UTF-8. Unicode keeps this character out of every text."""
+
 
 def require_utf8(column: str, values: pa.Array) -> None:
     """Refuse text that is not UTF-8: Arrow and Parquet carry it, and the first who reads it fails.
@@ -17,22 +20,55 @@ def require_utf8(column: str, values: pa.Array) -> None:
     """
     if pt.is_dictionary(values.type):
         values = values.dictionary  # values that no row has count, too
-    if not (pt.is_string(values.type) or pt.is_large_string(values.type)):
-        return
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid as error:
+    if (pt.is_string(values.type) or pt.is_large_string(values.type)) and not is_valid(values):
         texts = values.cast(pa.large_binary()).to_pylist()
-        wrong = next(
-            (f"for example {text[:40]!r}" for text in texts if text and not is_utf8(text)), str(error)
+        wrong = next(repr(text[:40]) for text in texts if text and not is_utf8(text))
+        raise InputError(
+            f"column {column} has text that is not UTF-8, for example {wrong}; write it in UTF-8"
         )
-        raise InputError(f"column {column} has text that is not UTF-8, {wrong}; write it in UTF-8") from None
+
+
+def marked(values: pa.Array) -> pa.Array:
+    """Text and bytes as text; what is not UTF-8 is written out behind the :data:`MARK`.
+
+    >>> marked(pa.array([b"ab", b"ab\\xff", None])).to_pylist() == ["ab", MARK + "ab\\\\xff", None]
+    True
+    """
+    if pt.is_dictionary(values.type):
+        texts = marked(values.dictionary)
+        same = texts.type == values.dictionary.type and texts is values.dictionary
+        return values if same else pa.DictionaryArray.from_arrays(values.indices, texts)
+    if pt.is_string(values.type) or pt.is_large_string(values.type):
+        if is_valid(values):
+            return values
+    elif pt.is_binary(values.type) or pt.is_large_binary(values.type) or pt.is_binary_view(values.type):
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass
+    else:
+        return values
+    texts = values.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if text is None else written_out(text) for text in texts], pa.string())
+
+
+def written_out(text: bytes) -> str:
+    """The text that bytes spell, or what they are."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return MARK + text.decode(errors="backslashreplace")
+
+
+def is_valid(texts: pa.Array) -> bool:
+    """Whether all texts of a column are UTF-8."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def is_utf8(text: bytes) -> bool:
     """Whether bytes spell a text."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return not written_out(text).startswith(MARK)

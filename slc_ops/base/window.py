@@ -68,6 +68,11 @@ class Window:
         return _short(self.start, self.zone).replace(":", "")
 
     @property
+    def called(self) -> str:
+        """What people call it: a day, a week, or just a window."""
+        return {1: "day", 7: "week"}.get(len(self.dates), "window")
+
+    @property
     def dates(self) -> list[date]:
         """The local days that the window touches, in order."""
         first = self.start.astimezone(ZoneInfo(self.zone)).date()

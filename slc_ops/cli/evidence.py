@@ -161,7 +161,7 @@ def backtest(
     link_windows: int | None, evidence_windows: int | None, champion: Path | None, out: Path | None,
     json_path: str | None,
 ) -> None:  # fmt: skip
-    """Evaluate the ladder over past windows: learn from the weeks before, be tested by the week after.
+    """Evaluate the ladder over past windows: learn from those before, be tested by the next.
 
     The series of windows decides the method; the verdict says what a refresh would do. Nothing is registered.
     """

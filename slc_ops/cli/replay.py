@@ -76,7 +76,7 @@ def print_replay(found: "Replay") -> None:
             + [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in cells]
         )
     title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
-    print_table(None, title, ["", "to weekly Platt", "to frozen"], contenders)
+    print_table(None, title, ["", "to refitted Platt", "to frozen"], contenders)
     said = [found.sentence]
     if found.kept is not None:
         said.append(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
@@ -93,7 +93,7 @@ def _window(each: "ReplayedWindow", running: float | None) -> list[str]:
     pairs = [None if entry is None else entry.difference("served", who) for who in reversed(REFERENCES)]
     end = each.status if each.status in ("stopped", "missing") else each.change or each.renewal
     return [
-        f"{each.window.start:%Y-%m-%d}",
+        f"{each.window.dates[0]}",
         each.served,
         number(None if entry is None else entry.nll.get("served")),
         signed(None if pairs[0] is None else pairs[0].d),

@@ -1,4 +1,4 @@
-"""What a replay found: window by window what was served, and all of it against frozen and weekly Platt."""
+"""What a replay found: window by window what was served, and all of it against frozen and refitted Platt."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.utf8 import require_utf8
+from slc_ops.base.utf8 import marked, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
@@ -33,6 +33,7 @@ ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
 REQUIRED = ("event_id", "event_time", "user_id", "item_id", "label")
 NUMBERS = ("label", "logit", "probability", "weight")
 IDS = ("user_id", "item_id", "group_id")
+TEXTS = ("event_id", *IDS, "backbone_version")
 REPETITIVE = (*IDS, "backbone_version")
 """Columns whose texts occur again and again: decoding their dictionary is half the work of reading them."""
 
@@ -42,12 +43,13 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
 
     >>> target_type("label", pa.bool_()), target_type("item_id", pa.int32())
     (DataType(int64), DataType(int64))
-    >>> target_type("logit", pa.string())
-    DataType(string)
+    >>> target_type("logit", pa.string()), target_type("item_id", pa.binary())
+    (DataType(string), DataType(string))
     """
     if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
         return target_type(column, found.value_type)
     text = pt.is_string(found) or pt.is_large_string(found) or pt.is_string_view(found)
+    text = text or (column in TEXTS and is_bytes(found))
     whole = pt.is_integer(found)
     number = whole or pt.is_floating(found) or pt.is_decimal(found)
     wanted = pa.string() if text else found
@@ -60,6 +62,11 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
     elif column in NUMBERS and number:
         wanted = pa.float64()
     return wanted
+
+
+def is_bytes(found: pa.DataType) -> bool:
+    """Whether values are bytes, which may spell a text."""
+    return bool(pt.is_binary(found) or pt.is_large_binary(found) or pt.is_binary_view(found))
 
 
 def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:
@@ -107,7 +114,10 @@ def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
         raise InputError(
             f"column {column} is {values.type}; expected a plain value per row, map another column"
         )
-    require_utf8(column, values)
+    if column in TEXTS:
+        values = marked(values)  # a row whose id is not UTF-8 is a bad row, not a reason to refuse the others
+    else:
+        require_utf8(column, values)
     if column == "event_time":
         return to_utc(values, source)
     return cast(column, values, target_type(column, values.type))

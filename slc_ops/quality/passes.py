@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.base.parquet import open_parquet
+from slc_ops.base.utf8 import MARK
 from slc_ops.base.window import Window
 from slc_ops.intake.writing import SPAN
 from slc_ops.quality.duplicates import combined_hashes
@@ -122,11 +123,10 @@ def item_counts(items: pa.Array) -> pa.Table:
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
-def batches(path: Path, *, skip: tuple[str, ...] = ()) -> Iterator[pa.RecordBatch]:
+def batches(path: Path) -> Iterator[pa.RecordBatch]:
     """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
     with open_parquet(path) as file:
-        columns = [name for name in file.schema_arrow.names if name not in skip]
-        yield from file.iter_batches(batch_size=SPAN, columns=columns)
+        yield from file.iter_batches(batch_size=SPAN)
 
 
 def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:
@@ -169,7 +169,7 @@ def short(value: Any) -> Any:
     """
     if value is None or isinstance(value, (bool, int)):
         return value
-    text = str(value)
+    text = str(value).removeprefix(MARK)
     return text if len(text) <= 60 else text[:60] + "…"
 
 

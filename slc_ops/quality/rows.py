@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slc_ops.intake.contract import ALLOWED_TYPES, TIME
+from slc_ops.base.utf8 import MARK
+from slc_ops.intake.contract import ALLOWED_TYPES, TEXTS, TIME
 
 Failing = Callable[[pa.Array], np.ndarray]
 
@@ -42,6 +43,9 @@ def row_checks(start: datetime, end: datetime, logit_limit: float) -> tuple[RowC
             "probability",
             "weight",
         )
+    ]
+    checks += [
+        RowCheck(f"{column}_not_utf8", column, f"{column} must be UTF-8", not_utf8) for column in TEXTS
     ]
     return (
         *checks,
@@ -89,6 +93,13 @@ def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, n
 def nulls(values: pa.Array) -> np.ndarray:
     """Rows without a value."""
     return np.zeros(len(values), bool) if values.null_count == 0 else flags(values.is_null())
+
+
+def not_utf8(values: pa.Array) -> np.ndarray:
+    """Rows whose text was none when it came in."""
+    if not pa.types.is_string(values.type):
+        return np.zeros(len(values), bool)
+    return flags(pc.starts_with(values, MARK))
 
 
 def not_binary(values: pa.Array) -> np.ndarray:

@@ -66,7 +66,7 @@ def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
             if known["key"] == key_of(manifest, logit_limit):
                 return Statistics(**known)
     rows = RowStatistics(manifest.window, logit_limit)
-    for batch in batches(manifest.path, skip=("group_id",)):
+    for batch in batches(manifest.path):
         rows.add(
             batch, {name: value_hashes(batch.column(name)) for name in HASHED if name in batch.schema.names}
         )

@@ -1,1 +1,1 @@
-"""The weekly refresh: its steps, its files, its gate, and the ways to run it over past windows."""
+"""The refresh of a window: its steps, its files, its gate, and the ways to run it over past windows."""

@@ -1,8 +1,8 @@
-"""The weekly refresh: one order of steps for the command line, backfills, controls and offline backtests.
+"""The refresh of a window: one order of steps for command line, backfills, controls and offline backtests.
 
 Every step is a plain function: small values in, small values out, its results on disk. A step that finds its
-finished output returns it, so that a retry, a second run of the same week or a crash in the middle costs only
-what is missing. The Airflow DAG runs the same functions, one task each::
+finished output returns it, so that a retry, a second run of the same window or a crash in the middle costs
+only what is missing. The Airflow DAG runs the same functions, one task each::
 
     extract → validate → fit (per fold) → backtest → detectability → decide → publish → promote
 

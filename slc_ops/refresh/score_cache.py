@@ -1,9 +1,9 @@
 """Folds that an earlier refresh has scored already.
 
-Next week's refresh scores the same older weeks. A score is a function of the fold's rows, the method, its
+The next refresh scores the same older windows. A score is a function of the fold's rows, the method, its
 options and the code, and its cache key names all of them; a score of an earlier refresh under the same key is
-reused, and the rows of those weeks are not read again. So an entry of the series, once made, never changes,
-and next week costs one new fold.
+reused, and the rows of those windows are not read again. So an entry of the series, once made, never changes,
+and the next refresh costs one new fold.
 """
 
 from dataclasses import asdict

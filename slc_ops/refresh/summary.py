@@ -43,7 +43,8 @@ def print_refresh(places: Places, plan: Plan) -> None:
     """The comparison table, the verdict with its reasons, the version, and where the report lies."""
     backtest = read_backtest(plan)
     summary = refresh_summary(places, plan)
-    title = f"{plan.deployment}, week {plan.window}, fitted on the weeks before"
+    called = plan.window.called
+    title = f"{plan.deployment}, {called} {plan.window}, fitted on the {called}s before"
     # JSON keeps no order of methods; the ladder does, and the champion closes it.
     shown = [*backtest.methods, *(name for name in backtest.newest if name not in backtest.methods)]
     rows = [_row(name, backtest) for name in shown]

@@ -4,10 +4,10 @@ A promotion reads the deployment's row, decides, and then compares and sets it i
 with the new row of the line: the line can neither fork nor have a hole.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, union, update
 
@@ -23,6 +23,8 @@ from slc_ops.registry.tables import publication as publications
 MAX_VERSION = 2**31 - 1
 """The largest number that fits the ledger's columns."""
 
+Entry = TypeVar("Entry", Version, ChampionChange)
+
 
 @dataclass(frozen=True)
 class Head:
@@ -35,10 +37,21 @@ class Head:
 
 
 class Ledger:
-    """Reads and writes of the ledger's tables; every method is one transaction."""
+    """Reads and writes of the ledger's tables; every method is one transaction.
 
-    def __init__(self, address: str, *, create: bool = True) -> None:
+    The tables hold instants. ``zone_of`` says in which zone a deployment's windows have their days, so that
+    they are called as everywhere else; what it is today holds for old windows, too.
+    """
+
+    def __init__(
+        self, address: str, *, create: bool = True, zone_of: Callable[[str], str] = lambda name: "UTC"
+    ) -> None:
         self.database = Database(address, create=create)
+        self._zone_of = zone_of
+
+    def in_zone(self, found: Entry) -> Entry:
+        """A version or a change whose window has the days of its deployment."""
+        return replace(found, window=replace(found.window, zone=self._zone_of(found.deployment)))
 
     def deployments(self) -> list[str]:
         """Every deployment that has published something, also one whose row is lost."""
@@ -59,25 +72,26 @@ class Ledger:
     def line(self, deployment: str) -> list[ChampionChange]:
         """Every move of the champion, oldest first."""
         with self.database.reading() as connection:
-            return _line(connection, deployment)
+            return [self.in_zone(change) for change in _line(connection, deployment)]
 
     def published(self, key: str) -> Version | None:
         """The living version of an idempotency key."""
         query = select(publications).where(publications.c.key == key, publications.c.retired_at.is_(None))
         with self.database.reading() as connection:
             row = connection.execute(query).first()
-            return None if row is None else version_of(row)
+            return None if row is None else self.in_zone(version_of(row))
 
     def version(self, deployment: str, number: int) -> Version:
         """One version; an error when the ledger does not know it."""
         with self.database.reading() as connection:
-            return _find(connection, deployment, number)
+            return self.in_zone(_find(connection, deployment, number))
 
     def versions(self, deployment: str) -> list[Version]:
         """Every version of a deployment that was ever published, oldest first."""
         query = select(publications).where(publications.c.deployment == deployment)
         with self.database.reading() as connection:
-            return [version_of(row) for row in connection.execute(query.order_by(publications.c.version))]
+            rows = connection.execute(query.order_by(publications.c.version))
+            return [self.in_zone(version_of(row)) for row in rows]
 
     def record(self, version: Version) -> None:
         """Enter a version, and make it the challenger unless something newer is champion or waits.
@@ -144,7 +158,7 @@ class Ledger:
                 at=datetime.now(UTC),
             )
             connection.execute(insert(moves).values(change_row(move)))
-        return move
+        return self.in_zone(move)
 
     def repair(self, deployment: str) -> str | None:
         """Write the deployment's row again from the line of promotions; answer what was done, if anything.

@@ -52,9 +52,9 @@ def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Gla
         for row in connection.execute(select(deployments).where(deployments.c.name.in_(names))):
             found[row.name].head = Head(*row)
         for row in connection.execute(shown):
-            found[row.deployment].versions.append(version_of(row))
+            found[row.deployment].versions.append(ledger.in_zone(version_of(row)))
         for row in connection.execute(
             select(moves).join(deployments, is_last).where(moves.c.deployment.in_(names))
         ):
-            found[row.deployment].last = change_of(row)
+            found[row.deployment].last = ledger.in_zone(change_of(row))
     return found

@@ -173,7 +173,9 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
 
     name = model_name(publication.deployment)
     try:
-        client.create_registered_model(name, description=f"Weekly correction of {publication.deployment}")
+        client.create_registered_model(
+            name, description=f"Correction of {publication.deployment}, refreshed window by window"
+        )
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise

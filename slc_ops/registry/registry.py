@@ -10,7 +10,7 @@ import logging
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,8 @@ class Registry:
 
         Who only reads says ``create=False``: nothing is made, and where there is no ledger nothing is found.
         """
-        return cls(places, Ledger(places.ledger_url, create=create), create=create)
+        ledger = Ledger(places.ledger_url, create=create, zone_of=cache(places.zone_of))
+        return cls(places, ledger, create=create)
 
     @cached_property
     def client(self) -> "MlflowClient":

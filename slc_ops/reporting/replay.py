@@ -101,7 +101,7 @@ def contender_rows(replay: Replay) -> list[dict[str, Any]]:
                 "cells": cells,
                 "worst": text.MISSING
                 if worst is None
-                else f"{text.signed(worst.worst)} ({worst.worst_window.start:%-d %b})",
+                else f"{text.signed(worst.worst)} ({worst.worst_window.dates[0]:%-d %b})",
             }
         )
     return rows

@@ -5,10 +5,11 @@ Who keeps them is not this package's business. Whoever does registers a function
 of its own can register another.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from slc_ops.base.errors import SettingsError
 
@@ -17,7 +18,10 @@ GROUP = "slc_ops.connections"
 
 @dataclass(frozen=True)
 class Connection:
-    """An address with credentials; ``schema`` is a database's name, or a path."""
+    """An address with credentials; ``schema`` is a database's name, or a path.
+
+    ``extra`` is what else the kind of connection has: the account of a warehouse, the project of a cloud.
+    """
 
     conn_id: str
     conn_type: str
@@ -26,6 +30,7 @@ class Connection:
     schema: str | None = None
     login: str | None = None
     password: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:  # credentials do not belong into logs
         return f"Connection({self.conn_id!r}, {self.conn_type!r})"

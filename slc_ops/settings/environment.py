@@ -251,3 +251,11 @@ class Places:
             known = ", ".join(sorted(good)) or "none"
             raise SettingsError(f"no deployment {name!r} in {self.deployments_file}; it knows: {known}")
         return good[name]
+
+    def zone_of(self, name: str) -> str:
+        """The zone whose days a deployment's windows have; UTC where the file does not tell."""
+        try:
+            good, _ = read_deployments(self.deployments_file)
+        except SettingsError:
+            return "UTC"
+        return good[name].window.zone if name in good else "UTC"

@@ -92,6 +92,14 @@ class Partition(Part):
     days: int = Field(default=1, ge=1, le=3660, description="days from its date on")
 
 
+MEANT_FOR = {
+    "endpoint": ("s3", "gs", "gcs", "abfs", "abfss"),
+    "region": ("s3",),
+    "anonymous": ("s3", "gs", "gcs"),
+}
+"""Setting of a place → the schemes of the paths that it is for."""
+
+
 class Located(Mapped):
     """A directory on a path or any pyarrow filesystem URI."""
 
@@ -100,15 +108,20 @@ class Located(Mapped):
         "`abfs://container@account.dfs.core.windows.net/prefix`"
     )
     endpoint: str | None = Field(
-        default=None, description="S3-compatible server, for example `http://minio:9000`"
+        default=None,
+        description="another server that speaks the store's language, for example `http://minio:9000`",
     )
-    region: str | None = Field(default=None, description="its region")
-    anonymous: bool = Field(default=False, description="read a public bucket without credentials")
+    region: str | None = Field(default=None, description="its region (S3)")
+    anonymous: bool = Field(
+        default=False, description="read a public bucket without credentials (S3, Google Cloud)"
+    )
 
     @model_validator(mode="after")
-    def _s3_only(self) -> Self:
-        if (self.endpoint or self.region or self.anonymous) and not self.path.startswith("s3://"):
-            raise ValueError("endpoint, region and anonymous are for s3:// paths")
+    def _understood_there(self) -> Self:
+        scheme = urlsplit(self.path).scheme if "://" in self.path else ""
+        for name, schemes in MEANT_FOR.items():
+            if getattr(self, name) and scheme not in schemes:
+                raise ValueError(f"{name} is for paths with {' or '.join(f'{each}://' for each in schemes)}")
         return self
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.utf8 import MARK
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.settings.deployments import Deployment, FilesSource, LakeSource
@@ -63,11 +64,15 @@ def test_a_column_that_is_there_twice_is_refused(
 
 @KINDS
 @pytest.mark.parametrize("column", ["event_id", "item_id", "user_id", "group_id", "backbone_version"])
-def test_text_that_is_not_utf8_is_refused(
+def test_text_that_is_not_utf8_is_marked_and_the_other_rows_are_as_they_were(
     tmp_path: Path, rows: pa.Table, source: LakeSource, column: str
 ) -> None:
-    message = refused(tmp_path, not_utf8(rows, column), source)
-    assert message.startswith(f"column {column} has text that is not UTF-8, for example b'ab")
+    (tmp_path / "lake").mkdir()
+    pq.write_table(not_utf8(rows, column), tmp_path / "lake" / "part.parquet")
+    found = pq.read_table(extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path).path)
+    texts = found[column].to_pylist()
+    assert texts[3] == MARK + r"ab\xff\xfe"
+    assert texts[:3] + texts[4:] == rows[column].to_pylist()[:3] + rows[column].to_pylist()[4:]
 
 
 @KINDS

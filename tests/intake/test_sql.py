@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,17 +76,39 @@ def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, ans
 
 
 @pytest.mark.slow
-def test_rows_stream_in_batches_through_a_cursor_of_the_server(answers: str) -> None:
-    batches = open_source(deployment().source, Path(), WEEK).batches()
+def test_rows_stream_in_batches_while_the_server_makes_them(
+    answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slc_ops.intake.sources.postgresql.BATCH_BYTES", 1)
+    slowly = QUERY.replace("score as logit", "score as logit, pg_sleep(0.004)::text as group_id")
+    batches = open_source(deployment(slowly).source, Path(), WEEK).batches()
     first = next(batches)
     with psycopg.connect(answers) as watcher:
-        cursors = watcher.execute(
-            "select count(*) from pg_stat_activity "
-            "where state like 'idle in transaction%' and query like '%FETCH%'"
+        copies = watcher.execute(
+            "select count(*) from pg_stat_activity where state = 'active' and query like 'COPY%'"
         ).fetchone()
-    assert first.num_rows == 100
-    assert cursors == (1,)
-    assert sum(batch.num_rows for batch in batches) == 400
+    assert copies == (1,)
+    assert first.num_rows <= 100
+    assert first.num_rows + sum(batch.num_rows for batch in batches) == 500
+
+
+@pytest.mark.slow
+def test_an_extraction_that_ends_early_lets_the_server_go(
+    answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slc_ops.intake.sources.postgresql.BATCH_BYTES", 1)
+    batches = open_source(deployment().source, Path(), WEEK).batches()
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]  # a generator
+    with psycopg.connect(answers) as watcher:
+        others = "select count(*) from pg_stat_activity where query like '%slc_ops%' and pid != {own}"
+        others = others.format(own="pg_backend_pid()")
+        for _ in range(50):
+            left = watcher.execute(others).fetchone()
+            if left == (0,):
+                break
+            time.sleep(0.1)
+    assert left == (0,)
 
 
 @pytest.mark.slow

@@ -151,6 +151,19 @@ def test_algebra_takes_files_as_well_as_a_directory(tmp_path: Path, algebra: Pat
     assert READERS["algebra"](named).rows.equals(READERS["algebra"]([algebra]).rows)
 
 
+def test_algebra_in_latin_1_is_read_like_the_same_file_in_utf_8(tmp_path: Path, algebra: Path) -> None:
+    before = READERS["algebra"]([algebra]).rows
+    for path in algebra.rglob("*.txt"):
+        path.write_text(path.read_text().replace("stu", "stü"), encoding="utf-8")
+    named = READERS["algebra"]([algebra]).rows
+    for path in algebra.rglob("*.txt"):
+        path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
+    found = READERS["algebra"]([algebra]).rows
+    assert found.equals(named)
+    assert found.num_rows == before.num_rows
+    assert any("ü" in user for user in found["user_id"].to_pylist())
+
+
 def test_algebra_keeps_steps_without_a_name_and_drops_rows_without_a_student(tmp_path: Path) -> None:
     moment = "2005-09-09 12:24:{:02d}.0"
     rows: list[tuple[object, ...]] = [

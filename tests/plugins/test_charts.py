@@ -93,7 +93,7 @@ def test_the_scale_has_a_few_round_values_inside_and_the_ends_name_their_weeks(
     assert 2 <= len(drawn.ticks) <= 6
     assert len({text for _, text in drawn.ticks}) == len(drawn.ticks)
     assert all(0 <= y <= drawn.height for y, _ in drawn.ticks)
-    assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "start"), ("12 Jan", "end")]
+    assert [(text, anchor) for _, text, anchor in drawn.edges] == [("5 Jan", "start"), ("12 Jan", "end")]
 
 
 def test_a_lone_week_shows_platt_as_a_dash_and_its_date_in_the_middle() -> None:
@@ -102,7 +102,7 @@ def test_a_lone_week_shows_platt_as_a_dash_and_its_date_in_the_middle() -> None:
     assert drawn is not None
     (dash,) = drawn.platt
     assert len(dash.split()) == 2
-    assert [(text, anchor) for _, text, anchor in drawn.weeks] == [("5 Jan", "middle")]
+    assert [(text, anchor) for _, text, anchor in drawn.edges] == [("5 Jan", "middle")]
 
 
 def test_missing_weeks_are_not_drawn_over_and_take_their_room() -> None:

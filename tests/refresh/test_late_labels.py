@@ -1,6 +1,7 @@
 """A log with late labels in a place of their own ends in the same parameters, byte for byte."""
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from slc_ops.base.files import read_json
 from slc_ops.intake.simulate import simulate
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.windows import lacking
+from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST, configure
 
@@ -84,6 +86,57 @@ def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(ap
     pipeline.extract(apart, "school", NEWEST)
     with pytest.raises(ValidationStopped, match="rows_unlabelled: share of rows without a due label"):
         pipeline.validate(apart, "school", NEWEST)
+
+
+def turn_labels(places: Places, count: int) -> None:
+    """Other labels for some rows of the newest window."""
+    first, *_ = labels_of(places)
+    rows = pq.read_table(first, partitioning=None)
+    labels = rows["label"].to_numpy().copy()
+    labels[:count] = 1 - labels[:count]
+    place = rows.schema.get_field_index("label")
+    pq.write_table(rows.set_column(place, "label", pa.array(labels)), first)
+
+
+@pytest.mark.slow
+def test_labels_that_change_after_publication_are_a_finding_and_the_next_refresh_registers_a_version(
+    apart: Places,
+) -> None:
+    published = pipeline.refresh(apart, "school", NEWEST)
+    assert pipeline.refresh(apart, "school", NEWEST).directory == published.directory
+    assert [each.number for each in Registry.open(apart).ledger.versions("school")] == [1]
+
+    turn_labels(apart, 20)
+    again = pipeline.refresh(apart, "school", NEWEST)
+    assert again.input_digest != published.input_digest
+    (finding,) = again.newest.validation["findings"]
+    assert finding["code"] == "labels_changed"
+    versions = Registry.open(apart).ledger.versions("school")
+    assert [(each.number, each.window) for each in versions] == [(1, NEWEST), (2, NEWEST)]
+    assert parameters(again) != parameters(published)
+    assert parameters(published)  # what was published stays as it was
+
+
+@pytest.mark.slow
+def test_labels_of_a_database_joined_to_a_lake_give_the_same_parameters(
+    apart: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_lake = pipeline.refresh(apart, "school", NEWEST)
+    with sqlite3.connect(apart.home / "outcomes.db") as database:
+        database.execute("create table outcomes (id, at, clicked)")
+        for path in (apart.home / "lake" / "parts" / "labels").rglob("*.parquet"):
+            rows = pq.read_table(path, partitioning=None).to_pylist()
+            values = [(row["event_id"], row["event_time"].isoformat(sep=" "), row["label"]) for row in rows]
+            database.executemany("insert into outcomes values (?, ?, ?)", values)
+    monkeypatch.setenv("OUTCOMES_URL", "sqlite:///outcomes.db")
+    query = "select id, at, clicked from outcomes where at >= :window_start and at < :window_end"
+    columns = {"event_id": "id", "event_time": "at", "label": "clicked"}
+    of_database = {"kind": "sql", "url_env": "OUTCOMES_URL", "query": query, "columns": columns}
+    configure(apart, **{**LATE, "labels": of_database})
+
+    plan = pipeline.refresh(apart, "school", NEWEST)
+    assert plan.input_digest == of_lake.input_digest
+    assert parameters(plan) == parameters(of_lake)
 
 
 def test_no_label_at_all_says_what_it_waits_for(apart: Places) -> None:

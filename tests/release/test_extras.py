@@ -18,6 +18,8 @@ MAY_BRING = {
     "sklearn": {"sklearn", "scipy"},
     "tables": {"sqlalchemy"},
     "warehouse": HEAVY - {"airflow", "great_expectations"},
+    "snowflake": HEAVY - {"airflow", "great_expectations"},
+    "bigquery": HEAVY - {"airflow", "great_expectations"},
     "controls": HEAVY - {"airflow"},
 }
 """Extra → the heavy libraries that come with it; the core has none, an Airflow has them all."""

@@ -90,7 +90,7 @@ def test_every_kind_of_source_can_be_written(file: Path) -> None:
         ("    start: 2026-01-05\n    end: 2026-01-05\n", "end 2026-01-05 must lie after start 2026-01-05"),
         ("      columns: {itemid: pid}\n", "FILE:6: deployments.maths.source.lake.columns: the log has"),
         ("      naive_time_zone: CET+1\n", "FILE:6: deployments.maths.source.lake.naive_time_zone"),
-        ("      endpoint: http://127.0.0.1\n", "endpoint, region and anonymous are for s3:// paths"),
+        ("      endpoint: http://127.0.0.1\n", "endpoint is for paths with s3:// or gs://"),
     ],
 )  # fmt: skip
 def test_a_broken_rule_is_named_with_its_line(file: Path, lines: str, expected: str) -> None:

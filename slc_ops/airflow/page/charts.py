@@ -1,7 +1,7 @@
 """Lines over the last windows, as SVG: what was served, Platt refitted, and the frozen model beside them.
 
 The whisker at a window spans Platt's value plus the interval of the paired difference: where it touches
-Platt's line, the week does not tell the two apart.
+Platt's line, the window does not tell the two apart.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -81,12 +81,12 @@ class Chart:
     height: float
     marks: list[Mark]
     ours: list[str]
-    """The points of each piece of our line; a missing week or figure ends a piece."""
+    """The points of each piece of our line; a missing window or figure ends a piece."""
     platt: list[str]
     frozen: list[str]
     ticks: list[tuple[float, str]]
-    weeks: list[tuple[float, str, str]]
-    """Where the first and the last week stand: place, date, how the text is anchored."""
+    edges: list[tuple[float, str, str]]
+    """Where the first and the last window stand: place, date, how the text is anchored."""
     label: str
 
 
@@ -136,7 +136,7 @@ def chart(
         platt=_pieces([(m.x, m.platt) for m in marks], breaks),
         frozen=_pieces([(m.x, up(value)) for m, value in zip(marks, frozen, strict=True)], breaks),
         ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],
-        weeks=[(across(k), f"{points[k].window.start:%-d %b}", anchor) for k, anchor in ends.items()],
+        edges=[(across(k), f"{points[k].window.dates[0]:%-d %b}", anchor) for k, anchor in ends.items()],
         label=f"{metric} over {len(points)} windows; newest {_both(points[-1], metric)}",
     )
 
@@ -159,7 +159,7 @@ def _ticks(bottom: float, top: float) -> list[tuple[float, str]]:
 
 
 def _pieces(places: Sequence[tuple[float, float | None]], breaks: Collection[int]) -> list[str]:
-    """The points of polylines: a missing figure and a missing week (a break) end one; a lone point is a dash.
+    """The points of polylines: a missing figure or window (a break) ends one; a lone point is a dash.
 
     >>> _pieces([(0, 1.0), (10, 2.0), (20, None), (30, 1.0)], breaks=())
     ['0,1.0 10,2.0', '24,1.0 36,1.0']

@@ -287,13 +287,13 @@ def ago(span: Any) -> str:
     return "moments"
 
 
-def week(window: Window) -> str:
-    """A window for people: its first and last day.
+def days(window: Window) -> str:
+    """A window for people: its first and last local day.
 
-    >>> week(Window.parse("2026-03-23/2026-03-30"))
+    >>> days(Window.parse("2026-03-23/2026-03-30"))
     '23 Mar – 29 Mar 2026'
+    >>> days(Window.parse("2026-03-29/2026-03-30", "Asia/Tokyo"))
+    '29 Mar 2026'
     """
-    from datetime import timedelta
-
-    last = window.end - timedelta(seconds=1)
-    return f"{window.start:%-d %b} – {last:%-d %b %Y}"
+    first, last = window.dates[0], window.dates[-1]
+    return f"{last:%-d %b %Y}" if first == last else f"{first:%-d %b} – {last:%-d %b %Y}"

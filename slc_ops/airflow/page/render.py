@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from slc_ops.airflow.page.overview import week
+from slc_ops.airflow.page.overview import days
 from slc_ops.base.text import MISSING, count, interval, number, signed
 from slc_ops.observability.links import mlflow_version
 from slc_ops.registry import Version
@@ -34,7 +34,7 @@ def templates() -> Environment:
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {
-        "week": week,
+        "days": days,
         "interval": _interval,
         "number": number,
         "signed": signed,

@@ -1,9 +1,13 @@
-"""PostgreSQL as Arrow batches, through ADBC: the cursor, the limits and the values of the other way."""
+"""Databases as Arrow batches, through ADBC: what its drivers have in common."""
 
+import queue
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from decimal import Decimal
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -11,80 +15,118 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.intake.sources.bounds import BOUND, Patience, in_time
 from slc_ops.settings.sources import SqlSource
 
-ROWS = "slc_ops_rows"
-GONE = ("08", "57", "53")
-"""SQLSTATE classes that trying again may cure: connection, shutdown or time limit, resources."""
+ColumnOf = Callable[[list[Any]], pa.Array]
+"""A column of Python values in Arrow, as the other way has it."""
+
+MODULES = {
+    "bigquery": "adbc_driver_bigquery",
+    "grpc": "adbc_driver_flightsql",
+    "postgresql": "adbc_driver_postgresql",
+    "snowflake": "adbc_driver_snowflake",
+}
+"""Database → the module of its driver."""
+REFUSED = {
+    "INVALID_ARGUMENT", "INVALID_DATA", "NOT_FOUND", "NOT_IMPLEMENTED", "UNAUTHENTICATED", "UNAUTHORIZED",
+}  # fmt: skip
+"""What trying again does not cure."""
+
+
+def has_driver(backend: str) -> bool:
+    """Whether a database can be read through ADBC here."""
+    return backend in MODULES and find_spec(MODULES[backend]) is not None
 
 
 def arrow_batches(
-    url: sa.URL,
-    source: SqlSource,
-    bounds: dict[str, Any],
-    shown: str,
-    column_of: Callable[[list[Any]], pa.Array],
+    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the query, ``batch_rows`` at a time, through a cursor of the server.
+    """The rows of the query, at most ``batch_rows`` at a time, fetched by a thread while they are used."""
+    if url.get_backend_name() == "postgresql":
+        from slc_ops.intake.sources.postgresql import batches
 
-    The bounds are parameters of a statement of their own; the query finds them in the session. It is
-    declared as a cursor, which only a single SELECT can be, in a read-only transaction.
+        return ahead(batches(url, source, bounds, shown, column_of))
+    return ahead(prepared_batches(url, source, bounds, shown, column_of))
+
+
+def prepared_batches(
+    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a prepared statement whose parameters are the window's bounds.
+
+    These servers know no read-only sessions: the user that the URL names should have the right to read, and
+    no other.
     """
+    from slc_ops.intake.sources.warehouses import connection_of
+
+    if not re.match(r"\s*(select|with)\b", source.query, re.IGNORECASE):
+        raise InputError(f"the query for {shown} must begin with SELECT or WITH: a source may only read")
+    asked = connection_of(url, source)
+    values = [asked.value(bounds[name]) for name in BOUND.findall(source.query)]
+    dbapi = import_module(f"{MODULES[url.get_backend_name()]}.dbapi")
+    with (
+        asking(shown),
+        closing(dbapi.connect(**asked.place, db_kwargs=asked.options, autocommit=True)) as link,
+        link.cursor() as cursor,
+        limited(cursor, source, shown) as clock,
+    ):
+        cursor.execute(BOUND.sub(asked.parameter, source.query), values)
+        for batch in clock.with_each(iter(cursor.fetch_record_batch())):
+            names = [asked.name(name) for name in batch.schema.names]
+            yield from cut(batch.columns, names, source.batch_rows, column_of)
+
+
+@contextmanager
+def asking(shown: str) -> Iterator[None]:
+    """A driver's complaints in one line each; a server that does not answer may be back in a minute."""
     import adbc_driver_manager as manager
-    from adbc_driver_postgresql import dbapi  # type: ignore[import-untyped]  # it has no stubs
 
     try:
-        with closing(dbapi.connect(address(url, source.limit_seconds))) as connection:
-            names = [f"slc_ops.{name}" for name in bounds]
-            values = [str(value) for value in bounds.values()]
-            pairs = ", ".join(f"set_config('{name}', ${k}, false)" for k, name in enumerate(names, start=1))
-            ask(connection, f"SELECT {pairs}", values)
-            kind = "bigint" if source.epoch_unit else "timestamp" if source.naive_time_zone else "timestamptz"
-            query = re.sub(
-                r"(?<![:\w]):(window_start|window_end)\b",
-                rf"current_setting('slc_ops.\1')::{kind}",
-                source.query,
-            )
-            ask(connection, f"DECLARE {ROWS} NO SCROLL CURSOR FOR {query}")
-            while (rows := ask(connection, f"FETCH {source.batch_rows} FROM {ROWS}")).num_rows:
-                if len(set(rows.column_names)) < rows.num_columns:
-                    listed = ", ".join(rows.column_names)
-                    raise InputError(f"the query returns a column twice: {listed}; name each once")
-                columns = [plain(rows.column(k), column_of) for k in range(rows.num_columns)]
-                yield pa.record_batch(columns, names=rows.column_names)
-    except manager.Error as error:
-        text = str(error)
-        text = " ".join(text[max(text.find("ERROR:"), 0) :].split())[
-            :300
-        ]  # what stands before it is the query
-        if not error.sqlstate or error.sqlstate.startswith(GONE):
-            raise SourceUnavailable(f"the database {shown} failed: {text}") from None
-        raise InputError(f"the database {shown} refused the query, which may only read: {text}") from None
+        yield
+    except (manager.Error, pa.ArrowException, OSError) as error:
+        if isinstance(error, manager.Error) and error.status_code.name in REFUSED:
+            raise InputError(f"the server {shown} refused the query: {one_line(error)}") from None
+        raise SourceUnavailable(f"the server {shown} failed: {one_line(error)}") from None
 
 
-def ask(connection: Any, statement: str, values: list[str] | None = None) -> pa.Table:
-    """One statement and its rows; a COPY, the driver's habit, takes no cursor."""
-    with connection.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
-        cursor.execute(statement, values)
-        return cursor.fetch_arrow_table()
+@contextmanager
+def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
+    """Cancel what takes longer than ``limit_seconds``: some drivers try again for ever."""
+    import adbc_driver_manager as manager
+
+    with in_time(source.limit_seconds, cursor.adbc_cancel) as clock:
+        try:
+            yield clock
+        except (manager.Error, pa.ArrowException, OSError) as error:
+            if not clock.is_over():
+                raise
+            raise SourceUnavailable(
+                f"{shown} took longer than limit_seconds: {source.limit_seconds}; {one_line(error)}"
+            ) from None
 
 
-def address(url: sa.URL, seconds: int) -> str:
-    """The database's address for libpq: a read-only session in UTC with a limit per statement."""
-    options = f"-c timezone=UTC -c statement_timeout={seconds * 1000} -c default_transaction_read_only=on"
-    asked = url.set(drivername="postgresql").update_query_dict({"options": options, "connect_timeout": "10"})
-    if (asked.host or "").startswith("/"):  # the directory of a socket
-        asked = asked.set(host="").update_query_dict({"host": str(url.host)})
-    place, _, query = asked.render_as_string(hide_password=False).partition("?")
-    return f"{place}?{query.replace('+', '%20')}"  # libpq takes a plus for a plus
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of bounded length."""
+    return " ".join(str(error).split())[:300]
 
 
-def plain(values: pa.ChunkedArray, column_of: Callable[[list[Any]], pa.Array]) -> pa.Array:
-    """The values as the other way has them: exact decimals, UUIDs as text, short floats as written."""
-    found = values.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+def cut(
+    columns: list[pa.Array], names: list[str], rows: int, column_of: ColumnOf
+) -> Iterator[pa.RecordBatch]:
+    """Batches of at most ``rows`` rows with plain values; a name that is there twice is refused."""
+    if len(set(names)) < len(names):
+        raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
+    found = pa.record_batch([plain(column, column_of) for column in columns], names=names)
+    for first in range(0, found.num_rows, rows):
+        yield found.slice(first, rows)
+
+
+def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
+    """The values as the other way has them: exact decimals, UUIDs as text, short floats as written.
+
+    Whole decimals, which warehouses call NUMBER, are whole numbers.
+    """
     if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "numeric":
         texts = found.storage.to_pylist()
         return column_of([None if text is None else Decimal(text) for text in texts])
@@ -92,4 +134,50 @@ def plain(values: pa.ChunkedArray, column_of: Callable[[list[Any]], pa.Array]) -
         return column_of(found.to_pylist())
     if pa.types.is_float32(found.type):
         return pc.cast(pc.cast(found, pa.string()), pa.float64())
+    if pa.types.is_decimal(found.type) and found.type.scale == 0:
+        try:
+            return pc.cast(found, pa.int64())
+        except pa.ArrowInvalid:
+            raise InputError(
+                f"the query returns {found.type} beyond 64 bits; cast the column to text in the query"
+            ) from None
     return found
+
+
+def ahead(batches: Iterator[pa.RecordBatch], depth: int = 2) -> Iterator[pa.RecordBatch]:
+    """The same batches, made by a thread that is up to ``depth`` of them ahead."""
+    made: queue.Queue[tuple[pa.RecordBatch | None, BaseException | None]] = queue.Queue(depth)
+    left = threading.Event()
+
+    def put(batch: pa.RecordBatch | None, error: BaseException | None) -> None:
+        while not left.is_set():
+            try:
+                return made.put((batch, error), timeout=0.1)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for batch in batches:
+                put(batch, None)
+                if left.is_set():
+                    break
+            put(None, None)
+        except BaseException as error:  # it is raised where the batches are used
+            put(None, error)
+        finally:
+            batches.close()  # type: ignore[attr-defined]  # a generator; it gives the connection back
+
+    thread = threading.Thread(target=work, name="slc-ops-fetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            batch, error = made.get()
+            if error is not None:
+                raise error
+            if batch is None:
+                return
+            yield batch
+    finally:
+        left.set()
+        thread.join()

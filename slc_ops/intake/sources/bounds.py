@@ -1,5 +1,6 @@
 """What every database is handed: the window's bounds as values, and a time to answer in."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from zoneinfo import ZoneInfo
 
 from slc_ops.base.window import Window
 from slc_ops.settings.sources import Mapped
+
+BOUND = re.compile(r"(?<![:\w]):(window_start|window_end)\b")
+"""A bound in a query; ``::window_start`` is a cast to a type of that name."""
 
 
 def bounds(source: Mapped, window: Window, *, text: bool = False) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A table or a query of a DuckDB file, opened read-only and cut off from files and networks."""
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
-from slc_ops.intake.sources.bounds import bounds, in_time
+from slc_ops.intake.sources.bounds import BOUND, bounds, in_time
 from slc_ops.settings.sources import DuckdbSource
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Duckdb:
 
         if self.source.query is None:
             return f"SELECT * FROM {quoted(str(self.source.table))}", {}  # noqa: S608 - a quoted name
-        query = re.sub(r"(?<![:\w]):(window_start|window_end)\b", r"$\1", self.source.query)
+        query = BOUND.sub(r"$\1", self.source.query)
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InputError(f"the query on {self.source.path} may only read: expected one SELECT")

@@ -74,6 +74,7 @@ class Files:
                 numbers=[rename.get(name, name) for name in NUMBERS],
                 integers=[rename.get(name, name) for name in epochs],
                 strict=True,
+                check_utf8=False,
             )
         return self._opened[path]
 

@@ -1,8 +1,10 @@
 """From the path or URI of a deployment to a filesystem."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,14 +14,25 @@ import pyarrow.fs as pafs
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.settings.sources import Located
 
+AZURE_KEY = "AZURE_STORAGE_ACCOUNT_KEY"
+AZURE_TOKEN = "AZURE_STORAGE_SAS_TOKEN"  # noqa: S105 - the variable's name
+
+PATIENCE = 60.0
+"""Seconds that a store may take for an answer."""
+
 
 def locate(source: Located, home: Path) -> tuple[pafs.FileSystem, str]:
     """A filesystem and the lake's path in it; relative local paths begin at ``home``."""
     if "://" not in source.path:
         return pafs.LocalFileSystem(), str(home / source.path)
-    if source.endpoint or source.region or source.anonymous:
-        return s3(source)
+    scheme, query = urlsplit(source.path).scheme, urlsplit(source.path).query
     try:
+        if scheme in ("abfs", "abfss") and not query:
+            return azure(source)
+        if scheme in ("gs", "gcs") and not query:
+            return google(source)
+        if source.endpoint or source.region or source.anonymous:
+            return s3(source)
         filesystem, root = pafs.FileSystem.from_uri(source.path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise InputError(f"{source.path} cannot be opened: {error}") from None
@@ -57,9 +70,50 @@ def s3(source: Located) -> tuple[pafs.FileSystem, str]:
         region=source.region or ("us-east-1" if endpoint else None),
         anonymous=source.anonymous,
         connect_timeout=10,
-        request_timeout=60,
+        request_timeout=PATIENCE,
     )
     return filesystem, f"{parts.netloc}{parts.path}".rstrip("/")
+
+
+def google(source: Located) -> tuple[pafs.FileSystem, str]:
+    """Google Cloud Storage, or a server that speaks its language; credentials are the machine's."""
+    parts = urlsplit(source.path)
+    endpoint = urlsplit(source.endpoint) if source.endpoint else None
+    filesystem = pafs.GcsFileSystem(
+        anonymous=source.anonymous,
+        endpoint_override=endpoint.netloc if endpoint else None,
+        scheme=endpoint.scheme if endpoint else "https",
+        retry_time_limit=timedelta(seconds=PATIENCE),
+    )
+    return filesystem, f"{parts.netloc}{parts.path}".rstrip("/")
+
+
+def azure(source: Located) -> tuple[pafs.FileSystem, str]:
+    """Azure's blobs: ``abfs://container@account.dfs.core.windows.net/prefix``.
+
+    A key or a token of the account comes from the environment; without one the identity of the machine or
+    of the environment is asked (``AZURE_CLIENT_ID`` and the like).
+    """
+    parts = urlsplit(source.path)
+    account = (parts.hostname or "").partition(".")[0]
+    if not (parts.username and account):
+        raise InputError(
+            f"{source.path} names no container and account; write "
+            "abfs://container@account.dfs.core.windows.net/prefix"
+        )
+    where = {}
+    if source.endpoint:
+        endpoint = urlsplit(source.endpoint)
+        for service in ("blob", "dfs"):
+            where[f"{service}_storage_authority"] = endpoint.netloc
+            where[f"{service}_storage_scheme"] = endpoint.scheme
+    filesystem = pafs.AzureFileSystem(
+        account,
+        account_key=os.environ.get(AZURE_KEY),
+        sas_token=os.environ.get(AZURE_TOKEN),
+        **where,
+    )
+    return filesystem, f"{parts.username}{parts.path}".rstrip("/")
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """A query on a database, streamed. The window's bounds are bound parameters, never text in the query."""
 
+import json
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,21 @@ import sqlalchemy as sa
 from sqlalchemy import exc as saexc
 
 from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
+from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.intake.sources.adbc import arrow_batches, has_driver
 from slc_ops.intake.sources.bounds import Patience, bounds
-from slc_ops.settings.connections import find_connection
+from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.sources import SqlSource
 
-DRIVERS = {"grpc": "adbc-driver-flightsql", "postgresql": "psycopg"}
-"""The package that a database is read with; others come with their dialect."""
+NEEDED = {
+    "bigquery": {"bigquery": "adbc-driver-bigquery"},
+    "grpc": {"warehouse": "adbc-driver-flightsql"},
+    "postgresql": {"mlflow": "psycopg"},
+    "snowflake": {"snowflake": "adbc-driver-snowflake"},
+}
+"""Database → the extra that brings what it is read with; others come with their dialect."""
 
 
 class Query:
@@ -54,16 +61,10 @@ class Query:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The query's rows, ``batch_rows`` at a time: as Arrow where ADBC's driver is installed."""
-        values, backend = bounds(self.source, self.window), self.url.get_backend_name()
-        if backend == "postgresql" and find_spec("adbc_driver_postgresql"):
-            from slc_ops.intake.sources.adbc import arrow_batches
-
-            return arrow_batches(self.url, self.source, values, self._shown(), column_of)
-        if backend == "grpc" and find_spec("adbc_driver_flightsql"):
-            from slc_ops.intake.sources.flight import flight_batches
-
-            return flight_batches(self.url, self.source, values, self._shown(), column_of)
-        return self.through_python()
+        if not has_driver(self.url.get_backend_name()):
+            return self.through_python()
+        values = bounds(self.source, self.window)
+        return arrow_batches(self.url, self.source, values, self._shown(), column_of)
 
     def through_python(self) -> Iterator[pa.RecordBatch]:
         """The same rows through SQLAlchemy."""
@@ -105,8 +106,12 @@ class Query:
             return sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
         except (saexc.NoSuchModuleError, ModuleNotFoundError):
             backend = self.url.get_backend_name()
-            needed = DRIVERS.get(backend, f"SQLAlchemy's dialect for {backend} and its driver")
-            raise SettingsError(f"{self._shown()} needs {needed}, which is not installed") from None
+            if backend in NEEDED:
+                raise MissingExtra(self._shown(), NEEDED[backend]) from None
+            raise SettingsError(
+                f"{self._shown()} needs SQLAlchemy's dialect for {backend} and its driver, which is not "
+                "installed"
+            ) from None
 
     def _shown(self) -> str:
         return str(self.describe()["database"])
@@ -157,12 +162,24 @@ def connection_url(name: str) -> sa.URL:
     found = find_connection(name)
     if found is None:
         raise SettingsError(f"there is no Airflow connection {name!r}; create it or use url_env")
-    if found.conn_type == "sqlite":
-        return sa.URL.create("sqlite", database=found.host)
-    if found.conn_type not in ("postgres", "postgresql"):
+    kinds: dict[str, Callable[[Connection], sa.URL]] = {
+        "gcpbigquery": bigquery_url,
+        "google_cloud_platform": bigquery_url,
+        "postgres": postgresql_url,
+        "postgresql": postgresql_url,
+        "snowflake": snowflake_url,
+        "sqlite": lambda sqlite: sa.URL.create("sqlite", database=sqlite.host),
+    }
+    if found.conn_type not in kinds:
         raise SettingsError(
-            f"the Airflow connection {name!r} is of type {found.conn_type}; expected postgres or sqlite"
+            f"the Airflow connection {name!r} is of type {found.conn_type}; expected postgres, sqlite, "
+            "snowflake or google_cloud_platform"
         )
+    return kinds[found.conn_type](found)
+
+
+def postgresql_url(found: Connection) -> sa.URL:
+    """A connection of Airflow's type ``postgres``."""
     return sa.URL.create(
         "postgresql+psycopg",
         username=found.login,
@@ -170,6 +187,39 @@ def connection_url(name: str) -> sa.URL:
         host=found.host,
         port=found.port,
         database=found.schema,
+    )
+
+
+def snowflake_url(found: Connection) -> sa.URL:
+    """A connection of Airflow's type ``snowflake``, whose account and database are extras."""
+    account = found.extra.get("account") or found.host
+    if not account:
+        raise SettingsError(f"the Airflow connection {found.conn_id!r} names no account")
+    region = found.extra.get("region")
+    names = [str(each) for each in (found.extra.get("database"), found.schema) if each]
+    given = {name: found.extra.get(name) for name in ("warehouse", "role", "private_key_file")}
+    return sa.URL.create(
+        "snowflake",
+        username=found.login,
+        password=found.password,
+        host=f"{account}.{region}" if region else str(account),
+        database="/".join(names) or None,
+        query={name: str(value) for name, value in given.items() if value},
+    )
+
+
+def bigquery_url(found: Connection) -> sa.URL:
+    """A connection of Airflow's type ``google_cloud_platform``; ``schema`` names the dataset."""
+    given = {
+        "credentials_path": found.extra.get("key_path"),
+        "credentials": found.extra.get("keyfile_dict"),
+        "location": found.extra.get("location"),
+    }
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items() if value
+    }
+    return sa.URL.create(
+        "bigquery", host=found.extra.get("project") or None, database=found.schema or None, query=texts
     )
 
 

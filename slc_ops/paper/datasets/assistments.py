@@ -22,7 +22,7 @@ def read_assistments2009(paths: Sequence[Path]) -> Published:
     """
     what = "ASSISTments 2009 skill-builder data"
     columns = dict.fromkeys(("order_id", "user_id", "problem_id", "correct"), NUMBER) | {"skill_id": TEXT}
-    found = read_columns(one_file(paths, what), columns, what, encoding="latin1")
+    found = read_columns(one_file(paths, what), columns, what)
     counts = {"rows in the file": found.num_rows}
     found = keep(found, counts, "label not 0 or 1", binary(found["correct"]))
     found = keep(

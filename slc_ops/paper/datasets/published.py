@@ -33,13 +33,28 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
     """The named columns of a delimited text file; a missing one is an error that lists what is there.
 
     A name such as ``action_num|actionId`` stands for whichever of the two the file has; the table's column is
-    called by the first.
+    called by the first. A file that is not UTF-8 is taken for Latin-1, where every byte is a character: old
+    releases are, and names need only to be told apart.
     """
+    try:
+        return read_encoded(path, types, what, "utf8", **options)
+    except NotUtf8:
+        return read_encoded(path, types, what, "latin1", **options)
+
+
+class NotUtf8(InputError):
+    """The file has text in another encoding."""
+
+
+def read_encoded(
+    path: Path, types: Mapping[str, pa.DataType], what: str, encoding: str, **options: Any
+) -> pa.Table:
+    """The named columns of a file in one encoding."""
     quote = options.get("quote", '"')
     parse = pacsv.ParseOptions(
         delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
     )
-    reading = pacsv.ReadOptions(encoding=options.get("encoding", "utf8"))
+    reading = pacsv.ReadOptions(encoding=encoding)
     try:
         with pacsv.open_csv(path, read_options=reading, parse_options=parse) as head:
             names = head.schema.names
@@ -58,7 +73,10 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
         table = pacsv.read_csv(path, read_options=reading, parse_options=parse, convert_options=convert)
         return table.rename_columns([name.split("|")[0] for name in types])
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from None
+        kind = NotUtf8 if "invalid UTF8" in str(error) else InputError
+        raise kind(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from None
+    except UnicodeDecodeError:  # the names of the columns
+        raise NotUtf8(f"{path} has columns whose names are not UTF-8") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 

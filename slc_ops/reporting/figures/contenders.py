@@ -29,7 +29,7 @@ def draw(directory: Path, replay: Replay) -> Drawing | None:
         axis.get_yticklabels()[0].set_fontweight("bold")
         axis.set_ylim(len(names) - 0.4, -0.6)
         axis.grid(axis="y", visible=False)
-        axis.set_title("Δ NLL to weekly Platt  (← better)")
+        axis.set_title("Δ NLL to Platt refitted every window  (← better)")
         axis.locator_params(axis="x", nbins=5)
         svg = save(figure, "contenders", directory)
     return Drawing(

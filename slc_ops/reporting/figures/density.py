@@ -39,7 +39,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
     return Drawing(
         "density",
         "Differences to Platt by observations per item",
-        "Test rows of the newest window by how often their item occurs in the calibration weeks, with "
+        "Test rows of the newest window by how often their item occurs in the calibration windows, with "
         "user-clustered intervals. Cold-start items have no offset of their own.",
         svg,
     )

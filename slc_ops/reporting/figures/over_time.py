@@ -1,4 +1,4 @@
-"""Does ranking improve week after week? The paper's Figure 1."""
+"""Does ranking improve window after window? The paper's Figure 1."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +48,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
     return Drawing(
         "over_time",
         "AUC over time, fold by fold",
-        "AUC by time slice over the folds; each is fitted on earlier weeks only. Platt scaling with "
+        "AUC by time slice over the folds; each is fitted on earlier windows only. Platt scaling with "
         "a positive slope has the backbone's AUC: an increasing map of one score keeps every order.",
         svg,
         wide=True,

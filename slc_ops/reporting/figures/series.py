@@ -127,7 +127,7 @@ def _dates(axis: Any, windows: list[Window], found: Statistic | None) -> None:
     ordered = sorted({window.start: window for window in windows}.values(), key=lambda each: each.start)
     step = max(1, -(-len(ordered) // 4))
     shown = ordered[::-1][::step]
-    axis.set_xticks([_middle(each) for each in shown], [f"{each.start:%-d %b}" for each in shown])
+    axis.set_xticks([_middle(each) for each in shown], [f"{each.dates[0]:%-d %b}" for each in shown])
     ends = _next(ordered[-1]).end if found is not None and found.next_low is not None else ordered[-1].end
     axis.set_xlim(ordered[0].start, ends)
     axis.grid(axis="x", visible=False)
