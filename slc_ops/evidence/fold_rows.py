@@ -37,7 +37,7 @@ class FoldRows:
 
     @property
     def tuning(self) -> tuple[Calibration, Log]:
-        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see.
+        """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
 
         Raises :class:`~slc_ops.base.errors.InputError` where the rows cannot be cut in time.
         """

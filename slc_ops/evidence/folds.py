@@ -75,7 +75,7 @@ class Fold:
         return hold_out(engine.read(self.calibration[0]))
 
     def tuning_logs(self, engine: Engine = LOCAL, calibration: Log | None = None) -> tuple[Log, Log]:
-        """(earlier, later) rows inside the calibration weeks: what hyperparameters may see.
+        """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
 
         ``calibration``, the fold's own log where it is open, is not read a second time.
         """

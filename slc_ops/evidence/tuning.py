@@ -1,6 +1,6 @@
-"""Prior variance and time bins, chosen inside the calibration weeks.
+"""Prior variance and time bins, chosen inside the calibration windows.
 
-The last calibration week tests fits on the ones before it (a single week is cut in time), by NLL.
+The last calibration window tests fits on the ones before it (a single one is cut in time), by NLL.
 The window on which the method will be scored plays no part in it.
 """
 
