@@ -24,7 +24,7 @@ READERS = {
     "docs/parameter-set.md": {"python": "docs/test_pages.py"},
     "docs/runbooks.md": {"console": "docs/test_operating.py"},
     "docs/serving.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py"},
-    "docs/sources.md": {"yaml": "production/test_documentation.py"},
+    "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
     "docs/start.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
     "docs/windows.md": {
         "console": "settings/test_windows_page.py",

@@ -3,7 +3,7 @@
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def tracking(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database of MLflow for all: making it takes longer than a refresh."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, tracking: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking)
     return tmp_path
 
 
@@ -153,10 +159,10 @@ def test_the_example_of_a_source_leads_to_a_registered_version(
     source = dict(SOURCES[kind])
     FILLED[kind](home, lake, source, request)
     (home / "deployments.yaml").write_text(
-        yaml.safe_dump({"deployments": {"mine": {"source": source, **QUICK}}})
+        yaml.safe_dump({"deployments": {kind: {"source": source, **QUICK}}})
     )
-    refreshed(home, "mine", WINDOW)
-    manifest = read_json(home / "windows" / "mine" / WINDOW[:10] / "manifest.json")
+    refreshed(home, kind, WINDOW)
+    manifest = read_json(home / "windows" / kind / WINDOW[:10] / "manifest.json")
     assert manifest["rows"] == rows_of_the_window
     assert manifest["source"]["kind"] == kind
 
