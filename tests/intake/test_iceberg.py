@@ -15,6 +15,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestCo
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
+from pyiceberg.utils.config import Config
 
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.window import Window
@@ -22,6 +23,7 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Deployment, IcebergSource, LakeSource
 from tests.intake.conftest import WEEK
+from tests.intake.rest_catalogue import TOKEN, rest_catalogue
 
 PROPERTIES = {"type": "sql", "uri": "sqlite:///catalogue.db"}
 
@@ -209,6 +211,48 @@ def test_a_catalogue_that_is_down_may_be_tried_again(tmp_path: Path, unused_port
             pulled(tmp_path, properties=properties)
         assert "\n" not in str(refusal.value)
     assert not (tmp_path / "nowhere.db").exists()
+
+
+def test_a_compacted_table_is_the_same_window_and_is_not_put_in_place_again(
+    tmp_path: Path, table: Table, rows: pa.Table, later_rows: pa.Table
+) -> None:
+    table.append(rows.slice(0, 5))
+    table.delete(EqualTo("label", 0))
+    before = pulled(tmp_path)
+    written = before.path.stat().st_mtime_ns
+    table.overwrite(table.scan().to_arrow().sort_by("user_id"))  # all rows in one file, in another order
+    assert len(list(table.scan().plan_files())) == 1
+    after = pulled(tmp_path)
+    assert (after.digest, after.rows) == (before.digest, before.rows)
+    assert after.fingerprint != before.fingerprint
+    assert after.path.stat().st_mtime_ns == written
+
+
+def said(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    """A token in the environment, which the library reads when it is imported."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__TEAM__TOKEN", token)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+
+
+def test_a_rest_catalogue_gives_the_window_of_the_tables_that_it_names(
+    tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.delete(EqualTo("label", 0))
+    said(monkeypatch, TOKEN)
+    with rest_catalogue(catalogue(tmp_path)) as address:
+        named = {"catalog": "team", "properties": {"type": "rest", "uri": address}}
+        found = pulled(tmp_path, **named)
+        assert found.digest == pulled(tmp_path).digest
+        assert TOKEN not in str(found.source)
+        with pytest.raises(InputError, match=r"no table logs\.questions"):
+            pulled(tmp_path, table="logs.questions", **named)
+        said(monkeypatch, "wrong")
+        with pytest.raises(InputError, match="who are you") as refusal:
+            pulled(tmp_path, **named)
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(SourceUnavailable, match="the catalogue team cannot be reached") as refusal:
+        pulled(tmp_path, **named)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_table_that_is_not_there_or_lacks_columns_is_named(tmp_path: Path, table: Table) -> None:

@@ -66,7 +66,7 @@ class Duckdb:
             connection.execute(IN_UTC)
             query, values = self._asked(connection)
             with in_time(self.source.limit_seconds, connection.interrupt) as clock:
-                reader: Any = connection.execute(query, values).to_arrow_reader(BATCH_ROWS)
+                reader: Any = connection.sql(query, params=values or None).to_arrow_reader(BATCH_ROWS)
                 yield from clock.with_each(iter(reader))
 
     def _asked(self, connection: "DuckDBPyConnection") -> tuple[str, dict[str, Any]]:
