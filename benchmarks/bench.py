@@ -5,7 +5,8 @@
 
 Every figure is taken in a process of its own, so that peaks of memory are its own too. Ratios are between
 figures of one run; exponents come from CPU seconds, which other programs on the machine hardly change. What
-was measured lies in ``var/bench.json``; ``--resume`` measures only the parts that are not in it.
+was measured lies in ``var/bench.json``; ``--resume`` measures only the parts that are not in it. Sections of
+parts that were neither measured nor kept there stay on the page as they are, and say so.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import refresh_speed
-from bench_page import Figures, installed_section, page
+from bench_page import Figures, page
 from correction_logs import write_log
 
 HERE = Path(__file__).parent
@@ -45,8 +46,7 @@ def main() -> None:
     )
     parser.add_argument("--note", default="", help="a sentence for the page, about the circumstances")
     chosen = parser.parse_args()
-    docs = chosen.rows >= 1e8 and chosen.parts == parser.get_default("parts")
-    out = chosen.out or HERE.parent / ("docs/performance.md" if docs else "var/performance.md")
+    out = chosen.out or HERE.parent / ("docs" if chosen.rows >= 1e8 else "var") / "performance.md"
     out.parent.mkdir(parents=True, exist_ok=True)
     KEPT.parent.mkdir(exist_ok=True)
     measured = json.loads(KEPT.read_text()) if chosen.resume and KEPT.exists() else {}
@@ -57,9 +57,7 @@ def main() -> None:
             figures = PARTS[part](chosen.rows)
             measured[part] = {"figures": figures, "load": load, "minutes": (time.time() - begun) / 60}
             KEPT.write_text(json.dumps(measured, indent=1))
-    text = page(measured, chosen.note)
-    if out.exists() and (kept := installed_section(out.read_text(encoding="utf-8"))):
-        text = text.rstrip("\n") + "\n\n" + kept
+    text = page(measured, chosen.note, out.read_text(encoding="utf-8") if out.exists() else "")
     out.write_text(text, encoding="utf-8")
     print("\n" + text + f"\nwritten to {out.name}")
 
@@ -77,11 +75,21 @@ def ladder(rows: float) -> list[Figures]:
     size = int(min(rows, 2e7))
     for seed in (1, SEED_TEST):
         write_log(size, 50_000, seed=seed)
-    scan, whole = (
-        min((point(what, size, 50_000) for _ in range(3)), key=lambda found: found["seconds"])
-        for what in ("scan", "ladder")
-    )
+    scan, whole, plain = (best_of_three(what, size) for what in ("scan", "ladder", "ladder-plain"))
+    return [whole | {"scan": scan["seconds"], "scan_cpu": scan["cpu"], "without_intervals": plain}]
+
+
+def one_fit(rows: float) -> list[Figures]:
+    """``slc-ops fit`` on one file, beside the scan of the columns that it reads."""
+    size = int(min(rows, 2e7))
+    write_log(size, 50_000)
+    scan, whole = (best_of_three(what, size) for what in ("scan-fit", "fit"))
     return [whole | {"scan": scan["seconds"], "scan_cpu": scan["cpu"]}]
+
+
+def best_of_three(what: str, size: int) -> Figures:
+    """The fastest of three processes."""
+    return min((point(what, size, 50_000) for _ in range(3)), key=lambda found: found["seconds"])
 
 
 def by_rows(rows: float) -> list[Figures]:
@@ -144,7 +152,7 @@ def peers(rows: float) -> list[Figures]:
 
 
 PARTS: dict[str, Callable[[float], list[Figures]]] = {
-    "refresh": refresh, "ladder": ladder, "large": large, "cluster": cluster, "rows": by_rows,
+    "refresh": refresh, "fit": one_fit, "ladder": ladder, "large": large, "cluster": cluster, "rows": by_rows,
     "items": by_items, "wide": wide, "bins": by_bins, "peers": peers,
 }  # fmt: skip
 

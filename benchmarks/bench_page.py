@@ -15,18 +15,28 @@ Figures = dict[str, Any]
 
 INSTALLED = "## Installed size and import time"
 """A section that ``make sizes`` writes."""
+EARLIER = "*Of an earlier run: machine and load above are not its own.*"
 
 
-def installed_section(text: str) -> str:
-    """That section of a page; empty where it has none."""
-    found = re.search(rf"^{INSTALLED}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    return found[0] if found else ""
+def section(text: str, title: str) -> str:
+    """The section of a page under a title; empty where it has none."""
+    found = re.search(rf"^{title}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[0].rstrip("\n") if found else ""
 
 
-def page(measured: Figures, note: str) -> str:
-    """The page, with every bar and whether it was met."""
+def page(measured: Figures, note: str, before: str = "") -> str:
+    """The page, with every bar and whether it was met.
+
+    Of parts that were not measured, the sections of the page ``before`` stay, and say so.
+    """
     parts = [HEAD, machine(measured), *([f"**Note.** {note}"] if note else [])]
-    parts += [WRITERS[name](measured[name]["figures"]) for name in WRITERS if name in measured]
+    for name, (title, write) in SECTIONS.items():
+        if name in measured:
+            parts.append(f"{title}\n\n{write(measured[name]['figures'])}")
+        elif kept := section(before, title):
+            body = kept.removeprefix(title).lstrip("\n").removeprefix(EARLIER).lstrip("\n")
+            parts.append(f"{title}\n\n{EARLIER}\n\n{body}")
+    parts += [kept] if (kept := section(before, INSTALLED)) else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -64,43 +74,58 @@ def _lines(path: str) -> list[str]:
 def refresh_text(figures: list[Figures]) -> str:
     found = figures[0]
     peak = max(found[name]["peak_gb"] for name in refresh_speed.BARS)
+    titles = ("first", "next week's")
     ratios = ", ".join(
         f"{title} {found[name]['times_compare']:.1f} × ({_bar(found[name]['times_compare'], bar)})"
-        for title, (name, bar) in zip(("first", "next week's"), refresh_speed.BARS.items(), strict=True)
+        for title, (name, bar) in zip(titles, refresh_speed.BARS.items(), strict=True)
+    )
+    plain = " and ".join(
+        f"{found[name]['seconds'] / found['compare without intervals']['seconds']:.1f} ×"
+        for name in refresh_speed.BARS
     )
     return (
-        "## The weekly refresh\n\n"
-        f"Nine weeks of {found['rows_per_week']:,} rows, 14 methods, all steps from extraction to promotion, "
-        "beside one `compare` of the same methods on the newest fold's calibration and test weeks: "
-        f"{ratios}. Peak {peak:.1f} GB ({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five "
-        "million rows a week; the columns after the peak are the seconds of each step.\n\n"
-        f"{refresh_speed.table(found)}"
+        f"Nine weeks of {found['rows_per_week']:,} rows, 14 methods, all steps from extraction to promotion "
+        "beside one `slc-ops compare --methods all` on the newest fold's calibration and test weeks, its "
+        f"intervals included: {ratios}; {plain} the same comparison without intervals. Peak {peak:.1f} GB "
+        f"({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five million rows a week; the "
+        f"columns after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
+    )
+
+
+def fit_text(figures: list[Figures]) -> str:
+    found = figures[0]
+    ratio, cpu = found["seconds"] / found["scan"], found["cpu"] / found["scan_cpu"]
+    return (
+        f"`slc-ops fit --method slc` on {found['rows']:,} rows, {found['items']:,} items: reading, fit, "
+        f"digest, writing; the best of three runs each. {found['seconds']:.2f} s, {ratio:.2f} × the scan of "
+        f"its four columns ({_bar(ratio, 2)}); {found['cpu']:.2f} s of CPU time, {cpu:.2f} × the scan's. "
+        f"Peak {found['peak'] / 1024:.2f} GB. The bar is set at 20 million rows."
     )
 
 
 def ladder_text(figures: list[Figures]) -> str:
     found = figures[0]
     scan, scan_cpu, rows = found["scan"], found["scan_cpu"], found["rows"]
-    ratio = found["seconds"] / scan
-    cpu = found["cpu"]
-    whole = [
-        f"{found['seconds']:.1f}",
-        f"{ratio:.1f}",
-        _bar(ratio, 12),
-        f"{cpu:.1f}",
-        f"{cpu / scan_cpu:.1f}",
-    ]
+
+    def line(title: str, seconds: float, cpu: float, bar: str) -> list[str]:
+        return [title, f"{seconds:.1f}", f"{seconds / scan:.1f}", bar, f"{cpu:.1f}", f"{cpu / scan_cpu:.1f}"]
+
+    plain = found["without_intervals"]
     table = _table(
         ["", "seconds", "× scan", "", "CPU seconds", "× scan"],
         [
-            ["scan of both files, all columns", f"{scan:.1f}", "1.0", "", f"{scan_cpu:.1f}", "1.0"],
-            ["14 methods fitted and scored", *whole],
+            line("scan of both files, all columns", scan, scan_cpu, ""),
+            line(
+                "14 methods fitted and scored, with intervals", found["seconds"], found["cpu"],
+                _bar(found["seconds"] / scan, 12),
+            ),
+            line("the same without intervals", plain["seconds"], plain["cpu"], ""),
         ],
-    )
+    )  # fmt: skip
     return (
-        f"## The whole ladder beside the scan\n\n{rows:,} + {rows:,} rows, {found['items']:,} items, reading "
-        f"included, as `slc-ops compare` runs it; the best of three runs each. Peak "
-        f"{found['peak'] / 1024:.1f} GB. The bar is set at 20 + 20 million rows.\n\n{table}"
+        f"{rows:,} + {rows:,} rows, {found['items']:,} items, reading included, as `slc-ops compare` runs "
+        f"it; the best of three runs each. Peak {found['peak'] / 1024:.1f} GB. The bar is set at 20 + 20 "
+        f"million rows.\n\n{table}"
     )
 
 
@@ -108,7 +133,7 @@ def large_text(figures: list[Figures]) -> str:
     found, peak = figures[0], figures[0]["peak"] / 1024
     bar = f" ({_bar(peak, 2)})" if found["rows"] >= 1e8 else " (the bar is set at 1e8 rows)"
     return (
-        f"## The whole ladder on the largest log\n\n{found['rows']:,} + {found['rows']:,} rows, "
+        f"{found['rows']:,} + {found['rows']:,} rows, "
         f"{found['items']:,} items, 14 methods fitted and scored: {found['seconds']:.0f} s, "
         f"{found['cpu']:.0f} s of CPU time, peak {peak:.2f} GB{bar}."
     )
@@ -131,7 +156,7 @@ def cluster_text(figures: list[Figures]) -> str:
     ]
     head = ["rows", "session opens (s)", "Spark (s)", "local (s)", "driver, Python (MB)", "driver, JVM (MB)"]
     return (
-        "## On a Spark cluster\n\nThe whole ladder fitted on one log and scored on another, one method at a "
+        "The whole ladder fitted on one log and scored on another, one method at a "
         "time, by a master and two workers of one core each on this machine, the session not counted. "
         f"{ratio:.1f} × the local engine ({bar}).\n\n" + _table(head, table)
     )
@@ -152,7 +177,7 @@ def rows_text(figures: list[Figures]) -> str:
         peak = own[-1]["peak"] / 1024
         bar = _bar(peak, 2) if own[-1]["rows"] >= 1e8 else "the bar is set at 1e8 rows"
         lines.append(f"* `{method}` at {own[-1]['rows']:,} rows: peak {peak:.2f} GB ({bar}).")
-    return "## Growth in rows\n\n50,000 items.\n\n" + _growth(figures, "rows") + "\n\n" + "\n".join(lines)
+    return "50,000 items.\n\n" + _growth(figures, "rows") + "\n\n" + "\n".join(lines)
 
 
 def items_text(figures: list[Figures]) -> str:
@@ -167,7 +192,7 @@ def items_text(figures: list[Figures]) -> str:
         own = [f for f in figures if f["what"] == method]
         powers.append(f"`{method}` items^{exponent([f['items'] for f in own], [f['cpu'] for f in own]):.2f}")
     return (
-        f"## Growth in items\n\n{figures[0]['rows']:,} rows. CPU seconds: {', '.join(powers)}. Largest peak "
+        f"{figures[0]['rows']:,} rows. CPU seconds: {', '.join(powers)}. Largest peak "
         f"{largest['peak'] / 1024:.2f} GB at {largest['items']:,} items{bar}.\n\n" + _growth(figures, "items")
     )
 
@@ -190,7 +215,7 @@ def wide_text(figures: list[Figures]) -> str:
         for f in figures
     ]
     return (
-        f"## Wide item spaces\n\n{figures[0]['rows']:,} rows with {figures[0]['distinct']:,.0f} items whose "
+        f"{figures[0]['rows']:,} rows with {figures[0]['distinct']:,.0f} items whose "
         "ids are text; each step in a process of its own.\n\n"
         + _table(["step", "seconds", "CPU seconds", "peak GB", ""], table)
     )
@@ -199,7 +224,7 @@ def wide_text(figures: list[Figures]) -> str:
 def bins_text(figures: list[Figures]) -> str:
     power = exponent([f["bins"] for f in figures], [f["cpu"] for f in figures])
     return (
-        f"## Growth in time bins\n\n`slc_t`, {figures[0]['rows']:,} rows, {figures[0]['items']:,} items: CPU "
+        f"`slc_t`, {figures[0]['rows']:,} rows, {figures[0]['items']:,} items: CPU "
         f"seconds grow with bins^{power:.2f}.\n\n" + _growth(figures, "bins")
     )
 
@@ -218,7 +243,7 @@ def peers_text(figures: list[Figures]) -> str:
         table.append([name, log, f"{theirs['fit']:.2f}", f"{theirs['fit_cpu']:.2f}", ratio, *scores])
     head = ["peer", "log", "seconds", "CPU seconds", "× ours (CPU)", "AUC theirs / ours", "NLL theirs / ours"]
     return (
-        "## Beside other libraries\n\nEach on a log that it can manage, the fit alone, data in memory; AUC "
+        "Each on a log that it can manage, the fit alone, data in memory; AUC "
         "and NLL on a second log of the same items. Ours is `slc_eb`, which also chooses its prior. netcal "
         "knows no items: it answers another question, and stands here for Platt scaling.\n\n"
         + _table(head, table)
@@ -250,8 +275,16 @@ def exponent(sizes: list[float], costs: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0]) if len(sizes) > 1 else float("nan")
 
 
-WRITERS = {
-    "refresh": refresh_text,
-    "ladder": ladder_text, "large": large_text, "cluster": cluster_text, "rows": rows_text,
-    "items": items_text, "wide": wide_text, "bins": bins_text, "peers": peers_text,
-}  # fmt: skip
+SECTIONS = {
+    "refresh": ("## The weekly refresh", refresh_text),
+    "fit": ("## One fit beside the scan", fit_text),
+    "ladder": ("## The whole ladder beside the scan", ladder_text),
+    "large": ("## The whole ladder on the largest log", large_text),
+    "cluster": ("## On a Spark cluster", cluster_text),
+    "rows": ("## Growth in rows", rows_text),
+    "items": ("## Growth in items", items_text),
+    "wide": ("## Wide item spaces", wide_text),
+    "bins": ("## Growth in time bins", bins_text),
+    "peers": ("## Beside other libraries", peers_text),
+}
+"""In the order of the page: what users run every week comes first."""

@@ -5,11 +5,12 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from correction_logs import write_log
 
 Paths = list[Path]
-TWO_LOGS = ("scan", "ladder", "wide-apply")
+TWO_LOGS = ("scan", "ladder", "ladder-plain", "wide-apply")
 
 
 def main() -> None:
@@ -18,6 +19,9 @@ def main() -> None:
     kind = "text" if what.startswith("wide-") else "int"
     seeds = (1, 2) if test or what in TWO_LOGS else (1,)
     paths = [write_log(rows, items, kind=kind, seed=seed) for seed in seeds]
+    from slc_ops.base.memory import keep_memory_between_batches
+
+    keep_memory_between_batches()  # as the command line does
     begun, spent = time.perf_counter(), time.process_time()
     found = WHAT[what](paths) if what in WHAT else fit(what, paths, bins)
     found |= {
@@ -50,13 +54,50 @@ def scan(paths: Paths) -> dict[str, float]:
     return {}
 
 
-def ladder(paths: Paths) -> dict[str, float]:
-    """Fourteen methods, fitted on one log and scored on the other."""
-    from slc_ops.evidence.compare import compare
-    from slc_ops.evidence.evaluation import Evaluator
+def scan_fit(paths: Paths) -> dict[str, float]:
+    """The same of the columns that a fit reads."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(paths[0]) as file:
+        columns = ["item_id", "label", "logit", "event_time"]
+        for batch in file.iter_batches(1 << 18, use_threads=True, columns=columns):
+            del batch
+    return {}
+
+
+def fit_file(paths: Paths) -> dict[str, float]:
+    """``slc-ops fit`` on one log, the set written."""
+    import tempfile
+
+    from slc_ops.methods.origin import fit_with_origin
+    from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.interactions import InteractionLog
 
-    compare(*(InteractionLog.read(path) for path in paths), Evaluator())
+    with tempfile.TemporaryDirectory(dir=paths[0].parent) as scratch:
+        log = InteractionLog.read(paths[0], times=True)
+        fit_with_origin("slc", Calibration(log)).write(Path(scratch, "set"))
+    return {}
+
+
+def ladder(paths: Paths) -> dict[str, float]:
+    """Fourteen methods, fitted on one log and scored on the other, with intervals: ``slc-ops compare``."""
+    from slc_ops.evidence.paired import EvaluatorWithUsers
+
+    return compare_with(EvaluatorWithUsers(), paths)
+
+
+def ladder_plain(paths: Paths) -> dict[str, float]:
+    """The same without intervals."""
+    from slc_ops.evidence.evaluation import Evaluator
+
+    return compare_with(Evaluator(), paths)
+
+
+def compare_with(evaluate: Any, paths: Paths) -> dict[str, float]:
+    from slc_ops.evidence.compare import compare
+    from slc_ops.rows.interactions import InteractionLog
+
+    compare(*(InteractionLog.read(path) for path in paths), evaluate)
     return {}
 
 
@@ -146,7 +187,7 @@ def wide_apply(paths: Paths) -> dict[str, float]:
 
 
 WHAT = {
-    "scan": scan, "ladder": ladder,
+    "scan": scan, "scan-fit": scan_fit, "fit": fit_file, "ladder": ladder, "ladder-plain": ladder_plain,
     "wide-fit": wide_fit, "wide-publish": wide_publish, "wide-load": wide_load, "wide-apply": wide_apply,
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_page import INSTALLED, installed_section
+import bench_page
 
 from tests.release.environments import (
     ROOT,
@@ -119,7 +119,7 @@ def section(rows: list[list[str]]) -> str:
             (f"{core[4]} s to import", 0.5),
         )
     )
-    return f"{INSTALLED}\n\n{words}\n\n" + "\n".join(lines) + f"\n\nThe core: {bars}.\n"
+    return f"{bench_page.INSTALLED}\n\n{words}\n\n" + "\n".join(lines) + f"\n\nThe core: {bars}.\n"
 
 
 def known_rows(page: str) -> dict[str, list[str]]:
@@ -131,8 +131,8 @@ def known_rows(page: str) -> dict[str, list[str]]:
 
 def with_section(page: str, text: str) -> str:
     """The page with the section in its place, at the end where it had none."""
-    known = installed_section(page)
-    return page.replace(known, text) if known else page.rstrip("\n") + "\n\n" + text
+    known = bench_page.section(page, bench_page.INSTALLED)
+    return page.replace(known, text.rstrip("\n")) if known else page.rstrip("\n") + "\n\n" + text
 
 
 def main() -> None:

@@ -247,7 +247,7 @@ def compare(
         BadOption: An unknown method, or an option that cannot be used.
     """
     from slc_ops.evidence.compare import compare as compare_logs
-    from slc_ops.evidence.paired import evaluate_with_users
+    from slc_ops.evidence.paired import EvaluatorWithUsers
     from slc_ops.numerics.options import FitOptions
     from slc_ops.rows.frames import as_log
 
@@ -256,7 +256,7 @@ def compare(
             compare_logs(
                 as_log(calibration, columns, name="the calibration frame"),
                 as_log(test, columns, name="the test frame"),
-                evaluate_with_users,
+                EvaluatorWithUsers(),
                 methods=methods,
                 history=None if history is None else as_log(history, columns, name="the history frame"),
                 options=FitOptions(prior_var=prior_var, time_bins=time_bins, threads=n_jobs),

@@ -176,14 +176,14 @@ def compare(
     from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.evidence.metrics import METRICS, paired_metrics
-    from slc_ops.evidence.paired import evaluate_with_users
+    from slc_ops.evidence.paired import EvaluatorWithUsers
     from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):
         earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
-            _read(calibration, rename), _read(test, rename), evaluate_with_users,
+            _read(calibration, rename), _read(test, rename), EvaluatorWithUsers(),
             methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())

@@ -3,7 +3,7 @@
 Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`), and two
 methods are worked on side by side. What a parameter set is worth, the caller says: ``evaluate`` is a function
 of the set, the test log and a number of threads that returns an object with ``as_dict``; where that brings
-users' sums (:func:`~slc_ops.evidence.paired.evaluate_with_users`), differences from Platt get intervals.
+users' sums (:class:`~slc_ops.evidence.paired.EvaluatorWithUsers`), differences from Platt get intervals.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, Method, method_named
 from slc_ops.evidence.guards import Finding, findings, refuse
-from slc_ops.evidence.paired import against, evaluate_with_users
+from slc_ops.evidence.paired import EvaluatorWithUsers, against
 from slc_ops.evidence.side_by_side import SIDE_BY_SIDE, shared_options, side_by_side
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums
 from slc_ops.methods import FitOptions, fit_prepared
@@ -118,7 +118,7 @@ def compare(
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
         return Scored(replace(parameters), metrics.as_dict(), seconds, getattr(metrics, "users", None))
 
-    with_users = [REFERENCE] if evaluate is evaluate_with_users else []  # what differences are from
+    with_users = [REFERENCE] if isinstance(evaluate, EvaluatorWithUsers) else []  # what differences are from
     scored = side_by_side(list(dict.fromkeys([*chosen, *with_users])), fitted_and_scored, workers)
     sums = {name: each.users for name, each in scored.items() if each.users is not None}
     differences = against(sums, REFERENCE)

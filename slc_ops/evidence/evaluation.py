@@ -8,20 +8,22 @@ and the AUC comes from a fine histogram of the scores. That is the only differen
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.evidence.auc import Auc
-from slc_ops.evidence.in_order import InOrder, sums_of
+from slc_ops.evidence.in_order import InOrder, Partition, sums_of
 from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, totals
 from slc_ops.evidence.ordering import Exact, OnGrid, Ordering, Placed, Scored, Sorted, Sums
 from slc_ops.evidence.row_sums import Block, RowSums
 from slc_ops.evidence.slices import Kind, Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
+from slc_ops.evidence.user_keys import UsersOf, clusters_of, n_users
 from slc_ops.numerics.kernels import slices
 from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.score_grid import SPAN_ROWS, ScoreGrid
@@ -50,12 +52,25 @@ class Part:
         return f"{self.kind}:{self.name}"
 
 
-def evaluate(parameters: ParameterSet, test: Log, threads: int | None = None) -> "Evaluation":
-    """What a parameter set is worth on a log, evaluated where its rows lie."""
+def evaluate(
+    parameters: ParameterSet,
+    test: Log,
+    threads: int | None = None,
+    *,
+    users: UsersOf | None = None,
+    out: NDArray[np.float64] | None = None,
+) -> "Evaluation":
+    """What a parameter set is worth on a log, evaluated where its rows lie.
+
+    ``users`` are the log's, where several sets are evaluated on it; ``out`` is memory for the probabilities
+    of its rows.
+    """
     log = test.in_memory()
     if log is not None:
-        ordering = Sorted(log, parameters.apply(log, threads=threads))
-        return (Evaluation if log.weighted else EvaluationInOrder)(log, ordering, ordering)
+        ordering = Sorted(log, parameters.apply(log, threads=threads, out=out))
+        if log.weighted:
+            return Evaluation(log, ordering, ordering)
+        return EvaluationInOrder(log, ordering, ordering, shared=users or UsersOf(log))
     apply = parameters.on(test.items)
     sample = test.sample(*evenly_spaced(test.n_rows), apply.columns)
     scores = np.concatenate([apply.score(rows) for rows in sample])
@@ -88,12 +103,16 @@ class Evaluator:
         log = test.in_memory()
         if log is None:
             return evaluate(parameters, test, threads).metrics()
-        kept: NDArray[np.float64] | None = getattr(self._kept, "probability", None)
-        if kept is None or len(kept) != log.n_rows:
-            kept = self._kept.probability = np.empty(log.n_rows)
-        probability = parameters.apply(log, threads=threads, out=kept)
+        probability = parameters.apply(log, threads=threads, out=self.memory(log.n_rows))
         ordering = Sorted(log, probability, overwrite=True)
         return Evaluation(log, ordering, ordering).metrics()
+
+    def memory(self, rows: int) -> NDArray[np.float64]:
+        """This thread's memory for the probabilities of so many rows."""
+        kept: NDArray[np.float64] | None = getattr(self._kept, "probability", None)
+        if kept is None or len(kept) != rows:
+            kept = self._kept.probability = np.empty(rows)
+        return kept
 
 
 @dataclass(frozen=True)
@@ -126,10 +145,10 @@ class Evaluation:
     def users(self, slicings: Sequence[Slicing]) -> dict[str, UserSums]:
         """The users' sums of all rows and of every slice that has any."""
         placed = self._placed(slicings)
-        n_users = self.test.n_rows if self.test.users is None else len(self.test.users)
+        users = n_users(self.test)
         names = [ALL_ROWS, *(f"{kind}:{name}" for each in slicings for kind, name, _ in each.parts)]
-        kernel = partial(_user_sums, self.ordering, tuple(slicings), placed, n_users)
-        n_keys = len(names) * min(n_users, MAX_CLUSTERS)
+        kernel = partial(_user_sums, self.ordering, tuple(slicings), placed, users)
+        n_keys = len(names) * min(users, MAX_CLUSTERS)
         found = self._over(kernel, slicings, n_keys, extra={"user"}).by_name
         return {name: found[name] for name in names if name in found}
 
@@ -177,7 +196,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class EvaluationInOrder(Evaluation):
-    """The same of rows in memory without weights, which are sorted once for all slices and all users."""
+    """The same of rows in memory without weights, which are sorted once for all slices and all users.
+
+    ``shared`` is what all parameter sets on the log have in common.
+    """
+
+    shared: UsersOf = field(kw_only=True)
 
     @cached_property
     def _in_order(self) -> InOrder:
@@ -190,44 +214,48 @@ class EvaluationInOrder(Evaluation):
         return sums_of(self._in_order.whole.ranked)
 
     def _of_slices(self, slicings: Sequence[Slicing]) -> dict[str, Sums]:
-        return {
-            _key(slicing, k): sums_of(rows)
-            for slicing, number in self._numbers(slicings)
-            for k, rows in self._in_order.cut(number, len(slicing.parts)).slices()
-        }
+        found: dict[str, Sums] = {}
+        for slicing in (each for each in slicings if each.parts):
+            if slicing.parts not in self._sums_of_slices:
+                self._cut(slicing)
+            found |= self._sums_of_slices[slicing.parts]
+        return found
 
     def users(self, slicings: Sequence[Slicing]) -> dict[str, UserSums]:
         """The users' sums of all rows and of every slice that has any."""
-        rows, in_order = self._rows({"user"}), self._in_order
-        n_users = self.test.n_rows if self.test.users is None else len(self.test.users)
-        clusters = _clusters(rows, n_users)
-        of_row, count = clusters.of_row, clusters.count
-        found = {ALL_ROWS: next(in_order.user_sums(in_order.whole, None, of_row, count))[1]}
-        for slicing, number in self._numbers(slicings):
-            partition = in_order.cut(number, len(slicing.parts))
-            for k, sums in in_order.user_sums(partition, number, of_row, count):
-                found[_key(slicing, k)] = sums
+        cut = [each for each in slicings if each.parts]
+        keysets = [self.shared.keys(), *(self.shared.keys(each) for each in cut)]
+        losses = self._in_order.losses(keysets)
+        partitions = chain([self._in_order.whole], (self._cut(each) for each in cut))
+        found = {}
+        for slicing, keys, means, partition in zip([None, *cut], keysets, losses, partitions, strict=True):
+            placement = partition.placements(*self.shared.clusters)
+            for k in np.flatnonzero(keys.rows.sum(axis=1)):
+                name = ALL_ROWS if slicing is None else _key(slicing, k)
+                positive, rows = keys.positive[k], keys.rows[k]
+                own = {metric: sums[k] for metric, sums in means.items()}
+                found[name] = UserSums(positive, rows - positive, placement[k], own, int(rows.sum()))
         return found
+
+    def _cut(self, slicing: Slicing) -> Partition:
+        """The rows by slice; what their metrics need is kept."""
+        partition = self._in_order.cut(slicing.number_of(self._rows(slicing.columns)), len(slicing.parts))
+        self._sums_of_slices.setdefault(
+            slicing.parts, {_key(slicing, k): sums_of(rows) for k, rows in partition.slices()}
+        )
+        return partition
+
+    @cached_property
+    def _sums_of_slices(self) -> dict[tuple[Any, ...], dict[str, Sums]]:
+        return {}
 
     def _rows(self, columns: Columns) -> Rows:
         return self.test.sample([0], self.test.n_rows, columns)[0]
-
-    def _numbers(self, slicings: Sequence[Slicing]) -> Iterator[tuple[Slicing, NDArray[Any]]]:
-        """The slicings that have parts, with the number of each row's."""
-        for slicing in slicings:
-            if slicing.parts:
-                yield slicing, slicing.number_of(self._rows(slicing.columns))
 
 
 def _key(slicing: Slicing, part: int) -> str:
     kind, name, _ = slicing.parts[part]
     return f"{kind}:{name}"
-
-
-def _clusters(rows: Rows, n_users: int) -> Clusters:
-    count = min(n_users, MAX_CLUSTERS)
-    user = np.arange(len(rows)) if rows.user is None else rows.user  # without users, each row is one
-    return Clusters(user % count, count)
 
 
 @dataclass
@@ -277,10 +305,10 @@ def _slice_sums(ordering: Ordering, slicings: tuple[Slicing, ...], rows: Rows) -
 
 
 def _user_sums(
-    ordering: Ordering, slicings: tuple[Slicing, ...], placed: dict[str, Placed], n_users: int, rows: Rows
+    ordering: Ordering, slicings: tuple[Slicing, ...], placed: dict[str, Placed], users: int, rows: Rows
 ) -> Named[UserSums]:
     scored = ordering.scored(rows)
-    clusters = _clusters(rows, n_users)
+    clusters = Clusters(*clusters_of(rows, users))
 
     def sums(name: str, part: Scored, clusters: Clusters) -> UserSums:
         value = ordering.placements(part, placed.get(name))

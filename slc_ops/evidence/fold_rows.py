@@ -7,8 +7,10 @@ import numpy as np
 from slc_ops.base.once import Once
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
+from slc_ops.evidence.user_keys import UsersOf
 from slc_ops.methods import FitOptions
 from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.summed_log import SummedLog
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 
@@ -16,8 +18,17 @@ from slc_ops.rows.rows import Log
 class FoldRows:
     """What the methods of a fold share; each part is worked out when it is first asked for, by one thread."""
 
-    def __init__(self, fold: Fold, engine: Engine = LOCAL, options: FitOptions | None = None) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        engine: Engine = LOCAL,
+        options: FitOptions | None = None,
+        *,
+        long_memory: bool = False,
+    ) -> None:
+        """``long_memory``: some method reads the rows of the long memory, the calibration's among them."""
         self.fold, self.engine, self.options = fold, engine, options or FitOptions()
+        self._long_memory = long_memory
         self._once = Once()
 
     @property
@@ -36,6 +47,11 @@ class FoldRows:
         return self._once.get("test", self._test)
 
     @property
+    def users(self) -> UsersOf:
+        """The users of the test rows."""
+        return self._once.get("users", lambda: UsersOf(self.test))
+
+    @property
     def tuning(self) -> tuple[Calibration, Log]:
         """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
 
@@ -49,7 +65,12 @@ class FoldRows:
         return self._once.get("slicings", self._slicings)
 
     def _calibration(self) -> Calibration:
-        log = self._cut[0] if self.fold.test is None else self.fold.calibration_log(self.engine)
+        if self.fold.test is None:
+            log = self._cut[0]
+        elif self._long_memory and self.long is not None and isinstance(self.long.log, SummedLog):
+            log = self.long.log.last_windows(len(self.fold.calibration))
+        else:
+            log = self.fold.calibration_log(self.engine)
         return Calibration(log, None, self.options)
 
     def _long(self) -> Calibration | None:

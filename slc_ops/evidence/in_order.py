@@ -5,7 +5,7 @@ metrics of all rows and of every slice, and the users' placement sums. Placement
 numbers far below 2⁵³, so their sums are exact in any order; sums of losses are taken in the rows' own order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,9 @@ from slc_ops.evidence.auc import area
 from slc_ops.evidence.metrics import totals
 from slc_ops.evidence.ordering import Exact, Sums
 from slc_ops.evidence.row_sums import RowSums
-from slc_ops.evidence.uncertainty import UserSums, averaged
-from slc_ops.numerics.ranking import BLOCK, Ranked, order_of
+from slc_ops.evidence.uncertainty import averaged
+from slc_ops.evidence.user_keys import UserKeys
+from slc_ops.numerics.ranking import BLOCK, Ranked, ranked_rows
 
 Floats = NDArray[np.float64]
 
@@ -37,29 +38,45 @@ class Partition:
             if last > first:
                 yield k, Ranked(self.ranked.score[first:last], self.ranked.positive[first:last])
 
-    def placements(self) -> Floats:
-        """Each row's placement value (:func:`slc_ops.evidence.auc.placements`) within its slice."""
-        values = np.empty(len(self.rows))
+    def placements(self, cluster: NDArray[np.int32], count: int) -> Floats:
+        """By slice and cluster: Σ of the rows' placement values within their slice.
+
+        What a placement value is: :func:`slc_ops.evidence.auc.placements`.
+        """
+        sums = np.zeros((len(self.bounds) - 1, count))
         for k, rows in self.slices():
-            _place(rows, values[self.bounds[k] : self.bounds[k + 1]])
-        return values
+            own = self.rows[self.bounds[k] : self.bounds[k + 1]]
+            for first, values in _placed(rows):
+                sums[k] += np.bincount(cluster.take(own[first : first + len(values)]), values, count)
+        return sums
 
 
-def _place(rows: Ranked, out: Floats) -> None:
-    """Block by block, whose temporaries stay in the processor's cache; equal scores share a block."""
+def _placed(rows: Ranked) -> Iterator[tuple[int, Floats]]:
+    """The rows' placement values, block by block: where a block begins, and its values.
+
+    A block's temporaries stay in the processor's cache; equal scores share a block.
+    """
     score, positive, size = rows.score, rows.positive, rows.score.size
-    total, ones, first = np.count_nonzero(positive), 0, 0  # positives of all rows, and before this block
+    total, ones, first = int(np.count_nonzero(positive)), 0, 0  # positives of all rows, and before this block
     while first < size:
-        last = int(np.searchsorted(score, score[min(first + BLOCK, size) - 1], side="right"))
+        last = min(first + BLOCK, size)
+        if last < size and score[last] == score[last - 1]:
+            last = int(np.searchsorted(score, score[last], side="right"))
         here, part = positive[first:last], score[first:last]
-        starts = np.flatnonzero(np.append(True, part[1:] != part[:-1]))
-        sizes = np.diff(np.append(starts, len(part)))
-        tied = np.add.reduceat(here, starts, dtype=np.int64)
-        below = ones + np.cumsum(tied) - tied
-        beaten = (first + starts - below) + (sizes - tied) / 2
-        beating = total - below - tied / 2
-        out[first:last] = np.where(here, np.repeat(beaten, sizes), np.repeat(beating, sizes))
-        ones, first = ones + int(np.count_nonzero(here)), last
+        upto = np.cumsum(here)
+        new = part[1:] != part[:-1]
+        if new.all():
+            below = ones + upto - here
+            yield first, np.where(here, np.arange(first, last) - below, total - below).astype(np.float64)
+        else:
+            starts = np.flatnonzero(np.append(True, new))
+            sizes = np.diff(np.append(starts, len(part)))
+            tied = np.diff(np.append(0, upto[starts + sizes - 1]))
+            below = ones + upto[starts + sizes - 1] - tied
+            beaten = (first + starts - below) + (sizes - tied) / 2
+            beating = total - below - tied / 2
+            yield first, np.where(here, np.repeat(beaten, sizes), np.repeat(beating, sizes))
+        ones, first = ones + int(upto[-1]), last
 
 
 @dataclass(frozen=True)
@@ -70,58 +87,39 @@ class InOrder:
     probability: Floats
 
     @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """The rows by probability; the negatives of one probability come first."""
-        return order_of(self.label, self.probability)
-
-    @cached_property
     def whole(self) -> Partition:
-        """All rows as one slice."""
-        return self._partition(self.order, np.array([0, self.label.size]))
+        """All rows as one slice; the negatives of one probability come first."""
+        return Partition(*ranked_rows(self.label, self.probability), np.array([0, self.label.size]))
 
     def cut(self, number: NDArray[Any], parts: int) -> Partition:
         """The rows by the number of their slice, below ``parts``; those of none (−1) are left out."""
+        order, ranked = self.whole.rows, self.whole.ranked
         small = number.astype(np.int16, copy=False)  # which NumPy sorts by counting
         counts = np.bincount(small + 1, minlength=parts + 1)
-        by_slice = np.argsort(small[self.order], kind="stable")[counts[0] :]
-        return self._partition(self.order[by_slice], np.append(0, np.cumsum(counts[1:])))
+        by_slice = np.argsort(small[order], kind="stable")[counts[0] :]
+        rows = Ranked(ranked.score[by_slice], ranked.positive[by_slice])
+        return Partition(order[by_slice], rows, np.append(0, np.cumsum(counts[1:])))
 
-    def _partition(self, rows: NDArray[np.intp], bounds: NDArray[Any]) -> Partition:
-        return Partition(rows, Ranked(self.probability[rows], self.label[rows] != 0), bounds)
+    def losses(self, keysets: Sequence[UserKeys]) -> list[dict[str, Floats]]:
+        """For each of the keys, by metric that is a mean over rows with intervals: Σ by slice and cluster.
 
-    @cached_property
-    def losses(self) -> dict[str, Floats]:
-        """By metric that is a mean over rows and gets intervals: what each row adds."""
-        return {name: per_row(self.label, self.probability) for name, per_row in averaged().items()}
-
-    def user_sums(
-        self, partition: Partition, number: NDArray[Any] | None, cluster: NDArray[Any], count: int
-    ) -> Iterator[tuple[int, UserSums]]:
-        """The users' sums of every slice that has rows; without ``number`` all rows are one slice."""
-        parts = len(partition.bounds) - 1
-        sizes = np.diff(partition.bounds)
-        keys = np.repeat(np.arange(parts) * count, sizes)
-        keys += cluster[partition.rows]
-
-        def per_cluster(values: NDArray[Any]) -> Floats:
-            return (
-                np.bincount(keys, values, parts * count).reshape(parts, count).astype(np.float64, copy=False)
-            )
-
-        rows = np.bincount(keys, minlength=parts * count).reshape(parts, count).astype(np.float64)
-        positive = per_cluster(partition.ranked.positive)
-        placement = per_cluster(partition.placements())
-        if number is not None:  # in the rows' own order, the rows of no slice first
-            own = np.multiply(number + 1, count, dtype=np.intp) + cluster
-            means = {
-                name: np.bincount(own, loss, (parts + 1) * count).reshape(-1, count)[1:]
-                for name, loss in self.losses.items()
+        Block by block, in the rows' own order.
+        """
+        per_row = averaged()
+        sums = [{name: keys.empty() for name in per_row} for keys in keysets]
+        for start in range(0, self.label.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            losses = {
+                name: formula(self.label[part], self.probability[part]) for name, formula in per_row.items()
             }
-        else:
-            means = {name: np.bincount(cluster, loss, count)[None] for name, loss in self.losses.items()}
-        for k in np.flatnonzero(sizes):
-            own_means = {name: sums[k] for name, sums in means.items()}
-            yield int(k), UserSums(positive[k], rows[k] - positive[k], placement[k], own_means, int(sizes[k]))
+            for keys, into in zip(keysets, sums, strict=True):
+                indices = keys.of_row[part].astype(np.intp)
+                for name, loss in losses.items():
+                    np.add.at(into[name], indices, loss)  # one row after the other, as a bincount does
+        return [
+            {name: keys.by_slice(each) for name, each in found.items()}
+            for keys, found in zip(keysets, sums, strict=True)
+        ]
 
 
 def sums_of(rows: Ranked) -> Sums:

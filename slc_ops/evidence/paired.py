@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
+from slc_ops.base.once import Once
+from slc_ops.evidence.evaluation import ALL_ROWS, Evaluator, evaluate
 from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.uncertainty import Interval, PairedDifference, UserSums, differences
+from slc_ops.evidence.user_keys import UsersOf
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.rows import Log
 
@@ -26,10 +28,22 @@ class WithUsers:
         return self.metrics.as_dict()
 
 
-def evaluate_with_users(parameters: ParameterSet, test: Log, threads: int | None = None) -> WithUsers:
-    """Metrics and users' sums of one set on a log, by one sort."""
-    found = evaluate(parameters, test, threads)
-    return WithUsers(found.metrics(), found.users([])[ALL_ROWS])
+class EvaluatorWithUsers:
+    """Metrics and users' sums of one parameter set after the other on a log, by one sort each.
+
+    What the sets share (the users' clusters, the rows and the positive ones of each) is worked out once.
+    """
+
+    def __init__(self) -> None:
+        self._once, self._evaluator = Once(), Evaluator()
+
+    def __call__(self, parameters: ParameterSet, test: Log, threads: int | None = None) -> WithUsers:
+        """The metrics and the users' sums of a set."""
+        log = test.in_memory()
+        users = self._once.get(id(test), lambda: UsersOf(test))  # which keeps the log, so that its id lasts
+        out = None if log is None else self._evaluator.memory(log.n_rows)
+        found = evaluate(parameters, test, threads, users=users, out=out)
+        return WithUsers(found.metrics(), found.users([])[ALL_ROWS])
 
 
 def against(sums: Mapping[str, UserSums], reference: str) -> dict[str, PairedDifference]:

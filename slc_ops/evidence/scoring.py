@@ -86,7 +86,8 @@ def score_fold(
     where the caller knows it, and under it a later refresh finds the score.
     """
     options = options or FitOptions()
-    rows = FoldRows(fold, engine, shared_options(options))
+    long_memory = any(method_named(method).long_memory for method in methods)
+    rows = FoldRows(fold, engine, shared_options(options), long_memory=long_memory)
 
     def scored(method: str) -> Score:
         target = score_directory(directory, fold, method)
@@ -176,7 +177,7 @@ def _score(
     seconds: float | None,
 ) -> Score:
     fold, test, slicings = rows.fold, rows.test, rows.slicings
-    evaluation = evaluate(parameters, test, rows.options.threads)
+    evaluation = evaluate(parameters, test, rows.options.threads, users=rows.users)
     metrics = evaluation.metrics()
     users = evaluation.users([each for each in slicings if "time" not in each.columns])
     _write_users(directory / USERS, {ALL_ROWS: users.pop(ALL_ROWS)})

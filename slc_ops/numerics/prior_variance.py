@@ -99,10 +99,11 @@ def choose_prior(
     held = held_out(rows)
     if held is not None:
         users = rows.codes if rows.user is None else rows.user
+        n_users = int(users.max()) + 1
         past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
         if _two_classes(past) and _two_classes(ahead):
             rest, future = (replace(model, source=Part(part)) for part in (past, ahead))
-            n_users = int(users.max()) + 1
+            del rows, users  # which were copied: the choice takes a while, and memory
             prior, near, reached = _by_hold_out(rest, future, start, n_users)
             found = None
             if earlier is not None and earlier.any():

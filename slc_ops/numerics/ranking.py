@@ -3,7 +3,8 @@
 The bits of a non-negative float, read as an unsigned integer, keep its order, so ``bits << 1 | label`` is one
 integer per row that carries score *and* label; a negative float works too once its bits are flipped, and
 always lies before the others. Sorting those integers is several times faster than sorting indices, and needs
-no memory beside them. Weights do not fit in, so weighted rows are sorted by their indices.
+no memory beside them. Where indices are asked for, they take the place of the score's lowest bits
+(:func:`ranked_rows`). Weights do not fit in, so weighted rows are sorted by their indices.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -49,16 +50,71 @@ def ranked(
     return Ranked(keys.view(np.float64), positive)
 
 
-def order_of(label: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """The indices of rows of scores from 0 on in the order of :func:`ranked`, without weights.
+def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranked]:
+    """The rows of scores from 0 on in the order of :func:`ranked`, and their indices in that order.
 
-    >>> order_of(np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25])).tolist()
-    [2, 1, 0]
+    One integer per row holds the upper bits of its score, its label and its index, so that indices are sorted
+    at the price of numbers. Rows whose scores differ only in the bits that were left out are few, and are put
+    in order afterwards.
+
+    >>> order, rows = ranked_rows(np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25]))
+    >>> order.tolist(), rows.score.tolist(), rows.positive.tolist()
+    ([2, 1, 0], [0.25, 0.5, 0.5], [False, False, True])
     """
-    keys, below = _packed(label, score)
-    if below:
-        raise ValueError(f"{below} scores are below 0; expected none")
-    return np.argsort(keys)
+    if score.size and float(score.min()) < 0:
+        raise ValueError(f"{int(np.count_nonzero(score < 0))} scores are below 0; expected none")
+    low, index_bits, dropped = _layout(score)
+    keys = np.empty(score.size, np.uint64)
+    for start in range(0, score.size, BLOCK):
+        here = keys[start : start + BLOCK]
+        np.subtract((score[start : start + BLOCK] + 0.0).view(np.uint64), low, out=here)  # -0.0 is 0.0
+        here >>= np.uint64(dropped)
+        here <<= _ONE
+        here |= label[start : start + BLOCK] != 0
+        here <<= np.uint64(index_bits)
+        here |= np.arange(start, start + here.size, dtype=np.uint64)
+    _sort(keys)
+    rows = Ranked(np.empty(score.size), np.empty(score.size, np.bool_))
+    order, mask = keys.view(np.int64), np.int64((1 << index_bits) - 1)
+    for start in range(0, score.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        np.not_equal((keys[part] >> np.uint64(index_bits)) & _ONE, 0, out=rows.positive[part])
+        order[part] &= mask
+        np.take(score, order[part], out=rows.score[part], mode="clip")
+    if dropped:
+        _settle(order, rows, low, dropped)
+    return order, rows
+
+
+def _layout(score: np.ndarray) -> tuple[np.uint64, int, int]:
+    """The bits of the least score, the bits of an index, and how many low bits of a score find no room."""
+    if not score.size:
+        return np.uint64(0), 0, 0
+    least, most = (np.array([value + 0.0]).view(np.uint64)[0] for value in (score.min(), score.max()))
+    index_bits = (score.size - 1).bit_length()
+    return least, index_bits, max(0, int(most - least).bit_length() + 1 + index_bits - 64)
+
+
+def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> None:
+    """Put in order what the upper bits of the scores could not tell apart."""
+    last = rows.score.size - 1
+    wrong = [
+        first + np.flatnonzero(rows.score[first:end] > rows.score[first + 1 : end + 1])
+        for first, end in ((first, min(first + BLOCK, last)) for first in range(0, last, BLOCK))
+    ]
+    places = np.concatenate(wrong)
+    if not places.size:
+        return
+    shift = np.uint64(dropped)
+    upper = np.unique((rows.score[places].view(np.uint64) - low) >> shift)
+    # Where each run of equal upper bits begins and ends: between the runs all is in order.
+    begin = np.searchsorted(rows.score, ((upper << shift) + low).view(np.float64))
+    end = np.searchsorted(rows.score, (((upper + _ONE) << shift) + low).view(np.float64))
+    sizes = end - begin
+    of_runs = np.repeat(begin - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(int(sizes.sum()))
+    right = of_runs[np.lexsort((rows.positive[of_runs], rows.score[of_runs]))]
+    for values in (order, rows.score, rows.positive):
+        values[of_runs] = values[right]
 
 
 def _packed(label: np.ndarray, score: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, int]:

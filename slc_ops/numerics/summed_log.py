@@ -47,6 +47,14 @@ class SummedLog(InteractionLog):
             return earlier, InteractionLog(last)
         return earlier.within(self, 0), InteractionLog(last, items=self.items).within(self, earlier.n_rows)
 
+    def last_windows(self, count: int) -> "SummedLog":
+        """The last windows of this log as a log of their own: rows that this one has read are not read again.
+
+        Windows whose columns differ from the others' are read on their own.
+        """
+        last = SummedLog(self._windows[-count:])
+        return last.within(self, self.n_rows - last.n_rows) if last.columns == self.columns else last
+
 
 def add_windows(windows: Sequence[ItemSums]) -> ItemSums:
     """The sums of several windows, added from the first to the last.

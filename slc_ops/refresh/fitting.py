@@ -10,10 +10,12 @@ from slc_ops.refresh.plan import Plan
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
     from slc_ops.evidence.renewal import Renewal
+    from slc_ops.numerics.calibration import Calibration
     from slc_ops.numerics.earlier import EarlierOffsets
     from slc_ops.numerics.options import FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.engine import Engine
+    from slc_ops.rows.rows import Log
 
 
 def folds_of(plan: Plan) -> "FoldPlan":
@@ -78,25 +80,40 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     return EarlierOffsets(version, items, as_numpy(known.items.column("offset")))
 
 
-def fitted(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "ParameterSet":
+def rows_to_learn_from(
+    plan: Plan, method: str, options: dict[str, Any]
+) -> "tuple[Calibration, Calibration | None]":
+    """The windows up to the refreshed one, opened once: the link's; the long memory where it is longer."""
+    from slc_ops.base.methods import method_named
+    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.numerics.summed_log import SummedLog
+    from slc_ops.numerics.window_sums import open_windows
+
+    engine, chosen = engine_of_plan(plan), replace(fit_options(plan), **options)
+    if not method_named(method).long_memory or len(plan.learned) <= len(plan.linked):
+        return Calibration(open_windows(engine, [each.log for each in plan.linked]), None, chosen), None
+    long = open_windows(engine, [each.log for each in plan.learned])
+    if isinstance(long, SummedLog):
+        log: Log = long.last_windows(len(plan.linked))
+    else:
+        log = open_windows(engine, [each.log for each in plan.linked])
+    return Calibration(log, None, chosen), Calibration(long, None, chosen)
+
+
+def fitted(
+    plan: Plan, method: str, calibration: "Calibration", long: "Calibration | None", target: Path
+) -> "ParameterSet":
     """The method fitted on the windows up to the refreshed one, as ``target`` has it or newly.
 
     Raises :class:`~slc_ops.base.errors.FitError` where it cannot be fitted.
     """
-    from slc_ops.base.methods import method_named
-    from slc_ops.methods import fit
-    from slc_ops.numerics.window_sums import open_windows
+    from slc_ops.methods import fit_prepared
     from slc_ops.parameters.parameter_set import ParameterSet
 
     if target.exists() and (known := ParameterSet.read(target)).method == method:
         return known
-    engine = engine_of_plan(plan)
-    log = open_windows(engine, [each.log for each in plan.linked])
-    long = None
-    if method_named(method).long_memory and len(plan.learned) > len(plan.linked):
-        long = open_windows(engine, [each.log for each in plan.learned])
-    parameters = fit(method, log, options=replace(fit_options(plan), **options), long=long)
-    versions, rule = log.backbone_versions, plan.settings.get("on_backbone_mismatch")
+    parameters = fit_prepared(method, calibration, long)
+    versions, rule = calibration.log.backbone_versions, plan.settings.get("on_backbone_mismatch")
     parameters.with_provenance(
         deployment=plan.deployment,
         window=plan.window,
@@ -113,15 +130,13 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
     """Fit the method up to the newest window, and say whether its parameters may serve."""
     from slc_ops.evidence.renewal import Renewal, check_renewal
     from slc_ops.evidence.scoring import read_parameters
-    from slc_ops.numerics.calibration import Calibration
-    from slc_ops.numerics.window_sums import open_windows
 
     try:
-        after = fitted(plan, method, options, target)
+        calibration, long = rows_to_learn_from(plan, method, options)
+        after = fitted(plan, method, calibration, long, target)
     except (FitError, InputError) as error:
         text = f"{method} could not be fitted with {plan.window}: {error}; the parameters that serve stay"
         return Renewal(False, False, None, None, text)
     found = [read_parameters(fold, method, plan.files.scores) for fold in folds_of(plan).folds]
     past = [each for each in found if each is not None]
-    log = open_windows(engine_of_plan(plan), [each.log for each in plan.linked])
-    return check_renewal(after, past, Calibration(log).logit_moments, held_before=plan.held_before)
+    return check_renewal(after, past, calibration.logit_moments, held_before=plan.held_before)

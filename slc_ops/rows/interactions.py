@@ -1,8 +1,9 @@
-"""The interaction log: validated rows as compact columns, item ids as dictionary codes.
+"""The interaction log: holds validated rows as compact columns, item ids as dictionary codes.
 
-A log is read once. What every fit needs (code, label, logit, weight: 9 to 21 bytes a row) is kept, in memory
-or beyond a budget in a temporary file; what only some analyses need (time, user, group) is read when it is
-first asked for. A log whose items are known beforehand reads its rows only when they are needed.
+A log is read once (:mod:`slc_ops.rows.loading`). What every fit needs (code, label, logit, weight: 9 to 21
+bytes a row) is kept, in memory or beyond a budget in a temporary file; what only some analyses need (time,
+user, group) is read when it is first asked for. A log whose items are known beforehand reads its rows only
+when they are needed.
 """
 
 import hashlib
@@ -11,18 +12,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import DTypeLike, NDArray
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
-from slc_ops.rows import columns as contract
 from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.encoding import IdEncoder
+from slc_ops.rows.loading import Loader
 from slc_ops.rows.passes import Partial, in_spans
-from slc_ops.rows.reading import Source, TableSource, converted, open_source
+from slc_ops.rows.reading import Source, TableSource, open_source
 from slc_ops.rows.rows import (
     NO_COLUMNS,
     NO_LATER_ROW,
@@ -59,18 +60,17 @@ class InteractionLog(InSpans):
         items: pa.Array | None = None,
         times: bool = False,
     ) -> None:
+        self._loader = Loader(source, rename or {}, memory_budget() if memory is None else memory)
         self._source, self._times_too = source, times
-        self._rename = dict(rename or {})
-        self._budget = memory_budget() if memory is None else memory
-        check_columns(source, self._rename)
         self._n_rows: int = source.n_rows
         self._reading, self._reading_times, self._reading_users = (threading.Lock() for _ in range(3))
         self._store: ColumnStore | None = None
         self._time_store: ColumnStore | None = None
         self._user_store: tuple[NDArray[np.int32], pa.Array] | None = None
         self._whole: tuple[InteractionLog, int] | None = None
+        self._translation: pa.Array | None = None
         if items is None:
-            self._store, items = self._load_rows()
+            self._store, items = self._load()
         self.items: pa.Array = items
 
     @classmethod
@@ -98,10 +98,12 @@ class InteractionLog(InSpans):
     def within(self, whole: "InteractionLog", first: int) -> Self:
         """Let this log, whose items are known, use rows that another one reads: ``first, first + 1, …``.
 
-        Codes must mean the same in both, so these items must be the first ones of the whole log's.
+        Where its items are not the first ones of the whole log's, its codes are translated and kept.
         """
         if not whole.items.slice(0, len(self.items)).equals(self.items):
-            raise InputError(f"{self.describe()} is no part of {whole.describe()}: their items differ")
+            self._translation = pc.index_in(whole.items, value_set=self.items)
+            if len(self._translation) - self._translation.null_count != len(self.items):
+                raise InputError(f"{self.describe()} is no part of {whole.describe()}: their items differ")
         self._whole = whole, first
         return self
 
@@ -112,13 +114,11 @@ class InteractionLog(InSpans):
 
     def has(self, column: str) -> bool:
         """Whether the source has this column of the contract."""
-        return self._rename.get(column, column) in self._source.types
+        return self._loader.has(column)
 
     def called(self, column: str) -> str:
         """What the source calls a column of the contract."""
-        if column == "logit" and not self.has("logit"):
-            column = "probability"
-        return self._rename.get(column, column)
+        return self._loader.called(column)
 
     @property
     def columns(self) -> dict[str, pa.DataType]:
@@ -150,7 +150,7 @@ class InteractionLog(InSpans):
         if "time" in columns and times is None:
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
         return Rows(
-            read("code", first, last),
+            self._codes.read("code", first, last),
             read("label", first, last),
             read("logit", first, last),
             read("weight", first, last) if self.weighted else None,
@@ -168,7 +168,7 @@ class InteractionLog(InSpans):
             raise InputError(NO_LATER_ROW.format(self.describe()))
         table = pa.Table.from_batches(self._source.batches(list(self._source.types)))
         earlier_rows, later_rows = (
-            InteractionLog(TableSource(table.filter(pa.array(chosen))), rename=self._rename)
+            InteractionLog(TableSource(table.filter(pa.array(chosen))), rename=self._loader.rename)
             for chosen in (~later, later)
         )
         return earlier_rows, later_rows
@@ -179,8 +179,7 @@ class InteractionLog(InSpans):
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """The user of each row, piece by piece, and the number of the piece's first row; nothing is kept."""
-        for first, piece in self._pieces("user_id"):
-            yield first, self._checked(contract.as_ids, piece, first, "user_id")
+        return self._loader.user_ids()
 
     @property
     def _rows(self) -> ColumnStore:
@@ -190,7 +189,7 @@ class InteractionLog(InSpans):
             return whole._rows.part(first, first + self.n_rows)
         with self._reading:
             if self._store is None:
-                store, found = self._load_rows()
+                store, found = self._load()
                 if not found.equals(self.items):
                     raise InputError(
                         f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
@@ -200,6 +199,26 @@ class InteractionLog(InSpans):
             return self._store
 
     @property
+    def _codes(self) -> ColumnStore:
+        """The rows' item codes; translated by whoever asks first, where a log of more items has read them."""
+        if self._whole is None:
+            return self._rows
+        whole, first = self._whole
+        codes = whole._codes.part(first, first + self.n_rows)
+        if self._translation is None:
+            return codes
+        with self._reading:
+            if self._store is None:
+                self._store = codes.translated("code", as_numpy(self._translation.fill_null(-1)))
+            return self._store
+
+    def _load(self) -> tuple[ColumnStore, pa.Array]:
+        loaded = self._loader.rows(times=self._times_too)
+        if loaded.times is not None:
+            self._time_store = loaded.times
+        return loaded.rows, loaded.items
+
+    @property
     def _times(self) -> ColumnStore | None:
         """Event times; read by whoever asks first, while others wait."""
         if self._whole is not None:
@@ -207,10 +226,7 @@ class InteractionLog(InSpans):
             return None if whole._times is None else whole._times.part(first, first + self.n_rows)
         with self._reading_times:
             if self._time_store is None and self.has("event_time"):
-                store = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
-                for first, column in self._pieces("event_time"):
-                    store.write("time", first, self._checked(contract.as_times, column, first))
-                self._time_store = store
+                self._time_store = self._loader.times()
             return self._time_store
 
     # --- whole columns, one entry per row -------------------------------------------------------------
@@ -218,7 +234,7 @@ class InteractionLog(InSpans):
     @property
     def item_codes(self) -> NDArray[np.int32]:
         """The item of each row: ``items[item_codes[k]]``."""
-        return self._rows.read("code", 0, self.n_rows)
+        return self._codes.read("code", 0, self.n_rows)
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
@@ -267,10 +283,7 @@ class InteractionLog(InSpans):
     def _users(self) -> tuple[NDArray[np.int32], pa.Array] | None:
         with self._reading_users:
             if self._user_store is None and self.has("user_id"):
-                encoder = IdEncoder()
-                store = ColumnStore(self.n_rows, {"user": np.int32}, self.n_rows * 4)
-                self._encode(encoder, store, "user_id", "user")
-                self._user_store = store.read("user", 0, self.n_rows), encoder.values
+                self._user_store = self._loader.users()
             return self._user_store
 
     @cached_property
@@ -278,7 +291,7 @@ class InteractionLog(InSpans):
         """The ``group_id`` of each row; None without that column."""
         if not self.has("group_id"):
             return None
-        pieces = [column for _, column in self._pieces("group_id")]
+        pieces = [column for _, column in self._loader.pieces("group_id")]
         plain = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in pieces]
         return pa.concat_arrays(plain)
 
@@ -300,7 +313,7 @@ class InteractionLog(InSpans):
         if not self.has("backbone_version"):
             return ()
         found: set[str] = set()
-        for _, column in self._pieces("backbone_version"):
+        for _, column in self._loader.pieces("backbone_version"):
             found.update(str(value) for value in column.unique().to_pylist() if value is not None)
         return tuple(sorted(found))
 
@@ -343,90 +356,3 @@ class InteractionLog(InSpans):
         for span in in_spans(of_span, self.n_rows, workers, _DIGEST_ROWS):
             digest.update(span)
         return digest.hexdigest()
-
-    # --- reading --------------------------------------------------------------------------------------
-
-    def _load_rows(self) -> tuple[ColumnStore, pa.Array]:
-        score = "logit" if self.has("logit") else "probability"
-        names = ["item_id", "label", score] + (["weight"] if self.weighted else [])
-        types: dict[str, DTypeLike] = {"code": np.int32, "label": np.int8, "logit": self._float_type(score)}
-        if self.weighted:
-            types["weight"] = self._float_type("weight")
-        store = ColumnStore(self.n_rows, types, self._budget)
-        times = None
-        if self._times_too and self.has("event_time"):
-            names.append("event_time")
-            times = ColumnStore(self.n_rows, {"time": np.float64}, self._budget)
-        encoder, first, settled = IdEncoder(), 0, 0
-        for batch in self._source.batches([self._rename.get(name, name) for name in names]):
-            last = first + batch.num_rows
-            ids = self._checked(contract.as_ids, batch.column(0), first, "item_id")
-            store.write("code", first, encoder.add(ids))
-            store.write("label", first, self._checked(contract.as_labels, batch.column(1), first))
-            store.write("logit", first, self._checked(contract.as_logits, batch.column(2), first, score))
-            if self.weighted:
-                store.write("weight", first, self._checked(contract.as_weights, batch.column(3), first))
-            if times is not None:
-                column = batch.column(batch.num_columns - 1)
-                times.write("time", first, self._checked(contract.as_times, column, first))
-            if encoder.overdue:
-                settled = self._settle(encoder, store, "code", settled, last)
-            first = last
-        self._settle(encoder, store, "code", settled, first)
-        if times is not None:
-            self._time_store = times
-        return store, encoder.values
-
-    def _encode(self, encoder: IdEncoder, store: ColumnStore, column: str, name: str) -> None:
-        settled = last = 0
-        for first, piece in self._pieces(column):
-            store.write(name, first, encoder.add(self._checked(contract.as_ids, piece, first, column)))
-            last = first + len(piece)
-            if encoder.overdue:
-                settled = self._settle(encoder, store, name, settled, last)
-        self._settle(encoder, store, name, settled, last)
-
-    @staticmethod
-    def _settle(encoder: IdEncoder, store: ColumnStore, name: str, first: int, last: int) -> int:
-        mapping = encoder.settle()
-        if mapping is not None:
-            store.translate(name, first, last, mapping)
-        return last
-
-    def _pieces(self, name: str) -> Iterator[tuple[int, pa.Array]]:
-        first = 0
-        for batch in self._source.batches([self._rename.get(name, name)]):
-            yield first, batch.column(0)
-            first += batch.num_rows
-
-    def _float_type(self, name: str) -> DTypeLike:
-        kind = self._source.types[self._rename.get(name, name)]
-        small = name != "probability" and (pa.types.is_float32(kind) or pa.types.is_float16(kind))
-        return np.float32 if small else np.float64
-
-    def _checked(self, convert: Callable[..., Any], column: pa.Array, first: int, name: str = "") -> Any:
-        return converted(self._source, self._rename, convert, column, first, name)
-
-
-def check_columns(source: Source, rename: Mapping[str, str]) -> None:
-    """Refuse a source without rows or without the columns that every fit needs."""
-    unknown = sorted(set(rename) - set(contract.CONTRACT_COLUMNS))
-    if unknown:
-        raise InputError(
-            f"cannot rename to {', '.join(unknown)}: the log's contract knows "
-            f"{', '.join(contract.CONTRACT_COLUMNS)}"
-        )
-    absent = sorted(set(rename.values()) - set(source.types))
-    if absent:
-        raise InputError(
-            f"{source.describe()} has no column {', '.join(absent)} to rename; it has "
-            f"{', '.join(source.types)}"
-        )
-    missing = contract.missing_columns(source.types, rename)
-    if missing:
-        raise InputError(
-            f"{source.describe()} has no column {' and no column '.join(missing)}; it has "
-            f"{', '.join(source.types)} (rename with --map item_id=your_name)"
-        )
-    if source.n_rows == 0:
-        raise InputError(f"{source.describe()} has no rows; expected at least one")

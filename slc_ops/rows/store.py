@@ -83,6 +83,14 @@ class ColumnStore:
             data, position = data[count:], position + count
         return result
 
+    def translated(self, name: str, mapping: NDArray[Any]) -> "ColumnStore":
+        """A store of its own with one column, every code ``c`` replaced by ``mapping[c]``."""
+        budget = self.n_rows * self._types[name].itemsize if not self.spilled else 0
+        copied = ColumnStore(self.n_rows, {name: self._types[name]}, budget)
+        for start in range(0, self.n_rows, _CHUNK):
+            copied.write(name, start, mapping[self.read(name, start, min(start + _CHUNK, self.n_rows))])
+        return copied
+
     def translate(self, name: str, first: int, last: int, mapping: NDArray[Any]) -> None:
         """Replace every code ``c`` in a span by ``mapping[c]``."""
         for start in range(first, last, _CHUNK):

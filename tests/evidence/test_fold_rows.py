@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -104,6 +105,9 @@ def test_windows_with_other_columns_are_read_on_their_own(weeks):
 def test_a_log_takes_no_rows_of_a_log_with_other_items(weeks):
     from slc_ops.base.errors import InputError
 
+    table = pq.read_table(weeks[1][1])
+    named = pa.array([f"other {item}" for item in table["item_id"].to_pylist()])
+    pq.write_table(table.set_column(table.schema.get_field_index("item_id"), "item_id", named), weeks[1][1])
     whole, other = InteractionLog.read(weeks[0][1]), InteractionLog.read(weeks[1][1])
     with pytest.raises(InputError, match="their items differ"):
         other.within(whole, 0)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError, SlcError
 from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.interactions import InteractionLog, check_columns
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.loading import check_columns
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import NO_COLUMNS, NO_LATER_ROW, Columns, Kernel, Needs, Rows, rows_per_item
