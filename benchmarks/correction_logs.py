@@ -14,8 +14,11 @@ ROOT = Path(os.environ.get("SLC_OPS_BENCH", Path(tempfile.gettempdir()) / "slc-o
 
 
 def write_log(rows: int, items: int, *, kind: str = "int", seed: int = 1) -> Path:
-    """A Parquet file with per-item bias, in the directory ``SLC_OPS_BENCH`` or the system's temporary one."""
-    path = ROOT / f"log-{rows}-{items}-{kind}-{seed}.parquet"
+    """A Parquet file with per-item bias, in the directory ``SLC_OPS_BENCH`` or the system's temporary one.
+
+    The rows of a higher seed are later, as those of a test log are.
+    """
+    path = ROOT / f"log-{rows}-{items}-{kind}-{seed}-in-time.parquet"
     if path.exists():
         return path
     ROOT.mkdir(parents=True, exist_ok=True)
@@ -33,7 +36,7 @@ def write_log(rows: int, items: int, *, kind: str = "int", seed: int = 1) -> Pat
         )
         table = pa.table(
             {
-                "event_time": np.arange(first, first + size),
+                "event_time": np.arange(first, first + size) + (seed - 1) * rows,
                 "user_id": rng.integers(0, max(items, 1000), size),
                 "item_id": names,
                 "label": (rng.random(size) < chance).astype(np.int8),

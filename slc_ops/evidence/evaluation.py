@@ -230,7 +230,7 @@ class EvaluationInOrder(Evaluation):
         found = {}
         for slicing, keys, means, partition in zip([None, *cut], keysets, losses, partitions, strict=True):
             placement = partition.placements(*self.shared.clusters)
-            for k in np.flatnonzero(keys.rows.sum(axis=1)):
+            for k in np.flatnonzero(keys.rows.sum(axis=1)).tolist():
                 name = ALL_ROWS if slicing is None else _key(slicing, k)
                 positive, rows = keys.positive[k], keys.rows[k]
                 own = {metric: sums[k] for metric, sums in means.items()}

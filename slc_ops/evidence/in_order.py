@@ -22,6 +22,7 @@ from slc_ops.evidence.user_keys import UserKeys
 from slc_ops.numerics.ranking import BLOCK, Ranked, ranked_rows
 
 Floats = NDArray[np.float64]
+FEW_SLICES = 12  # for which a look at all rows each costs less than a sort
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,19 @@ def _placed(rows: Ranked) -> Iterator[tuple[int, Floats]]:
         if last < size and score[last] == score[last - 1]:
             last = int(np.searchsorted(score, score[last], side="right"))
         here, part = positive[first:last], score[first:last]
-        upto = np.cumsum(here)
         new = part[1:] != part[:-1]
         if new.all():
-            below = ones + upto - here
-            yield first, np.where(here, np.arange(first, last) - below, total - below).astype(np.float64)
+            below = np.cumsum(here, dtype=np.float64)  # whole numbers, so nothing is rounded
+            upto = below[-1:].copy()
+            below -= here
+            below += ones
+            beaten = np.arange(first, last, dtype=np.float64)
+            beaten -= below
+            np.subtract(total, below, out=below)
+            np.copyto(below, beaten, where=here)
+            yield first, below
         else:
+            upto = np.cumsum(here)
             starts = np.flatnonzero(np.append(True, new))
             sizes = np.diff(np.append(starts, len(part)))
             tied = np.diff(np.append(0, upto[starts + sizes - 1]))
@@ -96,7 +104,11 @@ class InOrder:
         order, ranked = self.whole.rows, self.whole.ranked
         small = number.astype(np.int16, copy=False)  # which NumPy sorts by counting
         counts = np.bincount(small + 1, minlength=parts + 1)
-        by_slice = np.argsort(small[order], kind="stable")[counts[0] :]
+        in_order = small[order]
+        if parts <= FEW_SLICES:
+            by_slice = np.concatenate([np.flatnonzero(in_order == k) for k in range(parts)])
+        else:
+            by_slice = np.argsort(in_order, kind="stable")[counts[0] :]
         rows = Ranked(ranked.score[by_slice], ranked.positive[by_slice])
         return Partition(order[by_slice], rows, np.append(0, np.cumsum(counts[1:])))
 

@@ -12,6 +12,7 @@ from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.window_sums import keep_sums, key_of, read_windows, sums_path
 from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.loading import Loader
 
 SUMS_SUFFICE = {"base", "rescal"}
 
@@ -77,8 +78,8 @@ def test_only_methods_that_need_rows_read_them(
     for window in windows:
         keep_sums(window, "key")
     reads = []
-    load = InteractionLog._load_rows
-    monkeypatch.setattr(InteractionLog, "_load_rows", lambda log: reads.append(log) or load(log))
+    load = Loader.rows
+    monkeypatch.setattr(Loader, "rows", lambda loader, **more: reads.append(loader) or load(loader, **more))
     fit(method, read_windows(windows))
     assert len(reads) == (0 if method in SUMS_SUFFICE else 1)
 
@@ -88,7 +89,7 @@ def test_sums_under_the_same_key_are_not_worked_out_again(
 ) -> None:
     keep_sums(windows[0], "key")
     before = sums_path(windows[0]).stat().st_ino
-    monkeypatch.setattr(InteractionLog, "_load_rows", lambda log: pytest.fail("the rows were read again"))
+    monkeypatch.setattr(Loader, "rows", lambda loader, **more: pytest.fail("the rows were read again"))
     keep_sums(windows[0], "key")
     assert sums_path(windows[0]).stat().st_ino == before
 
