@@ -207,7 +207,7 @@ class EvaluationInOrder(Evaluation):
     def _in_order(self) -> InOrder:
         scored = self.ordering.scored(self._rows(NO_COLUMNS))
         check_scored(scored.label, scored.probability)
-        return InOrder(scored.label, scored.probability)
+        return InOrder(scored.label, scored.probability, self.shared.clusters[0])
 
     @cached_property
     def _all(self) -> Sums:
@@ -229,7 +229,7 @@ class EvaluationInOrder(Evaluation):
         partitions = chain([self._in_order.whole], (self._cut(each) for each in cut))
         found = {}
         for slicing, keys, means, partition in zip([None, *cut], keysets, losses, partitions, strict=True):
-            placement = partition.placements(*self.shared.clusters)
+            placement = partition.placements(self.shared.clusters[1])
             for k in np.flatnonzero(keys.rows.sum(axis=1)).tolist():
                 name = ALL_ROWS if slicing is None else _key(slicing, k)
                 positive, rows = keys.positive[k], keys.rows[k]

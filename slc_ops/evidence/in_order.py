@@ -22,16 +22,20 @@ from slc_ops.evidence.user_keys import UserKeys
 from slc_ops.numerics.ranking import BLOCK, Ranked, ranked_rows
 
 Floats = NDArray[np.float64]
+PLACED = 1 << 15  # rows whose placement values are worked out together
 FEW_SLICES = 12  # for which a look at all rows each costs less than a sort
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows by slice, each slice in the order of its probabilities; slice ``k`` lies at bounds[k:k + 2]."""
+    """Rows by slice, each slice in the order of its probabilities; slice ``k`` lies at bounds[k:k + 2].
 
-    rows: NDArray[np.intp]
+    ``cluster`` is the cluster of users that each row belongs to, in the same order.
+    """
+
     ranked: Ranked
     bounds: NDArray[np.intp]
+    cluster: NDArray[np.int16]
 
     def slices(self) -> Iterator[tuple[int, Ranked]]:
         """The slices that have rows."""
@@ -39,16 +43,16 @@ class Partition:
             if last > first:
                 yield k, Ranked(self.ranked.score[first:last], self.ranked.positive[first:last])
 
-    def placements(self, cluster: NDArray[np.int32], count: int) -> Floats:
-        """By slice and cluster: Σ of the rows' placement values within their slice.
+    def placements(self, count: int) -> Floats:
+        """By slice and cluster (``count`` of them): Σ of the rows' placement values within their slice.
 
         What a placement value is: :func:`slc_ops.evidence.auc.placements`.
         """
         sums = np.zeros((len(self.bounds) - 1, count))
         for k, rows in self.slices():
-            own = self.rows[self.bounds[k] : self.bounds[k + 1]]
+            own = self.cluster[self.bounds[k] : self.bounds[k + 1]]
             for first, values in _placed(rows):
-                sums[k] += np.bincount(cluster.take(own[first : first + len(values)]), values, count)
+                sums[k] += np.bincount(own[first : first + len(values)], values, count)
         return sums
 
 
@@ -60,7 +64,7 @@ def _placed(rows: Ranked) -> Iterator[tuple[int, Floats]]:
     score, positive, size = rows.score, rows.positive, rows.score.size
     total, ones, first = int(np.count_nonzero(positive)), 0, 0  # positives of all rows, and before this block
     while first < size:
-        last = min(first + BLOCK, size)
+        last = min(first + PLACED, size)
         if last < size and score[last] == score[last - 1]:
             last = int(np.searchsorted(score, score[last], side="right"))
         here, part = positive[first:last], score[first:last]
@@ -89,28 +93,35 @@ def _placed(rows: Ranked) -> Iterator[tuple[int, Floats]]:
 
 @dataclass(frozen=True)
 class InOrder:
-    """The rows' labels and probabilities."""
+    """The rows' labels and probabilities, and the clusters of users that they belong to."""
 
     label: NDArray[Any]
     probability: Floats
+    cluster: NDArray[np.int16]
+
+    @cached_property
+    def _ranked(self) -> tuple[NDArray[np.intp], Ranked]:
+        return ranked_rows(self.label, self.probability)
 
     @cached_property
     def whole(self) -> Partition:
         """All rows as one slice; the negatives of one probability come first."""
-        return Partition(*ranked_rows(self.label, self.probability), np.array([0, self.label.size]))
+        order, ranked = self._ranked
+        cluster = self.cluster.take(order, mode="clip")
+        return Partition(ranked, np.array([0, self.label.size]), cluster)
 
     def cut(self, number: NDArray[Any], parts: int) -> Partition:
         """The rows by the number of their slice, below ``parts``; those of none (−1) are left out."""
-        order, ranked = self.whole.rows, self.whole.ranked
+        ranked = self.whole.ranked
         small = number.astype(np.int16, copy=False)  # which NumPy sorts by counting
         counts = np.bincount(small + 1, minlength=parts + 1)
-        in_order = small[order]
+        in_order = small.take(self._ranked[0], mode="clip")
         if parts <= FEW_SLICES:
             by_slice = np.concatenate([np.flatnonzero(in_order == k) for k in range(parts)])
         else:
             by_slice = np.argsort(in_order, kind="stable")[counts[0] :]
         rows = Ranked(ranked.score[by_slice], ranked.positive[by_slice])
-        return Partition(order[by_slice], rows, np.append(0, np.cumsum(counts[1:])))
+        return Partition(rows, np.append(0, np.cumsum(counts[1:])), self.whole.cluster.take(by_slice))
 
     def losses(self, keysets: Sequence[UserKeys]) -> list[dict[str, Floats]]:
         """For each of the keys, by metric that is a mean over rows with intervals: Σ by slice and cluster.

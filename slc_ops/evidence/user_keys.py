@@ -14,11 +14,11 @@ from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows
 Floats = NDArray[np.float64]
 
 
-def clusters_of(rows: Rows, n_users: int) -> tuple[NDArray[np.int32], int]:
+def clusters_of(rows: Rows, n_users: int) -> tuple[NDArray[np.int16], int]:
     """The cluster of each row, and how many there are; without users, each row is one."""
     count = min(n_users, MAX_CLUSTERS)
     user = np.arange(len(rows), dtype=np.int32) if rows.user is None else rows.user
-    return (user % np.int32(count)).astype(np.int32, copy=False), count
+    return (user % np.int32(count)).astype(np.int16), count
 
 
 def n_users(log: Log) -> int:
@@ -35,7 +35,7 @@ class UserKeys:
     first lot of keys is that of rows of no slice.
     """
 
-    of_row: NDArray[np.int32]
+    of_row: NDArray[Any]
     outside: int
     rows: Floats
     positive: Floats
@@ -44,14 +44,14 @@ class UserKeys:
     def of(
         cls,
         label: NDArray[np.int8],
-        cluster: NDArray[np.int32],
+        cluster: NDArray[np.int16],
         count: int,
         number: NDArray[Any] | None = None,
         parts: int = 1,
     ) -> "UserKeys":
         """The keys of rows whose slices have the given numbers, −1 for none."""
         outside = int(number is not None)
-        keys = cluster
+        keys: NDArray[Any] = cluster
         if number is not None:
             keys = np.multiply(number + 1, count, dtype=np.int32)
             keys += cluster
@@ -82,7 +82,7 @@ class UsersOf:
         return self._test.in_memory() or self._test
 
     @property
-    def clusters(self) -> tuple[NDArray[np.int32], int]:
+    def clusters(self) -> tuple[NDArray[np.int16], int]:
         """The cluster of each row, and how many there are."""
         return self._once.get("clusters", self._clusters)
 
@@ -92,7 +92,7 @@ class UsersOf:
             ("keys", None if slicing is None else slicing.parts), lambda: self._keys(slicing)
         )
 
-    def _clusters(self) -> tuple[NDArray[np.int32], int]:
+    def _clusters(self) -> tuple[NDArray[np.int16], int]:
         return clusters_of(self._rows({"user"}), n_users(self._log))
 
     def _keys(self, slicing: Slicing | None) -> UserKeys:
