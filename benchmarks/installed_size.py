@@ -124,7 +124,7 @@ def section(rows: list[list[str]]) -> str:
 
 def known_rows(page: str) -> dict[str, list[str]]:
     """The rows that the page has, by their first cell."""
-    lines = (installed_section(page) or "").splitlines()
+    lines = bench_page.section(page, bench_page.INSTALLED).splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(("| core", "| `"))]
     return {row[0]: row for row in rows}
 
