@@ -10,14 +10,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.evidence.auc import Auc
-from slc_ops.evidence.in_order import InOrder, Partition, sums_of
+from slc_ops.evidence.in_order import InOrder, sums_of
 from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, totals
 from slc_ops.evidence.ordering import Exact, OnGrid, Ordering, Placed, Scored, Sorted, Sums
 from slc_ops.evidence.row_sums import Block, RowSums
@@ -226,24 +225,26 @@ class EvaluationInOrder(Evaluation):
         cut = [each for each in slicings if each.parts]
         keysets = [self.shared.keys(), *(self.shared.keys(each) for each in cut)]
         losses = self._in_order.losses(keysets)
-        partitions = chain([self._in_order.whole], (self._cut(each) for each in cut))
+        whole = {0: self._in_order.whole.placements(self.shared.clusters[1])}
+        placements = [whole, *(self._cut(each, users=True) for each in cut)]
         found = {}
-        for slicing, keys, means, partition in zip([None, *cut], keysets, losses, partitions, strict=True):
-            placement = partition.placements(self.shared.clusters[1])
-            for k in np.flatnonzero(keys.rows.sum(axis=1)).tolist():
+        for slicing, keys, means, placed in zip([None, *cut], keysets, losses, placements, strict=True):
+            for k, placement in placed.items():
                 name = ALL_ROWS if slicing is None else _key(slicing, k)
                 positive, rows = keys.positive[k], keys.rows[k]
                 own = {metric: sums[k] for metric, sums in means.items()}
-                found[name] = UserSums(positive, rows - positive, placement[k], own, int(rows.sum()))
+                found[name] = UserSums(positive, rows - positive, placement, own, int(rows.sum()))
         return found
 
-    def _cut(self, slicing: Slicing) -> Partition:
-        """The rows by slice; what their metrics need is kept."""
-        partition = self._in_order.cut(slicing.number_of(self._rows(slicing.columns)), len(slicing.parts))
-        self._sums_of_slices.setdefault(
-            slicing.parts, {_key(slicing, k): sums_of(rows) for k, rows in partition.slices()}
-        )
-        return partition
+    def _cut(self, slicing: Slicing, *, users: bool = False) -> dict[int, NDArray[np.float64]]:
+        """The users' placement sums by slice, where asked for; what the slices' metrics need is kept."""
+        number = slicing.number_of(self._rows(slicing.columns))
+        sums, placements = self._sums_of_slices.setdefault(slicing.parts, {}), {}
+        for k, rows in self._in_order.cut(number, len(slicing.parts)):
+            sums[_key(slicing, k)] = sums_of(rows.ranked)
+            if users:
+                placements[k] = rows.placements(self.shared.clusters[1])
+        return placements
 
     @cached_property
     def _sums_of_slices(self) -> dict[tuple[Any, ...], dict[str, Sums]]:

@@ -23,36 +23,23 @@ from slc_ops.numerics.ranking import BLOCK, Ranked, ranked_rows
 
 Floats = NDArray[np.float64]
 PLACED = 1 << 15  # rows whose placement values are worked out together
-FEW_SLICES = 12  # for which a look at all rows each costs less than a sort
 
 
 @dataclass(frozen=True)
-class Partition:
-    """Rows by slice, each slice in the order of its probabilities; slice ``k`` lies at bounds[k:k + 2].
-
-    ``cluster`` is the cluster of users that each row belongs to, in the same order.
-    """
+class Slice:
+    """Some rows in the order of their probabilities, and the cluster of users that each belongs to."""
 
     ranked: Ranked
-    bounds: NDArray[np.intp]
     cluster: NDArray[np.int16]
 
-    def slices(self) -> Iterator[tuple[int, Ranked]]:
-        """The slices that have rows."""
-        for k, (first, last) in enumerate(zip(self.bounds[:-1], self.bounds[1:], strict=True)):
-            if last > first:
-                yield k, Ranked(self.ranked.score[first:last], self.ranked.positive[first:last])
-
     def placements(self, count: int) -> Floats:
-        """By slice and cluster (``count`` of them): Σ of the rows' placement values within their slice.
+        """By cluster, of which there are ``count``: Σ of the rows' placement values within the slice.
 
         What a placement value is: :func:`slc_ops.evidence.auc.placements`.
         """
-        sums = np.zeros((len(self.bounds) - 1, count))
-        for k, rows in self.slices():
-            own = self.cluster[self.bounds[k] : self.bounds[k + 1]]
-            for first, values in _placed(rows):
-                sums[k] += np.bincount(own[first : first + len(values)], values, count)
+        sums = np.zeros(count)
+        for first, values in _placed(self.ranked):
+            sums += np.bincount(self.cluster[first : first + len(values)], values, count)
         return sums
 
 
@@ -104,24 +91,22 @@ class InOrder:
         return ranked_rows(self.label, self.probability)
 
     @cached_property
-    def whole(self) -> Partition:
-        """All rows as one slice; the negatives of one probability come first."""
+    def whole(self) -> Slice:
+        """All rows; the negatives of one probability come first."""
         order, ranked = self._ranked
-        cluster = self.cluster.take(order, mode="clip")
-        return Partition(ranked, np.array([0, self.label.size]), cluster)
+        return Slice(ranked, self.cluster.take(order, mode="clip"))
 
-    def cut(self, number: NDArray[Any], parts: int) -> Partition:
-        """The rows by the number of their slice, below ``parts``; those of none (−1) are left out."""
-        ranked = self.whole.ranked
-        small = number.astype(np.int16, copy=False)  # which NumPy sorts by counting
-        counts = np.bincount(small + 1, minlength=parts + 1)
-        in_order = small.take(self._ranked[0], mode="clip")
-        if parts <= FEW_SLICES:
-            by_slice = np.concatenate([np.flatnonzero(in_order == k) for k in range(parts)])
-        else:
-            by_slice = np.argsort(in_order, kind="stable")[counts[0] :]
-        rows = Ranked(ranked.score[by_slice], ranked.positive[by_slice])
-        return Partition(rows, np.append(0, np.cumsum(counts[1:])), self.whole.cluster.take(by_slice))
+    def cut(self, number: NDArray[Any], parts: int) -> Iterator[tuple[int, Slice]]:
+        """The slices that have rows, of rows that know the number of their slice; −1 belongs to none.
+
+        One after the other: a slice is small enough that its memory serves the next one.
+        """
+        ranked, cluster = self.whole.ranked, self.whole.cluster
+        in_order = number.take(self._ranked[0], mode="clip")
+        for k in range(parts):
+            rows = np.flatnonzero(in_order == k)
+            if len(rows):
+                yield k, Slice(Ranked(ranked.score[rows], ranked.positive[rows]), cluster[rows])
 
     def losses(self, keysets: Sequence[UserKeys]) -> list[dict[str, Floats]]:
         """For each of the keys, by metric that is a mean over rows with intervals: Σ by slice and cluster.
