@@ -91,6 +91,27 @@ def test_tuning_rows_are_the_calibration_rows_and_fit_to_the_same_bits(weeks, mo
         assert np.array_equal(found.apply(later), expected.apply(expected_later))
 
 
+@pytest.mark.parametrize("memory_mb", [512, 0])
+def test_calibration_rows_are_those_of_the_long_memory_and_fit_to_the_same_bits(
+    weeks, monkeypatch, memory_mb
+):
+    monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
+    fold = plan_folds(weeks, **SHAPE | {"link_windows": 2, "offset_windows": 3}).newest
+    rows, alone = FoldRows(fold, long_memory=True), FoldRows(fold)
+    found, expected = rows.calibration.log, alone.calibration.log
+    assert not rows.long.log.items.slice(0, len(found.items)).equals(found.items)  # other codes
+    assert found.items.equals(expected.items)
+    for column in ("item_codes", "label", "logit", "time"):
+        assert np.array_equal(getattr(found, column), getattr(expected, column))
+    assert found.digest() == expected.digest()
+    earlier, later = rows.tuning
+    assert np.array_equal(earlier.log.item_codes, alone.tuning[0].log.item_codes)
+    assert np.array_equal(later.item_codes, alone.tuning[1].item_codes)
+    for method in METHODS:
+        ours, theirs = (fit_prepared(method, each.calibration, each.long) for each in (rows, alone))
+        assert np.array_equal(ours.apply(rows.test), theirs.apply(alone.test))
+
+
 def test_windows_with_other_columns_are_read_on_their_own(weeks):
     path = weeks[2][1]
     table = pq.read_table(path)

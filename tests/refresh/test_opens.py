@@ -49,15 +49,15 @@ def window_of(path: Path) -> str:
 def test_each_window_is_opened_once_in_each_step_whatever_the_number_of_methods(
     school: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure(school, methods=list(METHODS))
+    configure(school, methods=list(METHODS), link_windows=2)
     pipeline.refresh(school, "school", NEWEST.before(1)[0])
     seen = Opened(monkeypatch)
     pipeline.refresh(school, "school", NEWEST)
 
     fits = {step for step, *_ in seen.columns if step.startswith("fit")}
     assert fits == {f"fit-{NEWEST.key}"}  # the older fold is reused, and its rows are not read
-    evidence = (*fits, "backtest", "detectability", "publish")
+    evidence = (*fits, "backtest", "detectability", "decide", "publish")
     assert {key: n for key, n in seen.footers.items() if key[0] in evidence and n > 1} == {}
     assert {key: n for key, n in seen.columns.items() if key[0] in evidence and n > 1} == {}
     windows = {window for step, window in seen.footers if step in fits}
-    assert len(windows) == 4  # three weeks to learn from, one to be scored on
+    assert len(windows) == 4  # three weeks to learn from, of which two are the link's, one to be scored on
