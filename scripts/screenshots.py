@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,9 @@ PICTURES = (
     Picture("dag-run", 1600, 900, path="run", shows="promote"),
     Picture("data-docs", 1200, 860, path="validation"),
 )
+SITE = tuple(Picture(f"site-{name}", 1200, 900, path=f"site/{name}", shows="slc_ops") for name in
+             ("index", "start", "concepts", "tour", "api", "operations"))  # fmt: skip
+"""Pages of the site (``make docs``): looked at, not kept."""
 
 
 def make_demo(home: Path) -> None:
@@ -113,7 +116,9 @@ def addresses(home: Path) -> dict[str, str]:
     validation = home / "windows" / DEMO / DEMO_WINDOW.key / "validation.html"
     with closing(sqlite3.connect(home / "airflow" / "airflow.db")) as connection:
         ((run,),) = connection.execute("SELECT run_id FROM dag_run WHERE dag_id = ?", (DEMO_DAG,)).fetchall()
+    site = ROOT / "var" / "site"
     return {
+        **{each.path: (site / f"{each.path.removeprefix('site/')}.html").as_uri() for each in SITE},
         "report": report.as_uri(),
         "replay": replay.as_uri(),
         "validation": validation.as_uri(),
@@ -136,9 +141,13 @@ def show(tab: Browser, each: Picture, base: str, short: dict[str, str], *, dark:
         tab.run(f"{frame}.src = '{each.inside}'")
         page = f"{frame}.contentDocument"
         tab.until(f"{page}.location.pathname === '{each.inside}'", each.inside)
-    tab.until(
-        f"{page}.readyState === 'complete' && {page}.body.innerText.includes('{each.shows}')", each.name
-    )
+    there = f"{page}.readyState === 'complete' && {page}.body.innerText.includes('{each.shows}')"
+    tab.until(there, each.name)
+    if each in SITE:  # it remembers the scheme that a reader had
+        tab.run("localStorage.clear()")
+        tab.call("Page.reload")
+        tab.settle()
+        tab.until(there, each.name)
     if each.below:
         tab.run(f"{page}.querySelector('{each.below}').scrollIntoView()")
     tab.settle()
@@ -155,11 +164,16 @@ def main() -> None:
         home = (options.home or Path(scratch) / "home").absolute()
         if not list(home.glob(f"replays/{DEMO}/*/replay.html")):
             make_demo(home)
-        chosen = [each for each in PICTURES if not only or each.name in only]
+        known = PICTURES if options.look is None else (*PICTURES, *SITE)
+        chosen = [each for each in known if not only or each.name in only]
         short = addresses(home)
-        with airflow(home) as (base, user, password), Browser() as tab:
-            tab.size(1280, 800)
-            log_in(tab, base, user, password)
+        files = all(short.get(each.path, "").startswith("file:") for each in chosen)
+        with nullcontext() if files else airflow(home) as server, Browser() as tab:
+            base = ""
+            if server is not None:
+                base, user, password = server
+                tab.size(1280, 800)
+                log_in(tab, base, user, password)
             for each in chosen:
                 if options.look is None:
                     tab.size(each.width, each.height, phone=each.phone)
