@@ -6,15 +6,17 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 
 from tests.pages import steps
 from tests.release.conftest import PlainAirflow
-from tests.release.environments import ROOT, clean_environment
+from tests.release.environments import PLAIN_AIRFLOW, ROOT, UV, clean_environment
 
 pytestmark = pytest.mark.services
 PAGE = ROOT / "docs" / "adopting.md"
@@ -87,8 +89,38 @@ def test_installing_it_moves_no_version_of_an_airflow_that_has_mlflow(plain_airf
 
 def test_what_mlflow_itself_moves_is_said_on_the_page(plain_airflow: PlainAirflow) -> None:
     names = set(moved(plain_airflow.alone, plain_airflow.with_mlflow))
-    (said,) = re.findall(r"MLflow keeps (.*?) below", PAGE.read_text(), re.DOTALL)
+    (said,) = re.findall(r"MLflow, its client alone too, keeps (.*?) Where", PAGE.read_text(), re.DOTALL)
     assert names <= set(re.findall(r"`([\w-]+)`", said))
+
+
+@pytest.mark.skipif(UV is None, reason="uv resolves without installing")
+def test_the_constraints_of_an_airflow_without_the_two_lines_of_the_page_move_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """Whole, they conflict with MLflow; the page says which lines to take out."""
+    pins = PLAIN_AIRFLOW.read_text().splitlines()
+    lines = re.findall(r"`([\w-]+==)`", PAGE.read_text())
+    assert len(lines) == 2
+    kept = [pin for pin in pins if not pin.startswith(tuple(lines))]
+    resolved = {}
+    for name, constraints in (("whole", pins), ("without", kept)):
+        (tmp_path / name).write_text("\n".join(constraints))
+        resolved[name] = subprocess.run(
+            [str(UV), "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--extra", "airflow",
+             "--python", sys.executable, "--constraint", str(tmp_path / name), "pyproject.toml"],
+            cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert resolved["whole"].returncode != 0
+    assert "mlflow" in resolved["whole"].stderr
+    assert resolved["without"].returncode == 0, resolved["without"].stderr[-2000:]
+    found = dict(line.split("==") for line in resolved["without"].stdout.split() if "==" in line)
+    pinned = [Requirement(pin) for pin in kept if "==" in pin]
+    here = [each for each in pinned if each.marker is None or each.marker.evaluate()]
+    before = {each.name: str(each.specifier).removeprefix("==") for each in here}
+    assert found["mlflow"]
+    assert {name: found[name] for name in before if name in found} == {
+        name: version for name, version in before.items() if name in found
+    }
 
 
 def test_every_command_of_the_page_answers_what_the_page_says(adopted: Airflow) -> None:
