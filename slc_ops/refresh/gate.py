@@ -65,6 +65,21 @@ def rule_of(settings: Deployment, kind: str) -> str:
     return settings.gate
 
 
+def read_verdict(plan: Plan) -> dict[str, Any]:
+    """The refresh's verdict.
+
+    Raises :class:`~slc_ops.base.errors.PromotionRefused` where an older release gave it: an approval may be
+    open while the package is upgraded, and its verdict knows only one window.
+    """
+    verdict: dict[str, Any] = read_json(plan.files.verdict)
+    if "kind" not in verdict:
+        raise PromotionRefused(
+            f"{plan.deployment}: the verdict on {plan.window} was given by an older release, on one window "
+            f"alone; nothing is promoted: refresh {plan.window} again"
+        )
+    return verdict
+
+
 def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
     """Look at verdict, gate and ledger; nothing is changed.
 
@@ -73,7 +88,7 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
     """
     from slc_ops.registry import Registry
 
-    verdict = read_json(plan.files.verdict)
+    verdict = read_verdict(plan)
     number = None if verdict["kind"] == "retire" else published_version(plan)
     if number is None and verdict["kind"] != "retire":
         return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
@@ -166,7 +181,7 @@ def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import RENEWAL
 
-    settings, verdict = places.deployment(plan.deployment), read_json(plan.files.verdict)
+    settings, verdict = places.deployment(plan.deployment), read_verdict(plan)
     if rule_of(settings, "renewal") != "auto" or settings.gate != "manual":
         return None
     if verdict["kind"] == "renewal":
@@ -195,7 +210,7 @@ def promote_if_allowed(places: Places, plan: Plan) -> str:
     """The step ``promote``: where verdict, rules and ledger allow it; says what was done."""
     settings = places.deployment(plan.deployment)
     meanwhile = renew_meanwhile(places, plan, actor=ACTOR)
-    kind = read_json(plan.files.verdict)["kind"]
+    kind = read_verdict(plan)["kind"]
     if meanwhile is not None and kind == "renewal":
         return meanwhile
     gate = rule_of(settings, kind)
