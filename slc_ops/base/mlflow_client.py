@@ -49,26 +49,28 @@ def load_mlflow() -> None:
         import mlflow  # noqa: F401 - to have it loaded
 
 
-def connect(tracking_uri: str, *, create: bool = False) -> "MlflowClient":
-    """A client for tracking and registry at one address.
+def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None = None) -> "MlflowClient":
+    """A client for tracking and registry, at one address or, with ``registry_uri``, at two.
 
     An SQLite database that does not exist is made with ``create``; without it, it is a
     :class:`~slc_ops.base.errors.RegistryError`: MLflow itself would make an empty one wherever it is sent.
     """
-    _require_listener(tracking_uri)
-    load_mlflow()
-    database = sqlite_file(tracking_uri)
-    if database is not None and create:
-        create_database(database)
-    elif database is not None and not (database.is_file() and database.stat().st_size):
-        raise RegistryError(
-            f"there is no MLflow database {database.absolute()}; looked there because of "
-            "MLFLOW_TRACKING_URI, or SLC_OPS_HOME without it"
-        )
+    registry_uri = registry_uri or tracking_uri
+    for uri in dict.fromkeys((tracking_uri, registry_uri)):
+        _require_listener(uri)
+        load_mlflow()
+        database = sqlite_file(uri)
+        if database is not None and create:
+            create_database(database)
+        elif database is not None and not (database.is_file() and database.stat().st_size):
+            raise RegistryError(
+                f"there is no MLflow database {database.absolute()}; looked there because of "
+                "MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI, or SLC_OPS_HOME without them"
+            )
     with _here_to_stay("client"):  # the first client of a database imports as much again
         from mlflow import MlflowClient
 
-        return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+        return MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
 
 
 def _require_listener(tracking_uri: str) -> None:

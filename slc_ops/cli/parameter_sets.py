@@ -57,9 +57,10 @@ def _download(reference: str, directory: Path) -> Path:
         raise RegistryError(
             f"{reference!r} names no model: expected models:/NAME@ALIAS or models:/NAME/VERSION"
         )
-    uri = Places.from_environment().tracking_uri
+    places = Places.from_environment()
+    uri = places.tracking_uri
     with typed(uri):
-        client = connect(uri)
+        client = connect(uri, registry_uri=places.registry_uri)
         from mlflow.artifacts import download_artifacts
 
         # Through our own client: MLflow resolves a models:/ address against the process's global registry.

@@ -2,9 +2,9 @@
 
 from urllib.parse import quote, urlsplit
 
-from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
 from slc_ops.settings.environment import LinkVariables
+from slc_ops.settings.models import registered_model
 
 
 def mlflow_version(deployment: str, version: int) -> str | None:
@@ -21,7 +21,7 @@ def mlflow_model(deployment: str) -> str | None:
         return None
     parts = urlsplit(address)
     host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-    return f"{host}/#/models/{model_name(deployment)}"
+    return f"{host}/#/models/{registered_model(deployment)}"
 
 
 def page_links(deployment: str, window: Window | None, version: int | None) -> dict[str, str]:

@@ -139,7 +139,7 @@ def _find(
         held = _held(plan, erased, note)
         if number is not None:
             planned.add(number)
-            if held & {each.window.key for each in plan.learned}:
+            if held & {each.window.key for each in (*plan.earlier, *plan.learned)}:
                 note.versions.add(number)
     present = {window.name for window in windows}
     for version in registry.ledger.versions(name):
@@ -153,8 +153,8 @@ def _find(
 
 def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
     """The planned windows that held rows of the erased users, as the plan pinned them or as they lie."""
-    held = {each.window.key for each in plan.windows if each.window.key in note.rows}
-    for each in plan.windows:
+    held = {each.window.key for each in plan.pinned if each.window.key in note.rows}
+    for each in plan.pinned:
         if each.log.exists() and (found := rows_of(each.log, erased)).rows:
             held.add(each.window.key)
             note.events |= found.events
@@ -176,7 +176,7 @@ def _strip(files: RefreshFiles, erased: Erased, belongs: Belongs) -> None:
     A refresh without a result is taken whole: its next step says so, and running it again begins anew.
     """
     plan = read_plan(files.plan)
-    if any(each.log.exists() and rows_of(each.log, erased).rows for each in plan.windows):
+    if any(each.log.exists() and rows_of(each.log, erased).rows for each in plan.pinned):
         if not _is_finished(files):
             discard(files.directory)
             return
@@ -185,7 +185,7 @@ def _strip(files: RefreshFiles, erased: Erased, belongs: Belongs) -> None:
                 sums.unlink()
         discard(files.windows)
     for path in sorted(files.directory.rglob("*")):
-        if path.suffix in TEXTS and files.parameters not in path.parents:
+        if path.suffix in TEXTS and not {files.parameters, files.earlier} & set(path.parents):
             text = path.read_text(encoding="utf-8")
             if (said := redacted(path.suffix, text, belongs)) != text:
                 write_text(path, said)

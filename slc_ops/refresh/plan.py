@@ -78,6 +78,11 @@ class Plan:
     """Windows of the backbone before this one, where its first windows are still needed."""
 
     @property
+    def pinned(self) -> tuple[PlannedWindow, ...]:
+        """Every window whose rows the refresh keeps."""
+        return (*self.earlier, *self.windows)
+
+    @property
     def newest(self) -> PlannedWindow:
         """The window that is being refreshed."""
         return self.windows[-1]

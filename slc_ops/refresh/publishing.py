@@ -3,15 +3,19 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from slc_ops.base.files import digest_json, read_json, write_json
 from slc_ops.base.methods import REFERENCES
+from slc_ops.intake.manifest import LOG
+from slc_ops.observability.lineage import Data, lineage
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.evidence import decide, read_backtest
 from slc_ops.refresh.files import refreshes_in
 from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Places
+from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from slc_ops.evidence.served import Served
@@ -72,6 +76,7 @@ def _registered(
 ) -> "Version":
     """One version of a parameter set; ``record`` is the file that names it."""
     from slc_ops.registry import Publication, Registry
+    from slc_ops.registry.publication import EVALUATION, TRAINING
 
     files, said = plan.files, digest_json(verdict)
     published = read_json(record) if record.exists() else {}
@@ -85,6 +90,10 @@ def _registered(
         input_digest=plan.input_digest,
         config_digest=plan.config_digest,
         code_version=plan.code_version,
+        data={
+            TRAINING: {str(each.window): each.digest for each in plan.learned},
+            EVALUATION: {str(plan.window): plan.newest.digest},
+        },
         artifacts={
             "report": files.report,
             "detectability": files.detectability,
@@ -94,11 +103,34 @@ def _registered(
         },
     )
     registry = Registry.open(places)
-    version = registry.publish(publication)
+
+    def reads() -> list[Data]:
+        windows = {each.window: each for each in (*plan.learned, plan.newest)}
+        return [
+            Data("file", str(places.windows(plan.deployment) / window.key / LOG), each.digest)
+            for window, each in windows.items()
+        ]
+
+    with lineage("publish", plan.deployment, plan.window, reads) as written:
+        version = registry.publish(publication)
+        registered = registered_model(plan.deployment)
+        written.append(Data(lineage_namespace(places.registry_uri), registered, str(version.number)))
     if version.verdict != verdict["verdict"] or published.get("verdict", said) != said:
         registry.restate(version, publication)
     write_json(record, {"version": version.number, "run_id": version.run_id, "verdict": said})
     return version
+
+
+def lineage_namespace(registry_uri: str) -> str:
+    """A registry as a namespace of data sets: its kind and its place, no user and no password.
+
+    >>> lineage_namespace("http://ann:x@mlflow.example:5000/"), lineage_namespace("sqlite:////data/mlflow.db")
+    ('mlflow+http://mlflow.example:5000', 'mlflow+sqlite:///data/mlflow.db')
+    """
+    parts = urlsplit(registry_uri)
+    return (
+        f"mlflow+{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.removeprefix('/').rstrip('/')}"
+    )
 
 
 def published_version(plan: Plan) -> int | None:

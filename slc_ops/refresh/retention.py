@@ -118,7 +118,7 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
         for directory in sorted(path.parent for path in week.glob(f"[!.]*/{PLAN}")):
             files = RefreshFiles(directory)
             if _is_recent(directory) or _is_recent(week):
-                at_work |= {each.window.key for each in read_plan(files.plan).windows}
+                at_work |= {each.window.key for each in read_plan(files.plan).pinned}
             elif old and not (files.version.exists() and read_json(files.version)["version"] in in_use):
                 superfluous_ones.append(directory)
     return superfluous_ones, at_work

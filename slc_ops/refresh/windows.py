@@ -8,6 +8,7 @@ from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.observability.lineage import Data, lineage
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.backbone import of_one_backbone, versions_of, windows_before
 from slc_ops.refresh.held import held_windows
@@ -35,13 +36,35 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     may have reached them; older ones are final once extracted. An empty past window is no window, an empty
     newest window is an error. Further back lie the windows that validation measures the oldest ones against.
     """
+    from slc_ops.intake.dataset_names import read_from
+
+    deployment = settings or places.deployment(name)
+    home = places.sources or places.home
+
+    def reads() -> list[Data]:
+        return [Data(each.namespace, each.name) for each in read_from(deployment, home)]
+
+    with lineage("extract", name, window, reads) as written:
+        found, newest = _extracted(places, name, window, deployment, home)
+        written.append(window_data(newest))
+    return found
+
+
+def window_data(manifest: "WindowManifest") -> Data:
+    """An extracted window, as lineage names it."""
+    return Data("file", str(manifest.path), manifest.digest, manifest.rows)
+
+
+def _extracted(
+    places: Places, name: str, window: Window, deployment: Deployment, home: Path
+) -> "tuple[list[Window], WindowManifest]":
+    """The windows that hold rows, and the manifest of the newest."""
     from slc_ops.intake.extract import extract as extract_window
     from slc_ops.intake.labels import WAITING
     from slc_ops.quality import observer
     from slc_ops.quality.history import REACH
     from slc_ops.rows.engine import engine_of
 
-    deployment = settings or places.deployment(name)
     engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
     wanted = needed_windows(deployment, window)
     late = wanted[-(1 + deployment.lookback_windows) :]
@@ -52,7 +75,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
             each,
             places.windows(name),
             refresh=each in late,
-            home=places.sources or places.home,
+            home=home,
             observer=observer(each, deployment),
         )
         if manifest.rows and each in wanted:
@@ -68,7 +91,7 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
             f"deployment {name!r} has no rows in window {window}; "
             f"check that its source is filled for that {deployment.cadence.name}, then refresh again"
         )
-    return found
+    return found, manifest
 
 
 def lacking(places: Places, name: str, window: Window) -> str | None:

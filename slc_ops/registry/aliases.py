@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.names import RETIRED_TAG, model_name
+from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import CHALLENGER, CHAMPION, ChampionChange
+from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -78,7 +79,7 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
 
 
 def _close(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> None:
-    name = model_name(gap.deployment)
+    name = registered_model(gap.deployment)
     if gap.alias == RETIRED_TAG:
         if gap.ledger is None:
             client.delete_registered_model_tag(name, RETIRED_TAG)
@@ -102,14 +103,14 @@ def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionC
         return False
     if gap.alias == RETIRED_TAG:
         return True
-    version = client.get_model_version(model_name(gap.deployment), str(gap.registry))
+    version = client.get_model_version(registered_model(gap.deployment), str(gap.registry))
     return REVISION_TAG in version.tags
 
 
 def _mark(client: "MlflowClient", move: ChampionChange) -> None:
     """Tell serving hosts, before the alias moves, which move of the ledger made this version champion."""
     for tag, value in ((REVISION_TAG, str(move.revision)), ("ledger_move", move.kind)):
-        client.set_model_version_tag(model_name(move.deployment), str(move.to_version), tag, value)
+        client.set_model_version_tag(registered_model(move.deployment), str(move.to_version), tag, value)
 
 
 def read_aliases(client: "MlflowClient", deployment: str) -> dict[str, int]:
@@ -123,7 +124,7 @@ def _read(client: "MlflowClient", deployment: str) -> dict[str, int]:
     from mlflow.exceptions import MlflowException
 
     try:
-        model = client.get_registered_model(model_name(deployment))
+        model = client.get_registered_model(registered_model(deployment))
     except MlflowException as error:
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return {}

@@ -9,10 +9,11 @@ from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import gaps, of_another_ledger
 from slc_ops.registry.ledger import Head, Ledger
+from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
-from slc_ops.registry.publication import ChampionChange, Version
-from slc_ops.registry.publish import KEY_TAG
+from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version
 from slc_ops.registry.rules import line_breaks
+from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -111,7 +112,8 @@ def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Pa
     from slc_ops.parameters.parameter_set import ParameterSet
 
     try:
-        path = Path(client.download_artifacts(version.run_id, f"model/{PARAMETERS}", str(into)))
+        name = registered_model(version.deployment)
+        path = download(client, client.get_model_version(name, str(version.number)).source, PARAMETERS, into)
     except (MlflowException, requests.RequestException, OSError) as error:
         first = str(error).strip().splitlines()[0]
         raise RegistryError(
@@ -123,7 +125,7 @@ def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Pa
 
 def _strays(client: "MlflowClient", deployment: str, versions: list[Version]) -> list[Finding]:
     known = {version.number for version in versions}
-    found = client.search_model_versions(f"name = '{model_name(deployment)}'")
+    found = client.search_model_versions(f"name = '{registered_model(deployment)}'")
     return [
         Finding(
             deployment,

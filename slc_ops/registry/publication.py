@@ -11,9 +11,12 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import canonical_json, digest_json
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
+from slc_ops.settings.models import registered_model
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"
+KEY_TAG = "idempotency_key"
+TRAINING, EVALUATION = "training", "evaluation"
 VERDICTS = ("promote", "hold", "reject")
 PROMOTION, RENEWAL, ROLLBACK, RETIREMENT = "promotion", "renewal", "rollback", "retirement"
 CHANGES = {
@@ -44,6 +47,8 @@ class Publication:
     input_digest: str
     config_digest: str
     code_version: str
+    data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """``training`` and ``evaluation`` → windows and digests; by default the figures are of the window."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
     keep_versions: int = 50
@@ -59,6 +64,9 @@ class Publication:
             raise RegistryError(f"a publication needs a verdict of {', '.join(VERDICTS)}; found {verdict!r}")
         for name in ("verdict", "metrics"):
             _check_json(name, getattr(self, name))
+        if EVALUATION not in self.data:
+            of = {EVALUATION: {str(self.window): self.input_digest}}
+            object.__setattr__(self, "data", {**self.data, **of})
 
     @cached_property
     def key(self) -> str:
@@ -104,7 +112,7 @@ class Version:
     @property
     def uri(self) -> str:
         """The address MLflow understands."""
-        return f"models:/{model_name(self.deployment)}/{self.number}"
+        return f"models:/{registered_model(self.deployment)}/{self.number}"
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form of ``slc-ops status``."""

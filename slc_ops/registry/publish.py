@@ -12,36 +12,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
-from slc_ops.base.files import canonical_json, digest_file, read_json, write_json
+from slc_ops.base.files import digest_file, read_json, write_json
 from slc_ops.base.names import model_name
+from slc_ops.registry.logged_model import MODEL_TAG, VERSION_TAG, data_sets, download, logged_model, source_of
 from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, model_card
-from slc_ops.registry.publication import Publication, Version
+from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Places
+from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import LoggedModel, Run
 
     from slc_ops.parameters.parameter_set import ParameterSet
-
-KEY_TAG = "idempotency_key"
 
 
 def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
     """Bring a publication into MLflow completely; no alias is touched here."""
     parameters = _verified(publication)
     with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
-        model = Path(scratch, "model")
-        write_model(publication.parameters, parameters, model)
+        files = Path(scratch, "model")
+        write_model(publication.parameters, parameters, files)
         run = _run(client, experiment(client, places, model_name(publication.deployment)), publication)
         run_id: str = run.info.run_id
-        _log_figures(client, run_id, publication)
+        model = logged_model(client, run, publication)
+        _log_figures(client, run_id, publication, model.model_id)
         _log_evidence(client, run_id, publication, Path(scratch))
-        client.log_artifacts(run_id, str(model), "model")
-        _read_back(client, run_id, publication, Path(scratch, "read-back"))
-    number = _version(client, run, publication)
+        client.log_model_artifacts(model.model_id, str(files))
+        _read_back(client, model, publication, Path(scratch, "read-back"))
+        client.finalize_logged_model(model.model_id, "READY")
+    number = _version(client, run, model, publication, apart=places.registry_uri != places.tracking_uri)
+    said = f"{registered_model(publication.deployment)}/{number}"
+    client.set_logged_model_tags(model.model_id, {VERSION_TAG: said})
     client.set_terminated(run_id, "FINISHED")
     return Version(
         deployment=publication.deployment,
@@ -62,7 +66,7 @@ def restate(client: "MlflowClient", version: Version, publication: Publication) 
         _log_evidence(client, version.run_id, publication, Path(scratch))
     for name, value in _tags(publication).items():
         client.set_tag(version.run_id, name, value)
-        client.set_model_version_tag(model_name(version.deployment), str(version.number), name, value)
+        client.set_model_version_tag(registered_model(version.deployment), str(version.number), name, value)
 
 
 def _tags(publication: Publication) -> dict[str, str]:
@@ -96,18 +100,20 @@ def _run(client: "MlflowClient", experiment_id: str, publication: Publication) -
     return client.create_run(experiment_id, tags=_tags(publication), run_name=name)
 
 
-def _log_figures(client: "MlflowClient", run_id: str, publication: Publication) -> None:
-    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, model_id: str) -> None:
+    from mlflow.entities import DatasetInput, InputTag, Metric, Param
 
-    dataset = Dataset(
-        name="window",
-        digest=publication.input_digest[:32],  # MLflow's column holds 36 characters
-        source_type="local",
-        source=canonical_json({"window": str(publication.window), "digest": publication.input_digest}),
-    )
-    client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])])
+    known = data_sets(publication)
+    inputs = [
+        DatasetInput(data, [InputTag("mlflow.data.context", context)]) for context, data in known.items()
+    ]
+    client.log_inputs(run_id, inputs)
     at = int(publication.window.end.timestamp() * 1000)  # a retry says the same, instead of adding a point
-    metrics = [Metric(name, value, at, 0) for name, value in _flat(publication.metrics)]
+    of = known[EVALUATION]
+    metrics = [
+        Metric(name, value, at, 0, model_id, of.name, of.digest, run_id)
+        for name, value in _flat(publication.metrics)
+    ]
     params = {
         "deployment": publication.deployment,
         "window": str(publication.window),
@@ -153,14 +159,13 @@ def _verified(publication: Publication) -> "ParameterSet":
     return found
 
 
-def _read_back(client: "MlflowClient", run_id: str, publication: Publication, into: Path) -> None:
+def _read_back(client: "MlflowClient", model: "LoggedModel", publication: Publication, into: Path) -> None:
     """The store must hold, byte for byte, the set that was verified."""
-    into.mkdir()
-    stored = Path(client.download_artifacts(run_id, f"model/{PARAMETERS}", str(into)))
+    stored = download(client, model.artifact_location, PARAMETERS, into)
     if _digests(stored) != _digests(publication.parameters):
         raise ParameterSetError(
-            f"the run {run_id} holds another parameter set than {publication.parameters} after writing it; "
-            "check the artifact store, then publish again"
+            f"the model {model.model_id} holds another parameter set than {publication.parameters} after "
+            "writing it; check the artifact store, then publish again"
         )
 
 
@@ -168,10 +173,13 @@ def _digests(directory: Path) -> dict[str, str]:
     return {path.name: digest_file(path) for path in sorted(directory.iterdir())}
 
 
-def _version(client: "MlflowClient", run: "Run", publication: Publication) -> int:
+def _version(
+    client: "MlflowClient", run: "Run", model: "LoggedModel", publication: Publication, *, apart: bool
+) -> int:
+    """The registered version of a model; ``apart`` where the registry is another server than the runs'."""
     from mlflow.exceptions import MlflowException
 
-    name = model_name(publication.deployment)
+    name = registered_model(publication.deployment)
     try:
         client.create_registered_model(
             name, description=f"Correction of {publication.deployment}, refreshed window by window"
@@ -184,9 +192,10 @@ def _version(client: "MlflowClient", run: "Run", publication: Publication) -> in
         return int(found[0].version)
     created = client.create_model_version(
         name,
-        source=f"{run.info.artifact_uri}/model",
+        source=source_of(client, model, apart=apart),
         run_id=run.info.run_id,
-        tags=_tags(publication),
+        tags=_tags(publication) | {MODEL_TAG: model.model_id},
+        model_id=None if apart else model.model_id,  # a registry of its own does not know the model
         description=describe(publication, run.info.experiment_id, run.info.run_id),
     )
     return int(created.version)

@@ -72,7 +72,7 @@ class Registry:
         """MLflow, connected on first use: reading the ledger does not need it."""
         uri = self.places.tracking_uri
         with typed(uri):
-            return connect(uri, create=self._create)
+            return connect(uri, create=self._create, registry_uri=self.places.registry_uri)
 
     # --- moves ----------------------------------------------------------------------------------------
 

@@ -4,9 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.names import model_name
 from slc_ops.registry.ledger import Ledger
+from slc_ops.registry.logged_model import MODEL_TAG, delete
 from slc_ops.registry.publication import Version
+from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -23,7 +24,8 @@ def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) ->
     if keep < 1:
         raise RegistryError(f"retention keeps at least 1 version; found {keep}")
     deleted = []
-    present = {int(v.version) for v in client.search_model_versions(f"name = '{model_name(deployment)}'")}
+    name = registered_model(deployment)
+    present = {int(v.version) for v in client.search_model_versions(f"name = '{name}'")}
     for version in ledger.discard(deployment, keep):
         if version.number in present:
             _delete(client, version)
@@ -34,8 +36,7 @@ def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) ->
 
 
 def _delete(client: "MlflowClient", version: Version) -> None:
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    run = client.get_run(version.run_id)
-    get_artifact_repository(run.info.artifact_uri, tracking_uri=client.tracking_uri).delete_artifacts("model")
-    client.delete_model_version(model_name(version.deployment), str(version.number))
+    name, number = registered_model(version.deployment), str(version.number)
+    found = client.get_model_version(name, number)
+    delete(client, found.source, found.tags.get(MODEL_TAG))
+    client.delete_model_version(name, number)

@@ -10,7 +10,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.files import read_json
-from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
+from slc_ops.base.names import RETIRED_TAG, alias_name
 from slc_ops.serving.pointer import Named, Pointer, Retired
 from slc_ops.serving.rest import Answered, RestClient
 
@@ -28,7 +28,9 @@ class Source(Protocol):
 
 def open_source(tracking_uri: str, deployment: str, alias: str, timeout: float) -> Source:
     """Plain REST for a tracking server; MLflow's client, imported only then, for a database address."""
-    model, alias = model_name(deployment), alias_name(alias)
+    from slc_ops.settings.models import registered_model
+
+    model, alias = registered_model(deployment), alias_name(alias)
     if urlsplit(tracking_uri).scheme in ("http", "https"):
         return RestSource(tracking_uri, model, alias, timeout)
     return ClientSource(tracking_uri, model, alias)
@@ -67,10 +69,11 @@ class RestSource:
             _copy_from_store(pointer.source, into)
             return
         root = f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}"
+        rest = self._rest.at(parts.netloc) if parts.netloc else self._rest
 
         def download(name: str) -> None:
             with (into / name).open("wb") as stream:
-                self._rest.download(f"{root}/{name}", stream)
+                rest.download(f"{root}/{name}", stream)
 
         _fetch_files(download, into)
 

@@ -77,6 +77,12 @@ class PlaceVariables(Variables):
         description="MLflow; with a server also `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`; "
         "unset: `sqlite:///$SLC_OPS_HOME/mlflow/mlflow.db`",
     )
+    registry_uri: str | None = Field(
+        default=None,
+        validation_alias="MLFLOW_REGISTRY_URI",
+        description="MLflow's registry of versions and aliases, where it is another than the runs'; "
+        "unset: `MLFLOW_TRACKING_URI`",
+    )
     ledger_url: str | None = Field(
         default=None,
         validation_alias="SLC_OPS_LEDGER_URL",
@@ -138,6 +144,18 @@ class RowVariables(Variables):
     )
 
 
+class RegistryVariables(Variables):
+    """How models are named in the registry."""
+
+    model_schema: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$",
+        validation_alias="SLC_OPS_MODEL_SCHEMA",
+        description="`catalog.schema` before the models' names, for registries with names of three levels",
+        json_schema_extra={"must": "a catalog and a schema, as in main.slc"},
+    )
+
+
 class LinkVariables(Variables):
     """Addresses for links on pages."""
 
@@ -194,7 +212,8 @@ class ServiceVariables(Variables):
 
 
 GROUPS: tuple[type[Variables], ...] = (
-    PlaceVariables, TerminalVariables, RowVariables, LinkVariables, MetricsVariables, ServiceVariables,
+    PlaceVariables, RegistryVariables, TerminalVariables, RowVariables, LinkVariables, MetricsVariables,
+    ServiceVariables,
 )  # fmt: skip
 """All of them, in the order of the documentation."""
 
@@ -210,6 +229,13 @@ class Places:
     artifact_root: str
     sources: Path | None = None
     """Where relative paths of sources begin; by default the home."""
+    separate_registry: str | None = None
+    """MLflow's registry, where it is not where the runs are."""
+
+    @property
+    def registry_uri(self) -> str:
+        """MLflow's registry of versions and aliases."""
+        return self.separate_registry or self.tracking_uri
 
     @classmethod
     def from_environment(cls) -> "Places":
@@ -222,6 +248,7 @@ class Places:
             tracking_uri=found.tracking_uri or f"sqlite:///{home}/mlflow/mlflow.db",
             ledger_url=found.ledger_url or f"sqlite:///{home}/ledger.db",
             artifact_root=found.artifact_root or (home / "mlflow" / "artifacts").as_uri(),
+            separate_registry=found.registry_uri,
         )
 
     def windows(self, deployment: str) -> Path:

@@ -150,9 +150,12 @@ def test_a_replay_writes_its_page_and_registers_nothing(places: Places) -> None:
     assert Registry.open(places).ledger.versions("school") == []
 
 
+@pytest.mark.usefixtures("backfilled")
 def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     shared: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    registry = Registry.open(shared)
+    back_to_the_first(registry)
     with listening() as (port, told):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         promoted, _ = run(promote_dag(), deployment="school", version=3, reason="the pilot class liked it")
@@ -160,14 +163,7 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     monkeypatch.delenv("AIRFLOW_CONN_SLC_WEBHOOK")
     refused, _ = run(promote_dag(), deployment="school", version=2, reason="an older week")
     unknown, _ = run(promote_dag(), deployment="school", version=77, reason="a typing error")
-    registry = Registry.open(shared)
-    registry.ledger.advance(
-        registry.ledger.head("school"),
-        registry.ledger.version("school", 1),
-        kind="rollback",
-        actor="a",
-        reason="b",
-    )
+    back_to_the_first(registry)
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         rolled, _ = run(rollback_dag(), deployment="school", to=3, reason="it was better")
@@ -185,6 +181,12 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
     assert "it was better" in event["sentence"]
     assert event["links"]["report"].endswith("/slc/school/versions/3/report")
     assert asset_events("slc://school/champion")[-1]["version"] == 3
+
+
+def back_to_the_first(registry: Registry) -> None:
+    """Whoever was champion, version 1 is."""
+    ledger = registry.ledger
+    ledger.advance(ledger.head("school"), ledger.version("school", 1), kind="rollback", actor="a", reason="b")
 
 
 @pytest.mark.usefixtures("backfilled")

@@ -112,8 +112,9 @@ def the_refresh(home: Path, window: Window) -> Path:
 
 def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
     """The digests of the parameter files that a week registered."""
-    run_id = json.loads((the_refresh(home, window) / "version.json").read_text())["run_id"]
-    (directory,) = home.glob(f"mlflow/artifacts/*/{run_id}/artifacts/model/artifacts/parameters")
+    version = json.loads((the_refresh(home, window) / "version.json").read_text())["version"]
+    found = Registry.open(places_of(home), create=False).client.get_model_version("slc-school", str(version))
+    directory = Path(found.source.removeprefix("file://")) / "artifacts" / "parameters"
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(directory.iterdir())}
 
 

@@ -26,8 +26,8 @@ READ_NEXT_WEEK = [
     f"{PAST}/scores/{BEFORE.key}/slc/score.json",
     f"{PAST}/scores/{BEFORE.key}/slc/key.json",
     f"{PAST}/scores/{BEFORE.key}/slc/users.parquet",
-    "mlflow/artifacts/*/*/artifacts/model/artifacts/parameters/params.json",
-    "mlflow/artifacts/*/*/artifacts/model/artifacts/parameters/items.parquet",
+    "mlflow/artifacts/*/models/*/artifacts/artifacts/parameters/params.json",
+    "mlflow/artifacts/*/models/*/artifacts/artifacts/parameters/items.parquet",
 ]
 READ_AGAIN = [
     f"{OWN}/plan.json",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from slc_ops.base.window import Window
 from slc_ops.methods import fit
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.registry import Publication
+from slc_ops.registry import Publication, Registry, Version
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Places
 
@@ -82,3 +82,9 @@ def no_file_above(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def files_of(registry: Registry, version: Version) -> Path:
+    """Where a version's parameter set lies on this disk."""
+    source = registry.client.get_model_version(f"slc-{version.deployment}", str(version.number)).source
+    return Path(source.removeprefix("file://")) / "artifacts" / "parameters"

@@ -9,7 +9,7 @@ from slc_ops.base.errors import ParameterSetError, PromotionConflict, PromotionR
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.rules import NO_CHAMPION
-from tests.registry.factory import WEEKS, publication
+from tests.registry.factory import WEEKS, files_of, publication
 
 
 @pytest.fixture
@@ -217,5 +217,4 @@ def test_a_move_after_a_crash_before_the_alias_repairs_it(
 
 
 def _items_of(registry: Registry, version: Version) -> Path:
-    uri = registry.client.get_run(version.run_id).info.artifact_uri
-    return Path(uri.removeprefix("file://")) / "model" / "artifacts" / "parameters" / "items.parquet"
+    return files_of(registry, version) / "items.parquet"

@@ -8,7 +8,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.retention import clean
-from tests.registry.factory import WEEKS, publication
+from tests.registry.factory import WEEKS, files_of, publication
 
 
 @pytest.fixture
@@ -55,8 +55,7 @@ def test_a_deleted_alias_comes_back(registry: Registry, two_champions: list[Vers
 
 
 def test_a_champion_that_cannot_be_served_is_found(registry: Registry, two_champions: list[Version]) -> None:
-    uri = registry.client.get_run(two_champions[1].run_id).info.artifact_uri
-    golden = Path(uri.removeprefix("file://")) / "model/artifacts/parameters/golden.json"
+    golden = files_of(registry, two_champions[1]) / "golden.json"
     golden.write_text(golden.read_text().replace("0.", "0.1", 1))
     (found,) = registry.verify("demo")
     assert found.code == "champion"
@@ -97,11 +96,16 @@ def test_retention_cleans_what_never_reigned_beyond_the_limit(
         for week in range(2, 6)
     ]
     assert numbers(registry) == {1, 2, 3, 4, 5, 6}
+    files = files_of(registry, waiting[0])
+    assert files.exists()
     last = publication(parameters, window=WEEKS[6], verdict={"verdict": "hold"}, keep_versions=2)
     registry.publish(last)
     assert numbers(registry) == {1, 2, 5, 6, 7}
-    uri = registry.client.get_run(waiting[0].run_id).info.artifact_uri
-    assert not Path(uri.removeprefix("file://"), "model").exists()
+    assert not files.exists()
+    experiment = registry.client.get_run(waiting[0].run_id).info.experiment_id
+    models = {each.source_run_id for each in registry.client.search_logged_models([experiment])}
+    assert waiting[0].run_id not in models
+    assert two_champions[0].run_id in models
     assert clean(registry.client, registry.ledger, "demo", keep=2) == []
     assert registry.rollback("demo", actor="bob", reason="still there").number == 1
     assert registry.verify("demo") == []

@@ -11,7 +11,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry, Version
 from slc_ops.serving import Corrector
-from tests.registry.factory import WEEKS, no_file_above, parameter_set, publication
+from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication
 
 ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
 
@@ -38,8 +38,7 @@ class Stage:
         path.write_bytes(b"no database " * 10_000)
 
     def files_of(self, version: Version) -> Path:
-        uri = self.registry.client.get_run(version.run_id).info.artifact_uri
-        return Path(uri.removeprefix("file://")) / "model" / "artifacts" / "parameters"
+        return files_of(self.registry, version)
 
 
 @pytest.fixture

@@ -1,0 +1,148 @@
+"""OpenLineage: which data sets a step reads and writes, told where OpenLineage is configured.
+
+Configured means what its own client understands: ``OPENLINEAGE_URL``, ``OPENLINEAGE_CONFIG``, variables
+``OPENLINEAGE__…``, or a file ``openlineage.yml``. Without them nothing happens, and nothing is imported. A
+server that does not answer is a warning in the log: lineage must not break what it tells of.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from slc_ops import __version__
+from slc_ops.base.window import Window
+
+PRODUCER = f"urn:slc-ops:{__version__}"
+FILE = "openlineage.yml"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set by OpenLineage's names, with what is known of its content."""
+
+    namespace: str
+    name: str
+    version: str | None = None
+    rows: int | None = None
+
+
+def configured() -> bool:
+    """Whether somebody wants lineage.
+
+    >>> configured()
+    False
+    """
+    if os.environ.get("OPENLINEAGE_DISABLED", "").lower() == "true":
+        return False
+    named = {"OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"} & os.environ.keys()
+    return bool(named) or any(name.startswith("OPENLINEAGE__") for name in os.environ) or _file()
+
+
+def _file() -> bool:
+    return any((place / FILE).is_file() for place in (Path.cwd(), Path.home() / ".openlineage"))
+
+
+@contextmanager
+def lineage(
+    step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]]
+) -> Iterator[list[Data]]:
+    """Tell START with what is read, then COMPLETE with what the block put into the list, or FAIL.
+
+    ``reads`` is asked only where somebody listens.
+    """
+    written: list[Data] = []
+    teller = _teller(step, deployment, window, reads) if configured() else None
+    ended = "FAIL"
+    try:
+        yield written
+        ended = "COMPLETE"
+    finally:
+        if teller is not None:
+            teller(ended, written)
+
+
+def _teller(
+    step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]]
+) -> Callable[[str, Sequence[Data]], bool] | None:
+    """What tells the end of a run whose start was told; None where that failed."""
+    try:
+        from openlineage.client import OpenLineageClient
+        from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
+        from openlineage.client.facet_v2 import nominal_time_run, processing_engine_run
+        from openlineage.client.uuid import generate_new_uuid
+
+        client = OpenLineageClient()
+        namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or "slc_ops"
+        run = Run(
+            runId=str(generate_new_uuid()),
+            facets={
+                "nominalTime": nominal_time_run.NominalTimeRunFacet(
+                    window.start.isoformat(), window.end.isoformat(), producer=PRODUCER
+                ),
+                "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
+                    __version__, name="slc_ops", producer=PRODUCER
+                ),
+            },
+        )
+        job = Job(namespace=namespace, name=f"{deployment}.{step}")
+        inputs = [_input(each) for each in reads()]
+    except ImportError:
+        _log.warning("OpenLineage is configured, but not installed; run: pip install openlineage-python")
+        return None
+    except Exception as error:  # somebody else's client and configuration
+        _log.warning("no lineage of %s: %s", step, error)
+        return None
+
+    def emit(state: str, outputs: Sequence[Data]) -> bool:
+        try:
+            client.emit(
+                RunEvent(
+                    eventType=RunState[state],
+                    eventTime=datetime.now(UTC).isoformat(),
+                    run=run,
+                    job=job,
+                    inputs=inputs,
+                    outputs=[_output(each) for each in outputs],
+                    producer=PRODUCER,
+                )
+            )
+        except Exception as error:
+            _log.warning("OpenLineage was not told of %s: %s", step, error)
+            return False
+        return True
+
+    return emit if emit("START", ()) else None
+
+
+def _facets(data: Data) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import dataset_version_dataset
+
+    if data.version is None:
+        return {}
+    version = dataset_version_dataset.DatasetVersionDatasetFacet(data.version, producer=PRODUCER)
+    return {"version": version}
+
+
+def _input(data: Data) -> Any:
+    from openlineage.client.event_v2 import InputDataset
+
+    return InputDataset(namespace=data.namespace, name=data.name, facets=_facets(data))
+
+
+def _output(data: Data) -> Any:
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
+
+    found = {}
+    if data.rows is not None:
+        found["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
+            rowCount=data.rows, producer=PRODUCER
+        )
+    return OutputDataset(namespace=data.namespace, name=data.name, facets=_facets(data), outputFacets=found)

@@ -1,0 +1,95 @@
+"""The LoggedModel of MLflow 3 behind a version: it holds the files, and links data sets and figures to it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from slc_ops.base.files import canonical_json, digest_json
+from slc_ops.registry.publication import KEY_TAG, Publication
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Dataset, LoggedModel, Run
+
+MODEL_TAG = "logged_model"
+"""A tag of the version: the LoggedModel that it is made of. A separate registry has no other link to it."""
+
+VERSION_TAG = "registered_version"
+"""And the LoggedModel's tag: the version that was made of it."""
+
+
+def logged_model(client: "MlflowClient", run: "Run", publication: Publication) -> "LoggedModel":
+    """The publication's model, found by its run or created."""
+    experiment = run.info.experiment_id
+    found = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run.info.run_id}'")
+    if found:
+        return found[0]
+    return client.create_logged_model(
+        experiment,
+        name=f"{publication.method}-{publication.window.key}",
+        source_run_id=run.info.run_id,
+        tags={KEY_TAG: publication.key},
+        params={
+            "deployment": publication.deployment,
+            "window": str(publication.window),
+            "method": publication.method,
+            "input_digest": publication.input_digest,
+            "config_digest": publication.config_digest,
+            "code_version": publication.code_version,
+        },
+        model_type="slc_ops",
+    )
+
+
+def data_sets(publication: Publication) -> "dict[str, Dataset]":
+    """What the parameters were learned from and what the figures are of, by MLflow's contexts."""
+    from mlflow.entities import Dataset
+
+    name = publication.deployment
+    return {
+        context: Dataset(
+            name=f"{name} {context}",
+            digest=digest_json(dict(windows))[:32],  # MLflow's column holds 36 characters
+            source_type="slc_ops",
+            source=canonical_json({"deployment": name, "windows": dict(windows)}),
+        )
+        for context, windows in publication.data.items()
+    }
+
+
+def source_of(client: "MlflowClient", model: "LoggedModel", *, apart: bool) -> str:
+    """Where a version says that its files are.
+
+    A proxied address means "at this server"; in a registry that is another server (``apart``) it must say
+    whose.
+    """
+    location = str(model.artifact_location)
+    tracking = urlsplit(client.tracking_uri)
+    if apart and location.startswith("mlflow-artifacts:/") and tracking.scheme in ("http", "https"):
+        path = urlsplit(location).path
+        return f"mlflow-artifacts://{tracking.netloc.rpartition('@')[2]}{path}"
+    return location
+
+
+def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path:
+    """A part of the files at ``source``, a version's place, on this disk."""
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    into.mkdir(parents=True, exist_ok=True)
+    repository = get_artifact_repository(source, tracking_uri=client.tracking_uri)
+    return Path(repository.download_artifacts(path, str(into)))
+
+
+def delete(client: "MlflowClient", source: str, model_id: str | None) -> None:
+    """Take a version's files away, and the LoggedModel that they belong to."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    parent, _, last = source.rstrip("/").rpartition("/")
+    get_artifact_repository(parent, tracking_uri=client.tracking_uri).delete_artifacts(last)
+    if model_id is not None:
+        try:
+            client.delete_logged_model(model_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
