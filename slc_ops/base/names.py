@@ -23,16 +23,17 @@ def valid_name(name: str) -> str:
     return name
 
 
-def model_name(deployment: str) -> str:
-    """The registered model of a deployment.
+def model_name(deployment: str, schema: str | None = None) -> str:
+    """The registered model of a deployment, in a ``catalog.schema`` where names have three levels.
 
-    >>> model_name("demo")
-    'slc-demo'
+    >>> model_name("demo"), model_name("demo", "main.slc")
+    ('slc-demo', 'main.slc.slc-demo')
     """
     try:
-        return f"slc-{valid_name(deployment)}"
+        name = f"slc-{valid_name(deployment)}"
     except ValueError as error:
         raise RegistryError(str(error)) from None
+    return name if schema is None else f"{schema}.{name}"
 
 
 def alias_name(alias: str) -> str:

@@ -94,7 +94,7 @@ def _teller(
         job = Job(namespace=namespace, name=f"{deployment}.{step}")
         inputs = [_input(each) for each in reads()]
     except ImportError:
-        _log.warning("OpenLineage is configured, but not installed; run: pip install openlineage-python")
+        _log.warning("OpenLineage is configured, but not installed; run: pip install 'slc-ops[lineage]'")
         return None
     except Exception as error:  # somebody else's client and configuration
         _log.warning("no lineage of %s: %s", step, error)
@@ -140,7 +140,7 @@ def _output(data: Data) -> Any:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
-    found = {}
+    found: dict[str, Any] = {}
     if data.rows is not None:
         found["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
             rowCount=data.rows, producer=PRODUCER

@@ -56,14 +56,18 @@ class Corrector:
         cache: str | Path | None = None,
         interval: float | None = 30.0,
         timeout: float = 5.0,
+        schema: str | None = None,
     ) -> Self:
         """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
+
+        ``tracking_uri`` is MLflow's address, of its registry where that is another one; ``schema`` the
+        ``catalog.schema`` of models whose names have three levels.
 
         When the registry does not answer, the set that served last on this host is taken from ``cache``;
         without one there is nothing to serve, and that is an error. A champion that was retired leaves the
         frozen probabilities, and :meth:`health` says so; an alias that is merely missing does not.
         """
-        source = open_source(tracking_uri, deployment, alias, timeout)
+        source = open_source(tracking_uri, deployment, alias, timeout, schema)
         root = default_cache() if cache is None else Path(cache)
         patience = None if interval is None else 3 * interval + 60
         health = Health(deployment, alias, patience)

@@ -10,7 +10,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.files import read_json
-from slc_ops.base.names import RETIRED_TAG, alias_name
+from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
 from slc_ops.serving.pointer import Named, Pointer, Retired
 from slc_ops.serving.rest import Answered, RestClient
 
@@ -26,11 +26,11 @@ class Source(Protocol):
     def fetch(self, pointer: Pointer, into: Path) -> None: ...
 
 
-def open_source(tracking_uri: str, deployment: str, alias: str, timeout: float) -> Source:
+def open_source(
+    tracking_uri: str, deployment: str, alias: str, timeout: float, schema: str | None = None
+) -> Source:
     """Plain REST for a tracking server; MLflow's client, imported only then, for a database address."""
-    from slc_ops.settings.models import registered_model
-
-    model, alias = registered_model(deployment), alias_name(alias)
+    model, alias = model_name(deployment, schema), alias_name(alias)
     if urlsplit(tracking_uri).scheme in ("http", "https"):
         return RestSource(tracking_uri, model, alias, timeout)
     return ClientSource(tracking_uri, model, alias)

@@ -6,6 +6,4 @@ from slc_ops.settings.environment import RegistryVariables
 
 def registered_model(deployment: str) -> str:
     """``slc-<deployment>``, or ``catalog.schema.slc-<deployment>`` where ``SLC_OPS_MODEL_SCHEMA`` is set."""
-    schema = RegistryVariables.read().model_schema
-    name = model_name(deployment)
-    return name if schema is None else f"{schema}.{name}"
+    return model_name(deployment, RegistryVariables.read().model_schema)

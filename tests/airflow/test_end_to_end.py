@@ -94,6 +94,7 @@ def airflow(
 class Approved:
     """A run whose gate asked a person: the question, who reigned meanwhile, and how it went on."""
 
+    run: str
     question: dict[str, Any]
     page: str
     """What the page said while the question was open."""
@@ -128,7 +129,7 @@ def approved(airflow: Platform) -> Approved:
         assert given.is_success, given.text
         time.sleep(1)
     tasks = airflow.finished(DEMO_DAG, run)
-    return Approved(question, page, refused, reigning, tasks, seconds + time.monotonic() - answered)
+    return Approved(run, question, page, refused, reigning, tasks, seconds + time.monotonic() - answered)
 
 
 def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
@@ -154,7 +155,7 @@ def test_only_the_approvers_may_answer_and_everybody_sees_who_is_asked(
     assert "asked: ann, zoe (no user of this Airflow: zoe), since 20" in approved.page
     stranger = "approvers: zoe is no user of this Airflow, the others can answer; correct approvers"
     assert stranger in approved.question["body"]
-    asked, promoted = (each for each in mailbox[1] if each["deployment"] == "demo")
+    asked, promoted = (each for each in mailbox[1] if each["run_id"] == approved.run)
     assert (asked["event"], asked["reminder"], promoted["event"]) == ("approval", False, "promotion")
     assert "waits for approval by ann, zoe, until 20" in asked["sentence"]
     assert stranger in asked["sentence"]

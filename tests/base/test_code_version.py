@@ -35,6 +35,7 @@ DECIDES_NOTHING = {
     "settings/connections.py": "how a store is reached",
     "settings/deployments_file.py": "where a deployment is written",
     "settings/environment.py": "how a store is reached",
+    "settings/models.py": "how a model is called in the registry",
     "settings/notify.py": "who is told",
 }
 

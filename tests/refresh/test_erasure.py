@@ -2,6 +2,10 @@
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import InputError, MissingFile, SlcError
+from slc_ops.base.mlflow_client import create_database
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.user_lists import read_users
@@ -24,6 +29,7 @@ from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST
 from tests.registry.factory import no_file_above, places_in
+from tests.serving.servers import mlflow_server, s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -203,3 +209,62 @@ def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read_users(tmp_path / "binary")
+
+
+def killed(places: Places, pieces: int) -> int:
+    """Erase the user in a process that is killed after so many pieces of work; its end."""
+    environment = os.environ | {
+        "SLC_OPS_HOME": str(places.home),
+        "SLC_OPS_DEPLOYMENTS": str(places.deployments_file),
+        "MLFLOW_TRACKING_URI": places.tracking_uri,
+        "SLC_OPS_LEDGER_URL": places.ledger_url,
+    }
+    command = [sys.executable, "-m", "tests.refresh.dying_erasure", USER, str(pieces)]
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+
+
+def test_a_kill_in_the_middle_loses_nothing_and_the_next_call_finishes(places: Places) -> None:
+    assert [killed(places, pieces) for pieces in (3, 4)] == [-signal.SIGKILL] * 2
+    for window in places.windows("school").glob("2026-*"):
+        WindowManifest.read(window).verify()
+    assert recorded_erasures(Registry.open(places).ledger, "school") == []
+
+    (receipt,) = erase(places, [USER], actor="ann")
+
+    assert files_with(places.home, USER) == []
+    assert receipt.details["versions"] == [1]
+    assert len(receipt.details["rows"]) == 6
+    assert Registry.open(places).verify("school") == []
+
+
+@pytest.mark.services
+def test_an_erasure_reaches_what_an_mlflow_server_keeps_in_s3_also_after_a_kill(
+    lakes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(lakes[0], lake)
+    create_database(tmp_path / "mlflow.db")
+    with s3_server(monkeypatch) as store:
+        store.create_bucket(Bucket="artifacts")
+        backend = f"sqlite:///{tmp_path}/mlflow.db"
+        with mlflow_server(tmp_path, backend, artifacts="s3://artifacts/mlflow") as address:
+            places = replace(home_on(lake), tracking_uri=address)
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+            pipeline.refresh(places, "school", SIXTH)
+            assert objects_with(store, USER)
+
+            assert killed(places, 7) == -signal.SIGKILL
+            (receipt,) = erase(places, [USER], actor="ann")
+
+            assert objects_with(store, USER) == []
+            assert files_with(places.home, USER) == []
+            assert receipt.details["versions"] == [1]
+            assert Registry.open(places).verify("school") == []
+
+
+def objects_with(store: Any, text: str) -> list[str]:
+    """The objects of the bucket that hold a text."""
+    keys = [each["Key"] for each in store.list_objects_v2(Bucket="artifacts")["Contents"]]
+    assert keys
+    bodies = {key: store.get_object(Bucket="artifacts", Key=key)["Body"].read() for key in keys}
+    return [key for key, body in bodies.items() if text.encode() in body]

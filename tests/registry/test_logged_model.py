@@ -77,7 +77,8 @@ def test_a_model_may_have_a_name_of_three_levels(
     (model,) = registry.client.search_registered_models()
     assert (model.name, model.aliases) == ("main.slc.slc-demo", {"champion": 1})
     uri = registry.places.tracking_uri
-    with Corrector.from_registry(uri, "demo", cache=tmp_path / "cache", interval=None) as corrector:
+    options = {"cache": tmp_path / "cache", "interval": None, "schema": "main.slc"}
+    with Corrector.from_registry(uri, "demo", **options) as corrector:  # type: ignore[arg-type]  # of each kind
         assert corrector.health()["version"] == 1
         registry.retire("demo", actor="ann", reason="a new backbone")
         assert corrector.refresh()

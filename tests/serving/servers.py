@@ -9,8 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
 
 def free_port() -> int:
@@ -67,14 +69,39 @@ def _wait(process: subprocess.Popen[bytes], address: str, log: Path, seconds: fl
 
 
 @contextmanager
-def mlflow_server(home: Path, backend: str, port: int | None = None) -> Iterator[str]:
+def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An S3-compatible server; the environment points to it as it would for MLflow; yields a client."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "MLFLOW_S3_ENDPOINT_URL": f"http://{host}:{port}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    try:
+        yield boto3.client("s3", endpoint_url=f"http://{host}:{port}")
+    finally:
+        server.stop()
+
+
+@contextmanager
+def mlflow_server(
+    home: Path, backend: str, port: int | None = None, artifacts: str | None = None
+) -> Iterator[str]:
     """A tracking server that keeps its artifacts to itself (clients get them through the server)."""
     port = port or free_port()
     home.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
         *("--host", "127.0.0.1", "--port", str(port)),
-        *("--backend-store-uri", backend, "--artifacts-destination", str(home / "artifacts")),
+        *("--backend-store-uri", backend, "--artifacts-destination", artifacts or str(home / "artifacts")),
     ]
     env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     env["MLFLOW_TRACKING_URI"] = ""

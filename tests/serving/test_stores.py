@@ -10,6 +10,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.pointer import Pointer
 from slc_ops.serving.sources import ClientSource
 from tests.registry.factory import WEEKS
+from tests.serving.servers import s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -17,27 +18,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, parameters: Path) -> Iterator[str]:
     """A bucket that holds a model's files; the environment points to its server as it would for MLflow."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "MLFLOW_S3_ENDPOINT_URL": endpoint,
-    }.items():
-        monkeypatch.setenv(name, value)
-    store = boto3.client("s3", endpoint_url=endpoint)
-    store.create_bucket(Bucket="models")
-    for path in parameters.iterdir():
-        store.upload_file(str(path), "models", f"1/run/artifacts/model/artifacts/parameters/{path.name}")
-    yield "s3://models/1/run/artifacts/model"
-    server.stop()
+    with s3_server(monkeypatch) as store:
+        store.create_bucket(Bucket="models")
+        for path in parameters.iterdir():
+            store.upload_file(str(path), "models", f"1/run/artifacts/model/artifacts/parameters/{path.name}")
+        yield "s3://models/1/run/artifacts/model"
 
 
 def pointer(source: str) -> Pointer:

@@ -1,0 +1,73 @@
+"""A school whose backbone changes: nine weeks of gru-7, then gru-8."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.window import WEEK, Window
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.backbone import News
+from slc_ops.refresh.plan import Plan
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import change_week, configure
+
+FIRST = Window.parse("2026-01-05/2026-01-12")
+WEEKS = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(12)]
+SETTINGS = {"link_windows": 2, "offset_windows": 2, "evidence_windows": 2}
+
+
+def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: ignore[no-untyped-def]
+    """Rows of a version; of another one before its share of the rows begins."""
+
+    def change(rows: pa.Table) -> pa.Table:
+        rows = rows.sort_by("event_time")
+        first = rows.num_rows - round(share * rows.num_rows)
+        versions = np.where(np.arange(rows.num_rows) < first, other, version)
+        place = rows.schema.names.index("backbone_version")
+        return rows.set_column(place, "backbone_version", pa.array(versions.tolist()))
+
+    return change
+
+
+def furnish(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """A home with the lake, whose weeks name their backbone, and the environment pointing there."""
+    shutil.copytree(lake, home / "lake" / "school")
+    monkeypatch.setenv("SLC_OPS_HOME", str(home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
+    places = Places.from_environment()
+    configure(places, **SETTINGS)
+    for week in WEEKS[:9]:
+        change_week(places, week, named("gru-7"))
+    for week in WEEKS[9:]:
+        change_week(places, week, named("gru-8"))
+    return places
+
+
+def refresh(places: Places, week: int) -> tuple[Plan, list[str]]:
+    said: list[str] = []
+    return pipeline.refresh(places, "school", WEEKS[week], tell=said.append), said
+
+
+def first_steps(places: Places, week: int) -> tuple[Plan, News | None]:
+    """What the DAG's first tasks do: one week alone may be too little to compare methods on."""
+    pipeline.extract(places, "school", WEEKS[week])
+    plan = pipeline.read_plan(pipeline.validate(places, "school", WEEKS[week]))
+    return plan, pipeline.note_backbone(places, plan)
+
+
+def champion_of(places: Places, week: int) -> int:
+    """Whatever the evidence says, somebody makes this week's version the champion."""
+    refresh(places, week)
+    registry = Registry.open(places)
+    if registry.champion("school") is None:
+        waiting = registry.challenger("school")
+        assert waiting is not None
+        registry.promote("school", waiting.number, actor="ann", reason="its turn", override="for the story")
+    found = registry.champion("school")
+    assert found is not None
+    return found.number
