@@ -1,4 +1,8 @@
-"""Our own Parquet files: every page carries a checksum, and every reader verifies it."""
+"""Our own Parquet files: every page carries a checksum, and every reader verifies it.
+
+A log is one file, or a folder of parts (``part-00000.parquet`` and so on) where several processes wrote it;
+whoever reads a log through this module need not know which.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,18 +10,80 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import DamagedFile, MissingFile
+from slc_ops.base.files import digest_file, digest_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 
+class Parts:
+    """The files of a folder as one: what readers of a log ask of a Parquet file, part by part."""
+
+    def __init__(self, files: "Sequence[Path]") -> None:
+        self._files = files
+
+    @property
+    def schema_arrow(self) -> "pa.Schema":
+        """The columns, which all parts share."""
+        with open_parquet(self._files[0]) as file:
+            return file.schema_arrow
+
+    def iter_batches(
+        self, batch_size: int = 65536, columns: Sequence[str] | None = None
+    ) -> "Iterator[pa.RecordBatch]":
+        """The rows, one part after the other."""
+        for path in self._files:
+            with open_parquet(path) as file:
+                yield from file.iter_batches(batch_size=batch_size, columns=columns)
+
+    def read(self, columns: Sequence[str] | None = None) -> "pa.Table":
+        """All rows."""
+        import pyarrow as pa
+
+        return pa.concat_tables([read_parquet(path, columns) for path in self._files])
+
+
+def part_name(number: int) -> str:
+    """What the parts of a log are called: by name they are in the order of their rows.
+
+    >>> part_name(3)
+    'part-00003.parquet'
+    """
+    return f"part-{number:05d}.parquet"
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files of a log, in the order of their rows: the file itself, or the parts of a folder."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("part-*.parquet"))
+    if not found:
+        raise MissingFile(path / part_name(0))
+    return found
+
+
+def digest_log(path: Path) -> str:
+    """SHA-256 of a log's bytes; of a folder: of its parts' names and digests."""
+    if not path.is_dir():
+        return digest_file(path)
+    return digest_parts({part.name: digest_file(part) for part in parts_of(path)})
+
+
+def digest_parts(digests: dict[str, str]) -> str:
+    """The digest of a folder whose parts have these."""
+    return digest_json(sorted(digests.items()))
+
+
 @contextmanager
-def open_parquet(path: Path) -> "Iterator[pq.ParquetFile]":
-    """A file that we wrote; one that is gone, cut off or altered is an error that says what to do."""
+def open_parquet(path: Path) -> "Iterator[pq.ParquetFile | Parts]":
+    """A log that we wrote; one that is gone, cut off or altered is an error that says what to do."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if path.is_dir():
+        yield Parts(parts_of(path))
+        return
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield file
@@ -28,7 +94,7 @@ def open_parquet(path: Path) -> "Iterator[pq.ParquetFile]":
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
-    """All rows of a file that we wrote."""
+    """All rows of a log that we wrote."""
     with open_parquet(path) as file:
         return file.read(columns=None if columns is None else list(columns))
 

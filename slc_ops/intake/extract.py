@@ -6,11 +6,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,26 @@ from slc_ops.intake.writing import LogWriter, Observer
 from slc_ops.settings.deployments import Deployment, Places
 from slc_ops.settings.sources import Mapped
 
+
+class Puller(Protocol):
+    """Who brings a window's rows to their place: a cluster, for example."""
+
+    def pull(
+        self,
+        source: Source,
+        deployment: Deployment,
+        window: Window,
+        path: Path,
+        observer: Observer | None = None,
+        erased: Erased | None = None,
+        labels: Source | None = None,
+    ) -> WindowManifest:
+        """Like :func:`pull`."""
+
+    def changed_labels(self, old: Path, new: Path) -> int:
+        """Like :func:`~slc_ops.intake.labels.changed_labels`."""
+
+
 LOCK = ".lock"
 ABANDONED = 24 * 3600  # seconds
 
@@ -46,6 +66,7 @@ def extract(
     refresh: bool = False,
     home: Path | None = None,
     observer: Observer | None = None,
+    by: Puller | None = None,
 ) -> WindowManifest:
     """Write ``directory/<window.key>/log.parquet`` and its manifest, and answer the manifest.
 
@@ -58,7 +79,7 @@ def extract(
     was configured again is always read again.
 
     ``observer`` sees the rows as they are written, and finishes beside a window that is put in place; it
-    hears nothing of a window that is only looked up.
+    hears nothing of a window that is only looked up. ``by`` brings the rows; None: this process.
     """
     target = directory / window.key
     known = WindowManifest.read(target) if (target / FILE).exists() else None
@@ -79,8 +100,10 @@ def extract(
     sweep(directory)
     erased = Erased(home, directory.name)
     with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary, _held(temporary):
-        pulled = pull(source, deployment, window, Path(temporary) / LOG, observer, erased, labels)
-        finish(replace(pulled, settings_digest=settings, fingerprint=fingerprint), target, observer, erased)
+        bring, changed = (pull, changed_labels) if by is None else (by.pull, by.changed_labels)
+        pulled = bring(source, deployment, window, Path(temporary) / LOG, observer, erased, labels)
+        found = replace(pulled, settings_digest=settings, fingerprint=fingerprint)
+        finish(found, target, observer, erased, changed)
     return WindowManifest.read(target)
 
 
@@ -105,7 +128,11 @@ def question(deployment: Deployment, window: Window) -> str:
 
 
 def finish(
-    found: WindowManifest, target: Path, observer: Observer | None = None, erased: Erased | None = None
+    found: WindowManifest,
+    target: Path,
+    observer: Observer | None = None,
+    erased: Erased | None = None,
+    changed: Callable[[Path, Path], int] = changed_labels,
 ) -> None:
     """Put a pulled window in its place. A window that says the same stays; its manifest takes the new look.
 
@@ -126,8 +153,8 @@ def finish(
                 notes=found.notes | notes,
             ).write()
             return
-        if known and known.window == found.window and (changed := changed_labels(known.path, found.path)):
-            found.notes[CHANGED] = changed
+        if known and known.window == found.window and (count := changed(known.path, found.path)):
+            found.notes[CHANGED] = count
         with replacing_directory(target) as finished:
             os.replace(found.path, finished / LOG)
             placed = replace(found, path=finished / LOG)
@@ -187,7 +214,7 @@ def pull(
         types.pop("label", None)
         known = read_labels(labels, deployment.labels, label_span(deployment, window))
         rows = joined(rows, known, window, deployment.lag, notes)
-    if labels is not None or deployment.label_lag is not None:
+    if leaves_out(deployment):
         rows = without_waiting(rows, notes)
     writer = LogWriter(path, types, observer)
     try:
@@ -209,6 +236,11 @@ def pull(
     )
 
 
+def leaves_out(deployment: Deployment) -> bool:
+    """Whether rows without a label yet are left out of a window."""
+    return deployment.labels is not None or deployment.label_lag is not None
+
+
 def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict[str, pa.DataType]:
     """The log's columns and types over all parts of the source that tell theirs beforehand."""
     types: dict[str, pa.DataType] = {}
@@ -225,8 +257,17 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
     return types
 
 
+class Batches(Protocol):
+    """What rows are taken from: a source, or a part of one."""
+
+    @property
+    def selects(self) -> bool: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
 def in_contract(
-    source: Source, settings: Mapped, window: Window, notes: dict[str, Any]
+    source: Batches, settings: Mapped, window: Window, notes: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
     """Rename and convert; where the source does not choose the rows itself, keep those of the window.
 

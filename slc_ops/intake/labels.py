@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.parquet import open_parquet, read_parquet
 from slc_ops.base.window import Window
 from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import TIME, convert, selection
@@ -180,15 +180,21 @@ def without_waiting(batches: Iterator[pa.RecordBatch], notes: dict[str, Any]) ->
 
 def changed_labels(old: Path, new: Path) -> int:
     """How many events of the new log have another label than in the old one."""
-    logs = []
-    for path in (old, new):
-        with open_parquet(path) as file:
-            names = file.schema_arrow.names
-            numeric = "label" in names and pa.types.is_primitive(file.schema_arrow.field("label").type)
-            if "event_id" not in names or not numeric:
-                return 0
-            logs.append(file.read(columns=["event_id", "label"]).drop_null())
-    before, now = logs
+    if not (has_labels(old) and has_labels(new)):
+        return 0
+    return changed_between(*(read_parquet(path, ["event_id", "label"]).drop_null() for path in (old, new)))
+
+
+def has_labels(path: Path) -> bool:
+    """Whether a log has events with labels that can be compared."""
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+    numeric = "label" in schema.names and pa.types.is_primitive(schema.field("label").type)
+    return numeric and "event_id" in schema.names
+
+
+def changed_between(before: pa.Table, now: pa.Table) -> int:
+    """The same of rows, none of which lacks its event_id or its label."""
     known = Labels(before["event_id"], before["label"], np.zeros(before.num_rows, np.int64))
     place = known.find(now["event_id"].combine_chunks())
     found = place >= 0

@@ -1,12 +1,13 @@
 """What an extracted window is: the small record that lies beside its rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from slc_ops.base.errors import DamagedFile, InputError, MissingFile
-from slc_ops.base.files import digest_file, read_json, understanding, write_json
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.parquet import digest_log, open_parquet
 from slc_ops.base.window import Window
 
 FILE = "manifest.json"
@@ -21,7 +22,8 @@ class WindowManifest:
     ``digest`` names the content (not the bytes); ``source`` says where the rows came from, without secrets;
     ``fingerprint`` is what the source looked like then, where it can say so without being read;
     ``settings_digest`` names what was asked for (the window's bounds and the source's settings);
-    ``file_digest`` is that of the log's bytes, which are compared before rows are used.
+    ``file_digest`` is that of the log's bytes, which are compared before rows are used. The log is one file,
+    or a folder of parts where a cluster wrote it (:mod:`slc_ops.base.parquet`).
     """
 
     rows: int
@@ -59,16 +61,16 @@ class WindowManifest:
         """Put the manifest beside the log."""
         write_json(self.directory / FILE, self.as_dict())
 
-    def verify(self) -> None:
+    def verify(self, digest: Callable[[Path], str] = digest_log) -> None:
         """Raise :class:`~slc_ops.base.errors.DamagedFile` where the log is not the one that was written.
 
         Bytes are compared where their digest is known, which costs a hundredth of reading the rows; the
-        content is compared where it is not.
+        content is compared where it is not. ``digest`` reads the bytes where the rows are worked on.
         """
         if not self.path.exists():
             raise MissingFile(self.path)
         if self.file_digest:
-            found, expected = digest_file(self.path), self.file_digest
+            found, expected = digest(self.path), self.file_digest
         else:
             found, expected = self._content(), self.digest
         if found != expected and WindowManifest.read(self.directory).digest == self.digest:

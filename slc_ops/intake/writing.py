@@ -25,11 +25,15 @@ SPAN = 1 << 16
 ROW_GROUP = 4 * SPAN
 
 
-class Observer(Protocol):
-    """Sees every row of a window while it is being extracted, so that nobody has to read it again."""
+class Watcher(Protocol):
+    """Sees rows while they are being written."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """The next rows of the log, :data:`SPAN` of them (the last ones: fewer), and their column hashes."""
+
+
+class Observer(Watcher, Protocol):
+    """Sees every row of a window while it is being extracted, so that nobody has to read it again."""
 
     def finish(self, manifest: "WindowManifest") -> object:
         """All rows were shown and lie where ``manifest`` says; what is kept about them goes beside them."""
@@ -43,7 +47,7 @@ class LogWriter:
     cuts its batches. A row group is compressed by a thread while its rows are hashed and observed.
     """
 
-    def __init__(self, path: Path, types: dict[str, pa.DataType], observer: Observer | None = None) -> None:
+    def __init__(self, path: Path, types: dict[str, pa.DataType], observer: Watcher | None = None) -> None:
         self.path = path
         self.types = dict(types)
         self.digest = ContentDigest()

@@ -11,7 +11,7 @@ from slc_ops.base.errors import FitError, InputError, OneClassError
 from slc_ops.base.once import Once
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, slices
 from slc_ops.numerics.options import FitOptions
-from slc_ops.numerics.summed_log import SummedLog
+from slc_ops.numerics.summed_log import Summed
 from slc_ops.numerics.time_bins import quantile_edges, time_bin
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
@@ -46,7 +46,7 @@ class Calibration:
     @property
     def item_sums(self) -> Sums:
         """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass, or what was kept of it."""
-        if isinstance(self.log, SummedLog):
+        if isinstance(self.log, Summed):
             return self.log.item_sums
         kernel = partial(_item_sums, self.n_items)
         return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))

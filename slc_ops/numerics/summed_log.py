@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,13 @@ class ItemSums:
     items: pa.Array
     rows: NDArray[np.int64]
     sums: Sums
+
+
+@runtime_checkable
+class Summed(Protocol):
+    """A log that comes with its item sums, wherever its rows lie."""
+
+    item_sums: Sums
 
 
 class SummedLog(InteractionLog):

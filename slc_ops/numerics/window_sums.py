@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing
 from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.kernels import Sums
-from slc_ops.numerics.summed_log import ItemSums, SummedLog
+from slc_ops.numerics.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log
 
@@ -33,11 +33,14 @@ def sums_path(log: Path) -> Path:
     return log.with_suffix(".sums.parquet")
 
 
-def keep_sums(log: Path, key: str) -> Path:
-    """Sum a window's rows and keep that, unless it is there under the same key; returns the file."""
+def keep_sums(log: Path, key: str, engine: Engine = LOCAL) -> Path:
+    """Sum a window's rows and keep that, unless it is there under the same key; returns the file.
+
+    Engines add in different orders, so the key must name the engine.
+    """
     path = sums_path(log)
     if key_of(path) != key:
-        _write(path, key, sum_window(log))
+        _write(path, key, sum_window(log, engine))
     return path
 
 
@@ -50,25 +53,40 @@ def key_of(path: Path) -> str | None:
 
 
 def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
-    """Several windows as one log; the local engine uses the item sums that lie beside them."""
-    return read_windows(logs) if engine is LOCAL else engine.read(logs)
+    """Several windows as one log with its item sums, those that lie beside them where there are any."""
+    if engine is LOCAL:
+        return read_windows(logs)
+    from slc_ops.rows.spark.engine import SparkEngine
+
+    if not isinstance(engine, SparkEngine):  # rows that are kept come with their sums
+        return engine.read(logs)
+    kept = add_windows([_kept_or_summed(log, engine) for log in logs])
+    rows = engine.read(logs, items=kept.items)
+    if not rows.weighted and kept.rows.sum() != rows.n_rows:
+        raise InputError(
+            f"{rows.describe()} holds {rows.n_rows} rows, but {kept.rows.sum()} were summed: what was kept "
+            "of these rows belongs to other rows"
+        )
+    rows.item_sums, rows.item_counts = kept.sums, kept.rows
+    return rows
 
 
 def read_windows(logs: Sequence[Path]) -> SummedLog:
-    """Several windows as one log with its item sums; sums that were not kept are worked out."""
-    windows = []
-    for log in logs:
-        kept = _read(sums_path(log))
-        windows.append((open_source(log, {}), sum_window(log) if kept is None else kept))
-    return SummedLog(windows)
+    """Several windows as one log in this process; sums that were not kept are worked out."""
+    return SummedLog([(open_source(log, {}), _kept_or_summed(log, LOCAL)) for log in logs])
 
 
-def sum_window(log: Path) -> ItemSums:
+def _kept_or_summed(log: Path, engine: Engine) -> ItemSums:
+    kept = _read(sums_path(log))
+    return sum_window(log, engine) if kept is None else kept
+
+
+def sum_window(log: Path, engine: Engine = LOCAL) -> ItemSums:
     """One pass over a window's rows."""
-    return sums_of(InteractionLog.read(log))
+    return sums_of(engine.read(log))
 
 
-def sums_of(rows: InteractionLog) -> ItemSums:
+def sums_of(rows: Log) -> ItemSums:
     """The same of rows that have been read."""
     return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
 

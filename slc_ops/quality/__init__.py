@@ -10,6 +10,7 @@ from slc_ops.settings.deployments import Deployment
 
 if TYPE_CHECKING:
     from slc_ops.quality.statistics import RowStatistics
+    from slc_ops.rows.engine import WindowEngine
 
 __all__ = ["Finding", "ValidationResult", "observer", "validate"]
 
@@ -22,14 +23,19 @@ def observer(window: Window, deployment: Deployment) -> "RowStatistics":
 
 
 def validate(
-    manifest: WindowManifest, trailing: Sequence[WindowManifest], deployment: Deployment
+    manifest: WindowManifest,
+    trailing: Sequence[WindowManifest],
+    deployment: Deployment,
+    engine: "WindowEngine | None" = None,
 ) -> ValidationResult:
     """Validate a window, with the trailing windows (oldest first) as its measure.
 
     Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
     ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` when a
     critical expectation is not met, with the files already written. Validating again costs one read.
+    ``engine`` looks at the rows; None: this process.
     """
     from slc_ops.quality.verdict import judge_window
+    from slc_ops.rows.engine import LOCAL
 
-    return judge_window(manifest, trailing, deployment.quality)
+    return judge_window(manifest, trailing, deployment.quality, engine or LOCAL)

@@ -38,12 +38,21 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
             numbers.append(np.flatnonzero(candidate) + offset)
             values.append(ids.filter(pa.array(candidate)))
             offset += len(ids)
-    codes = pc.dictionary_encode(pa.chunked_array(values).combine_chunks()).indices.to_numpy()
-    _, first = np.unique(codes, return_index=True)
-    later = np.ones(len(codes), bool)
-    later[first] = False
-    rows: np.ndarray = np.concatenate(numbers)[later]
+    rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(values).combine_chunks())]
     return rows
+
+
+def later(values: pa.Array) -> np.ndarray:
+    """Which values occurred before, in order.
+
+    >>> later(pa.array(["a", "b", "a", "a"])).tolist()
+    [False, False, True, True]
+    """
+    codes = pc.dictionary_encode(values).indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    found = np.ones(len(codes), bool)
+    found[first] = False
+    return found
 
 
 def combined_hashes(*columns: np.ndarray) -> np.ndarray:

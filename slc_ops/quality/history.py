@@ -9,10 +9,14 @@ else: not of the refresh that asks, not of what was validated when.
 
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Quality
+
+if TYPE_CHECKING:
+    from slc_ops.rows.engine import WindowEngine
 
 TRAILING = 4
 REACH = 2 * TRAILING
@@ -23,8 +27,11 @@ ManifestOf = Callable[[Window], WindowManifest]
 class History:
     """The yardsticks of a deployment's windows; every earlier window is looked at once."""
 
-    def __init__(self, manifest_of: ManifestOf, quality: Quality) -> None:
+    def __init__(
+        self, manifest_of: ManifestOf, quality: Quality, engine: "WindowEngine | None" = None
+    ) -> None:
         from slc_ops.quality.verdict import would_stop
+        from slc_ops.rows.engine import LOCAL
 
         def before(window: Window) -> list[WindowManifest]:
             found = [manifest_of(each) for each in window.before(TRAILING)]
@@ -32,12 +39,12 @@ class History:
 
         @cache
         def stopped_alone(window: Window) -> bool:
-            return would_stop(manifest_of(window), [], quality)
+            return would_stop(manifest_of(window), [], quality, engine or LOCAL)
 
         @cache
         def stopped(window: Window) -> bool:
             known = [each for each in before(window) if not stopped_alone(each.window)]
-            return would_stop(manifest_of(window), known, quality)
+            return would_stop(manifest_of(window), known, quality, engine or LOCAL)
 
         self._before, self._stopped = before, stopped
 

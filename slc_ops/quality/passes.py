@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from slc_ops.base.parquet import open_parquet
 from slc_ops.base.utf8 import MARK
@@ -56,9 +57,26 @@ class Pass:
         self._count_names(batch, hashes)
         self.rows += batch.num_rows
 
-    def bad_rows(self) -> np.ndarray:
+    def take_up(self, other: "Pass") -> None:
+        """Count in what another pass found in the rows that follow these; it has handed its hashes over."""
+        for code, count in other.failed.items():
+            self.failed[code] += count
+        for code, found in other.examples.items():
+            examples = self.examples.setdefault(code, [])
+            numbered = [{**each, "row": each["row"] + self.rows} for each in found]
+            examples += numbered[: self.max_examples - len(examples)]
+        self.hours += other.hours
+        self.labels += other.labels
+        self.logits += other.logits
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        for name, count in other.versions.items():
+            self._count_version(name, count)
+        self._items = [merged([*self._items, *other._items])] if other._items else self._items
+        self.rows += other.rows
+
+    def take_bad_rows(self) -> np.ndarray:
         """The numbers of the rows that fail a row check; one that fails several is there as often."""
-        return np.concatenate(self._bad) if self._bad else np.empty(0, np.int64)
+        return taken(self._bad, np.int64)
 
     def take_id_hashes(self) -> np.ndarray:
         """Hashes of all event ids; handed over, not kept."""
@@ -106,15 +124,21 @@ class Pass:
                 self._items = [merged(self._items)]
         if "backbone_version" in names:
             for entry in batch.column("backbone_version").value_counts().to_pylist():
-                name = short(str(entry["values"]))
-                known = name in self.versions or len(self.versions) < MAX_VERSIONS
-                self.versions[name if known else "(others)"] += entry["counts"]
+                self._count_version(short(str(entry["values"])), entry["counts"])
         if "event_id" in names:
             ids = batch.column("event_id")
             found = hashes["event_id"]
             self._id_hashes.append(found[flags(ids.is_valid())] if ids.null_count else found)
         if set(IDENTITY) <= set(names):
             self._row_hashes.append(combined_hashes(*(hashes[name] for name in IDENTITY)))
+
+    def _count_version(self, name: str, count: int) -> None:
+        known = name in self.versions or len(self.versions) < MAX_VERSIONS
+        self.versions[name if known else "(others)"] += count
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was counted travels; the checks stay where they are."""
+        return {name: value for name, value in vars(self).items() if name != "checks"}
 
 
 def item_counts(items: pa.Array) -> pa.Table:
@@ -179,8 +203,8 @@ def merged(parts: list[pa.Table]) -> pa.Table:
     return table.group_by("item_id").aggregate([("rows", "sum")]).rename_columns(["item_id", "rows"])
 
 
-def taken(parts: list[np.ndarray]) -> np.ndarray:
+def taken(parts: list[np.ndarray], kind: DTypeLike = np.uint64) -> np.ndarray:
     """The parts as one array; the list gives them up."""
-    whole = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    whole = np.concatenate(parts) if parts else np.empty(0, kind)
     parts.clear()
     return whole

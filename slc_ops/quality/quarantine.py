@@ -1,6 +1,7 @@
 """Split a log: rows that keep the contract go on, the others lie beside it with their reasons."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from slc_ops.intake.content import value_hashes
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
 from slc_ops.quality.passes import batches
-from slc_ops.quality.rows import DUPLICATE, failures, row_checks
+from slc_ops.quality.rows import DUPLICATE, RowCheck, failures, row_checks
 
 CLEAN = "clean.parquet"
 QUARANTINE = "quarantine.parquet"
@@ -26,34 +27,59 @@ def split(manifest: WindowManifest, logit_limit: float, *, keep_clean: bool = Tr
 
     Without ``keep_clean`` nothing usable is left: a stopped window has no clean log.
     """
-    window = manifest.window
-    checks = row_checks(window.start, window.end, logit_limit)
-    duplicate = duplicate_rows(manifest)
-    schema = pq.read_schema(manifest.path)
+    checks = row_checks(manifest.window.start, manifest.window.end, logit_limit)
+    directory = manifest.directory
+    for name in (QUARANTINE, CLEAN):
+        if (directory / name).is_dir():  # what a cluster wrote for other settings
+            shutil.rmtree(directory / name)
+    return put_aside(
+        batches(manifest.path),
+        schema_of(manifest.path),
+        checks,
+        duplicate_rows(manifest),
+        directory / QUARANTINE,
+        directory / CLEAN if keep_clean else None,
+    )
+
+
+def put_aside(
+    rows: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    checks: tuple[RowCheck, ...],
+    duplicate: np.ndarray,
+    bad_path: Path,
+    clean_path: Path | None,
+) -> int:
+    """Write rows that fail a check, or whose number is in ``duplicate``, to one file, the others to another.
+
+    Answers how many failed.
+    """
     offset = quarantined = 0
     with ExitStack() as files:
-        bad_log = files.enter_context(
-            parquet(manifest.directory / QUARANTINE, schema.append(pa.field("reason", pa.string())))
-        )
+        bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
         clean_log = None
-        if keep_clean:
-            clean_log = files.enter_context(
-                parquet(manifest.directory / CLEAN, clean(schema.empty_table()).schema)
-            )
-        for batch in batches(manifest.path):
+        if clean_path is not None:
+            clean_log = files.enter_context(parquet(clean_path, clean(schema.empty_table()).schema))
+        for batch in rows:
             failing = failures(batch, checks)
             failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
-            rows = pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch])
             reasons = reason_per_row(failing, batch.num_rows)
             wrong = reasons.is_valid()
             if pc.any(wrong).as_py():
-                put_aside = rows.append_column("reason", reasons).filter(wrong)
-                bad_log.write_table(put_aside)
-                quarantined += put_aside.num_rows
+                found = table.append_column("reason", reasons).filter(wrong)
+                bad_log.write_table(found)
+                quarantined += found.num_rows
             if clean_log is not None:
-                clean_log.write_table(clean(rows.filter(pc.invert(wrong))))
+                clean_log.write_table(clean(table.filter(pc.invert(wrong))))
             offset += batch.num_rows
     return quarantined
+
+
+def schema_of(path: Path) -> pa.Schema:
+    """The columns of a log."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
 
 
 @contextmanager

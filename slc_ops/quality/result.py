@@ -1,11 +1,12 @@
 """The verdict on a window, as a value and as a file."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from slc_ops.base.errors import DamagedFile, MissingFile
-from slc_ops.base.files import digest_file
+from slc_ops.base.parquet import digest_log
 from slc_ops.intake.manifest import WindowManifest
 
 Severity = Literal["critical", "warning"]
@@ -64,14 +65,14 @@ class ValidationResult:
     result_path: Path
     clean_digest: str = ""
 
-    def verify(self, manifest: WindowManifest) -> None:
+    def verify(self, manifest: WindowManifest, digest: Callable[[Path], str] = digest_log) -> None:
         """Raise :class:`~slc_ops.base.errors.DamagedFile` where the clean rows are not those written."""
         if not self.clean_digest:
             return
         if not self.clean_path.exists():
             raise MissingFile(self.clean_path)
         replaced = WindowManifest.read(manifest.directory).digest != manifest.digest  # by late rows
-        if digest_file(self.clean_path) != self.clean_digest and not replaced:
+        if digest(self.clean_path) != self.clean_digest and not replaced:
             raise DamagedFile(self.clean_path, "its rows are not those that validation kept")
 
     def as_dict(self) -> dict[str, Any]:

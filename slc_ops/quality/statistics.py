@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
+from slc_ops.quality.partwise import IDS, ROWS, PartSums, PartwiseStatistics
 from slc_ops.quality.passes import HASHED, HOUR, Pass, batches, example
 from slc_ops.quality.rows import DUPLICATE
+from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.spark.gathering import ANSWER, ROW_BITS
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
@@ -54,7 +57,7 @@ class Statistics:
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
-def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
+def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine = LOCAL) -> Statistics:
     """The statistics beside a window: worked out once per content, then kept, so no history is read again.
 
     Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.
@@ -66,6 +69,11 @@ def statistics_of(manifest: WindowManifest, logit_limit: float) -> Statistics:
             if known["key"] == key_of(manifest, logit_limit):
                 return Statistics(**known)
     rows = RowStatistics(manifest.window, logit_limit)
+    if engine is not LOCAL:
+        from slc_ops.quality.on_cluster import show
+
+        show(engine, manifest.path, rows)
+        return rows.finish(manifest)
     for batch in batches(manifest.path):
         rows.add(
             batch, {name: value_hashes(batch.column(name)) for name in HASHED if name in batch.schema.names}
@@ -83,6 +91,35 @@ class RowStatistics:
 
     def __init__(self, window: Window, logit_limit: float) -> None:
         self._pass = Pass(window, logit_limit, MAX_EXAMPLES)
+        self._window = window
+        self._repeats: Repeats | None = None
+
+    @property
+    def partwise(self) -> PartwiseStatistics:
+        """What sees the rows where they lie, part by part."""
+        return PartwiseStatistics(self._window, self._pass.logit_limit, MAX_EXAMPLES)
+
+    def take(self, found: dict[int, Any]) -> None:
+        """What the parts have seen (see :func:`~slc_ops.rows.spark.gathering.gathered`)."""
+        sums: PartSums | None = found[ANSWER].one
+        if sums is None:  # not a single part
+            self._repeats = Repeats(0, 0, 0, [])
+            return
+        repeated = sums.repeated
+        for kind in (IDS, ROWS):
+            if kind in found:
+                repeated.add(found[kind])
+        begins = dict(
+            zip(sorted(sums.rows), accumulate(sums.rows[k] for k in sorted(sums.rows)), strict=True)
+        )
+        shown = []
+        for position, name in repeated.first:
+            part, row = position >> ROW_BITS, position & (1 << ROW_BITS) - 1
+            shown.append({"row": begins[part] - sums.rows[part] + row, "event_id": name})
+        self._pass.take_up(sums.run)
+        self._repeats = Repeats(
+            repeated.ids, sums.failed_rows + repeated.otherwise_good, repeated.rows, shown
+        )
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Count rows in; ``hashes`` are those of their columns."""
@@ -90,7 +127,8 @@ class RowStatistics:
 
     def finish(self, manifest: WindowManifest) -> Statistics:
         """Keep the statistics beside the window. Rows are read only where event ids seem to repeat."""
-        found, items = summed_up(self._pass, manifest)
+        repeats = self._repeats or repeats_of(self._pass, manifest)
+        found, items = summed_up(self._pass, repeats, manifest)
         with replacing(manifest.directory / ITEMS) as temporary:
             write_parquet(items, temporary)
         write_json(manifest.directory / FILE, asdict(found))
@@ -102,22 +140,42 @@ def item_ids(directory: Path) -> pa.ChunkedArray:
     return pc.cast(read_parquet(directory / ITEMS, ["item_id"]).column(0), pa.string())
 
 
-def summed_up(run: Pass, manifest: WindowManifest) -> tuple[Statistics, pa.Table]:
-    """What the pass found, after a look at the suspects for duplicate ids; and the items with their rows."""
+@dataclass(frozen=True)
+class Repeats:
+    """Event ids and rows (user, item, time) that occur again; rows that fail a check or have such an id."""
+
+    ids: int
+    failed_rows: int
+    rows: int
+    examples: list[dict[str, Any]]
+
+
+def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
+    """What a pass over all rows found, after a look at the suspects for duplicate ids."""
     duplicates = later_occurrences(manifest.path, "event_id", repeated(run.take_id_hashes()))
     again = run.take_row_hashes()
     again.sort()
+    return Repeats(
+        ids=len(duplicates),
+        failed_rows=len(np.union1d(run.take_bad_rows(), duplicates)),
+        rows=int((again[1:] == again[:-1]).sum()),
+        examples=examples_at(manifest.path, duplicates[:MAX_EXAMPLES]),
+    )
+
+
+def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[Statistics, pa.Table]:
+    """What the pass found as statistics; and the items with their rows."""
     n, total, squares = map(float, run.logits)
     mean = total / n if n else None
     items = run.distinct_items()
-    shown = {**run.examples, DUPLICATE: examples_at(manifest.path, duplicates[:MAX_EXAMPLES])}
+    shown = {**run.examples, DUPLICATE: repeats.examples}
     found = Statistics(
         key=key_of(manifest, run.logit_limit),
         window=manifest.window.as_dict(),
         rows=run.rows,
         types={name: manifest.schema.get(name, "missing") for name in ALLOWED_TYPES},
-        failed={**run.failed, DUPLICATE: len(duplicates)},
-        failed_rows=len(np.union1d(run.bad_rows(), duplicates)),
+        failed={**run.failed, DUPLICATE: repeats.ids},
+        failed_rows=repeats.failed_rows,
         examples={code: rows for code, rows in shown.items() if rows},
         label_rate=float(run.labels[1] / run.labels[0]) if run.labels[0] else None,
         logit_mean=mean,
@@ -125,7 +183,7 @@ def summed_up(run: Pass, manifest: WindowManifest) -> tuple[Statistics, pa.Table
         logit_low=run.low if n else None,
         logit_high=run.high if n else None,
         items=items.num_rows,
-        repeated_rows=int((again[1:] == again[:-1]).sum()),
+        repeated_rows=repeats.rows,
         silent_hours=longest_silence(run.hours > 0),
         rows_by_day=days(run.hours, manifest.window),
         versions=dict(sorted(run.versions.items())),

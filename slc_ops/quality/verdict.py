@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
-from slc_ops.base.files import digest_file, digest_json, read_json, understanding, write_json
+from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.parquet import digest_log
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
@@ -18,18 +19,22 @@ from slc_ops.quality.rows import row_checks
 from slc_ops.quality.rules import rules
 from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Evaluated, evaluate
+from slc_ops.rows.engine import LOCAL, WindowEngine
 from slc_ops.settings.deployments import Quality
 
 VERSION = 5
 
 
 def judge_window(
-    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+    manifest: WindowManifest,
+    trailing: Sequence[WindowManifest],
+    quality: Quality,
+    engine: WindowEngine = LOCAL,
 ) -> ValidationResult:
     """The verdict on a window: from its files when they are there, else from the suite.
 
     The verdict is a function of the window's content, the trailing windows' content and the settings; a
-    verdict for the same three is read, not made again.
+    verdict for the same three is read, not made again. Rows are looked at by the engine.
     """
     path = manifest.directory / RESULT
     labels = {name: manifest.notes[name] for name in NOTES if name in manifest.notes}
@@ -42,23 +47,23 @@ def judge_window(
             *([labels] if labels else []),
         ]
     )
-    manifest.verify()
+    manifest.verify(engine.digest)
     if path.exists():
         with understanding(path):
             known = read_json(path)
             same = known["key"] == key
             result = ValidationResult.from_file(manifest.directory, known) if same else None
         if result is not None:
-            result.verify(manifest)
+            result.verify(manifest, engine.digest)
             return stop_if_critical(result, manifest)
-    now = statistics_of(manifest, quality.logit_limit)
-    before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
+    now = statistics_of(manifest, quality.logit_limit, engine)
+    before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
     evaluated = evaluate(table, list(rules(quality, checks)))
     evaluated += own_evaluated(manifest, quality.expectations)
     past = [statistics for _, statistics in before]
-    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality)
+    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality, engine)
     write_json(
         path,
         {
@@ -75,13 +80,18 @@ def judge_window(
     return stop_if_critical(result, manifest)
 
 
-def would_stop(manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality) -> bool:
+def would_stop(
+    manifest: WindowManifest,
+    trailing: Sequence[WindowManifest],
+    quality: Quality,
+    engine: WindowEngine = LOCAL,
+) -> bool:
     """Whether :func:`judge_window` would stop the window; no verdict is written, no suite is run.
 
     Earlier windows are asked this when they are to be a yardstick, many at a time, where a suite each would
     take seconds. The deployment's own expectations are asked of the library, once per window's content.
     """
-    evaluated, _, _ = by_rules(manifest, trailing, quality)
+    evaluated, _, _ = by_rules(manifest, trailing, quality, engine)
     return any(each.rule.severity == "critical" and not each.met for each in evaluated)
 
 
@@ -102,11 +112,14 @@ def judge_by_rules(
 
 
 def by_rules(
-    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+    manifest: WindowManifest,
+    trailing: Sequence[WindowManifest],
+    quality: Quality,
+    engine: WindowEngine = LOCAL,
 ) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
     """Every rule whose measure is defined, held against it here; and the statistics of all windows."""
-    now = statistics_of(manifest, quality.logit_limit)
-    before = [(window, statistics_of(window, quality.logit_limit)) for window in trailing]
+    now = statistics_of(manifest, quality.logit_limit, engine)
+    before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
     asked = [rule for rule in rules(quality, checks) if rule.measure in table]
@@ -118,16 +131,27 @@ def by_rules(
 
 
 def settle(
-    manifest: WindowManifest, now: Statistics, findings: list[Finding], quality: Quality
+    manifest: WindowManifest,
+    now: Statistics,
+    findings: list[Finding],
+    quality: Quality,
+    engine: WindowEngine = LOCAL,
 ) -> ValidationResult:
     """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""
     stopped = any(finding.severity == "critical" for finding in findings)
-    quarantined, clean_path = 0, manifest.path
+    quarantined, clean_path, clean_digest = 0, manifest.path, ""
     fractional = now.types["label"] == str(pa.float64())
     if now.failed_rows or (fractional and not stopped):
-        quarantined = split(manifest, quality.logit_limit, keep_clean=not stopped)
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
-    own_rows = clean_path != manifest.path
+        if engine is LOCAL:
+            quarantined = split(manifest, quality.logit_limit, keep_clean=not stopped)
+            clean_digest = "" if stopped else digest_log(clean_path)
+        else:
+            from slc_ops.quality import on_cluster
+
+            quarantined, clean_digest = on_cluster.split(
+                engine, manifest, now, quality.logit_limit, keep_clean=not stopped
+            )
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",
         rows=now.rows,
@@ -136,7 +160,7 @@ def settle(
         clean_path=clean_path,
         docs_path=manifest.directory / PAGE,
         result_path=manifest.directory / RESULT,
-        clean_digest=digest_file(clean_path) if own_rows else "",
+        clean_digest=clean_digest,
     )
 
 

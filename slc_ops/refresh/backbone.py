@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import open_parquet
@@ -12,6 +12,9 @@ from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.settings.deployments import Deployment, Places
+
+if TYPE_CHECKING:
+    from slc_ops.rows.engine import Engine
 
 COLUMN = "backbone_version"
 NEWS = "backbone.json"
@@ -49,14 +52,17 @@ def of_one_backbone(
     A window that mixes versions is split where the deployment says so: its rows of that backbone stay. With
     ``allow_mixed_backbones`` everything stays as it is, and so does a window that names no version.
     """
+    from slc_ops.rows.engine import engine_of
+
     if deployment.quality.allow_mixed_backbones or not windows:
         return list(windows), []
-    serving = serving_version(windows[-1].log)
+    engine = engine_of(deployment.engine)
+    serving = serving_version(windows[-1].log, engine)
     if serving is None:
         return list(windows), []
     kept, left_out = [], []
     for each in windows:
-        found = versions_of(each.log)
+        found = names_in(each.log, engine)
         if not found or set(found) == {serving}:
             kept.append(each)
         elif serving in found:
@@ -97,10 +103,32 @@ def versions_of(log: Path) -> Counter[str]:
     return found
 
 
-def serving_version(log: Path) -> str | None:
-    """The backbone that served at the end of a window; None where the log does not name it."""
+def names_in(log: Path, engine: "Engine") -> set[str]:
+    """The versions that a log names; a cluster is asked only where the window's statistics do not tell."""
+    from slc_ops.quality.statistics import FILE
+    from slc_ops.rows.engine import LOCAL
+
+    if engine is LOCAL:
+        return set(versions_of(log))
+    kept = log.parent / FILE
+    known = set(read_json(kept)["versions"]) if kept.exists() else {"None"}
+    # One name of all rows is that of those that were kept; "None" means rows without one, "…" a long name.
+    if len(known) > 1 or any(name == "None" or name.endswith("…") for name in known):
+        known = set(engine.read(log).backbone_versions)
+    return known
+
+
+def serving_version(log: Path, engine: "Engine") -> str | None:
+    """The backbone that served at the end of a window; None where the log does not name it.
+
+    A window that mixes versions is looked at by this process, whatever the engine.
+    """
     import pyarrow.parquet as pq
 
+    from slc_ops.rows.engine import LOCAL
+
+    if engine is not LOCAL and len(names := names_in(log, engine)) < 2:
+        return next(iter(names), None)
     found = versions_of(log)
     if len(found) < 2:
         return next(iter(found), None)
@@ -116,6 +144,7 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
     import pyarrow.parquet as pq
 
     from slc_ops.numerics.window_sums import keep_sums
+    from slc_ops.rows.engine import engine_of
 
     key = digest_json([window.rows_key, version])
     target = window.log.parent / f"backbone-{key[:16]}.parquet"
@@ -127,8 +156,7 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
         ):
             for batch in file.iter_batches():
                 part.write_batch(batch.filter(pc.equal(batch.column(COLUMN), version)))
-    if deployment.engine == "local":
-        keep_sums(target, key)
+    keep_sums(target, key, engine_of(deployment.engine))
     return replace(window, log=target, rows_key=key)
 
 
@@ -139,10 +167,11 @@ def note_backbone(places: Places, plan: Plan) -> News | None:
     Before anything is compared: a champion of another backbone is no opponent. The same refresh again finds
     what it did. An older window than the champion's says nothing.
     """
+    from slc_ops.refresh.fitting import engine_of_plan
     from slc_ops.registry import Registry
 
     name = plan.deployment
-    version = serving_version(plan.newest.log)
+    version = serving_version(plan.newest.log, engine_of_plan(plan))
     registry = Registry.open(places)
     line = registry.history(name)
     if version is None or not line:

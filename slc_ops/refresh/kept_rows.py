@@ -17,7 +17,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.numerics.summed_log import ItemSums, SummedLog
 from slc_ops.numerics.window_sums import sums_of
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.reading import ParquetSource, TableSource
+from slc_ops.rows.reading import TableSource, open_source
 from slc_ops.settings.deployments import Deployment
 
 NEVER_FITTED = ("event_id", "served_probability", "served_version")
@@ -89,9 +89,6 @@ class KeptRows:
             return self._window(paths)[0]
         return SummedLog([self._window(path)[1:] for path in paths])
 
-    def check(self, manifest: WindowManifest) -> None:
-        """This process has written the rows itself."""
-
     def let_go(self, needed: Iterable[Path]) -> None:
         """Forget the windows that are not needed any more."""
         kept = set(needed)
@@ -99,7 +96,7 @@ class KeptRows:
 
     def _window(self, path: Path) -> tuple[InteractionLog, TableSource, ItemSums]:
         if path not in self._kept:
-            file = ParquetSource(path)
+            file = open_source(path, {})
             wanted = [name for name in file.types if name not in NEVER_FITTED]
             source = TableSource(pa.Table.from_batches(list(file.batches(wanted))), str(path))
             rows = InteractionLog(source)

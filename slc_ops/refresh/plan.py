@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.code_version import code_version
-from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
+from slc_ops.base.files import (
+    digest_json,
+    read_json,
+    replacing,
+    replacing_directory,
+    understanding,
+    write_json,
+)
+from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment
@@ -193,7 +201,12 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
     from slc_ops.numerics.window_sums import key_of, sums_path
 
     pinned = directory / f"{window.window.key}.parquet"
-    same_file(window.log, pinned)
+    if window.log.is_dir():
+        with replacing_directory(pinned) as temporary:
+            for part in parts_of(window.log):
+                same_file(part, temporary / part.name)
+    else:
+        same_file(window.log, pinned)
     sums = sums_path(pinned)
     with suppress(FileNotFoundError):  # then they are worked out from the rows
         same_file(sums_path(window.log), sums)

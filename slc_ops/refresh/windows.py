@@ -10,13 +10,14 @@ from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.observability.lineage import Data, lineage
 from slc_ops.observability.steps import observed
-from slc_ops.refresh.backbone import of_one_backbone, versions_of, windows_before
+from slc_ops.refresh.backbone import names_in, of_one_backbone, windows_before
 from slc_ops.refresh.held import held_windows
 from slc_ops.refresh.plan import HELD, Plan, PlannedWindow, make_plan
 from slc_ops.settings.deployments import Deployment, Places
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
+    from slc_ops.rows.engine import WindowEngine
 
 ATTEMPTS = 3
 """How often the windows are validated again when late rows replace one meanwhile."""
@@ -77,9 +78,9 @@ def _extracted(
             refresh=each in late,
             home=home,
             observer=observer(each, deployment),
+            by=engine,
         )
         if manifest.rows and each in wanted:
-            engine.check(manifest)
             found.append(each)
     if window not in found:
         if waiting := manifest.notes.get(WAITING):
@@ -134,6 +135,9 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     from slc_ops.numerics.window_sums import keep_sums
     from slc_ops.quality import validate as validate_window
     from slc_ops.quality.history import History
+    from slc_ops.rows.engine import engine_of
+
+    engine = engine_of(deployment.engine)
 
     def manifest_of(each: Window) -> WindowManifest:
         return WindowManifest.read(places.windows(name) / each.key)
@@ -142,27 +146,27 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     if deployment.on_new_backbone == "split":  # a mixture stops nothing: it is split afterwards
         quality = deployment.quality.model_copy(update={"allow_mixed_backbones": True})
         judged = deployment.model_copy(update={"quality": quality})
-    history = History(manifest_of, judged.quality)
+    history = History(manifest_of, judged.quality, engine)
     usable: list[PlannedWindow] = []
     others: list[tuple[Window, set[str]]] = []
     excluded: list[dict[str, str]] = []
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        result = validate_window(manifest, history.yardstick(each), judged)
+        result = validate_window(manifest, history.yardstick(each), judged, engine)
         # The usable rows are a function of the window's content, the suite's settings and the code.
-        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version()])
-        if deployment.engine == "local":
-            keep_sums(result.clean_path, key)
+        engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order
+        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version(), *engines])
+        keep_sums(result.clean_path, key, engine)
         return PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key)
 
-    backbones = _backbones(manifest_of(window), deployment)
+    backbones = _backbones(manifest_of(window), deployment, engine)
     held = held_windows(places, name, needed_windows(deployment, window))
     for each in needed_windows(deployment, window):
         manifest = manifest_of(each)
         if not manifest.rows:
             continue
-        found = _backbones(manifest, deployment)
+        found = _backbones(manifest, deployment, engine)
         if found and backbones and not found & backbones:
             theirs, ours = (", ".join(sorted(names)) for names in (found, backbones))
             reason = f"it is of backbone {theirs}, and {window} of {ours}"
@@ -182,7 +186,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     usable, left_out = of_one_backbone(validated, deployment)
     excluded += left_out
     kept = {each.window for each in usable}
-    others += [(each.window, set(versions_of(each.log))) for each in validated if each.window not in kept]
+    others += [(each.window, names_in(each.log, engine)) for each in validated if each.window not in kept]
     earlier = []
     for each in windows_before(usable[0].window, others, deployment):
         with suppress(ValidationStopped):  # nothing is learned from it, now as then
@@ -199,10 +203,10 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     )
 
 
-def _backbones(manifest: "WindowManifest", deployment: Deployment) -> set[str]:
+def _backbones(manifest: "WindowManifest", deployment: Deployment, engine: "WindowEngine") -> set[str]:
     """The versions of the backbone that a window's rows name."""
     from slc_ops.quality.statistics import statistics_of
 
     if not manifest.rows:
         return set()
-    return set(statistics_of(manifest, deployment.quality.logit_limit).versions)
+    return set(statistics_of(manifest, deployment.quality.logit_limit, engine).versions)

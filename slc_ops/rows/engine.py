@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from slc_ops.intake.manifest import WindowManifest
+from slc_ops.base.parquet import digest_log
+from slc_ops.intake.extract import Puller, pull
+from slc_ops.intake.labels import changed_labels
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.rows import Log
 
@@ -21,26 +23,31 @@ class Engine(Protocol):
         """The windows' rows."""
         ...
 
-    def check(self, manifest: WindowManifest) -> None:
-        """See that those who will work on an extracted window find the rows that its manifest names."""
+
+class WindowEngine(Engine, Puller, Protocol):
+    """One that also extracts windows, and looks at their bytes where it works."""
+
+    def digest(self, path: Path) -> str:
+        """The digest of a stored log's bytes."""
         ...
 
 
 class LocalEngine:
     """Rows in this process, in memory or beyond a budget in a temporary file."""
 
+    pull = staticmethod(pull)
+    changed_labels = staticmethod(changed_labels)
+    digest = staticmethod(digest_log)
+
     def read(self, paths: Path | Sequence[Path]) -> InteractionLog:
         """Read the windows' rows."""
         return InteractionLog.read(paths)
-
-    def check(self, manifest: WindowManifest) -> None:
-        """This process has written the rows itself."""
 
 
 LOCAL = LocalEngine()
 
 
-def engine_of(name: str) -> Engine:
+def engine_of(name: str) -> WindowEngine:
     """The engine of a deployment; a cluster is reached when rows are asked for."""
     if name == "local":
         return LOCAL

@@ -114,7 +114,7 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
 
     summed: list[Path] = []
     work = window_sums.sum_window
-    monkeypatch.setattr(window_sums, "sum_window", lambda log: summed.append(log) or work(log))
+    monkeypatch.setattr(window_sums, "sum_window", lambda log, *rest: summed.append(log) or work(log, *rest))
     scored: list[str] = []
     score = scoring._fit_and_score
     monkeypatch.setattr(

@@ -73,12 +73,12 @@ class Delta:
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """The table's columns, then those of each file that may hold rows of the window."""
         yield self.source.path, pa.schema(list(self._fields.values()))
-        for part, fragment in self._opened:
+        for part, fragment in self.opened:
             yield part.path, self.parts.schema(part, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that the version has, file by file."""
-        for part, fragment in self._opened:
+        for part, fragment in self.opened:
             yield from self.parts.batches(part, fragment)
 
     @cached_property
@@ -143,7 +143,8 @@ class Delta:
         }
 
     @cached_property
-    def _opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+        """The files that may hold rows of the window, with their footers."""
         try:
             return self.parts.opened(self.files)
         except InputError as error:

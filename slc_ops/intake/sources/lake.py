@@ -61,12 +61,12 @@ class Lake:
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
         """The columns of each file that may hold rows of the window, and its partition's keys."""
-        for part, fragment in self._opened:
+        for part, fragment in self.opened:
             yield part.path, self.parts.schema(part, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows with the source's own columns, file by file."""
-        for part, fragment in self._opened:
+        for part, fragment in self.opened:
             yield from self.parts.batches(part, fragment)
 
     def keys(self, path: str) -> dict[str, str]:
@@ -101,7 +101,8 @@ class Lake:
         return first < self.window.end and beyond > self.window.start
 
     @cached_property
-    def _opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+        """The files that may hold rows of the window, with their footers."""
         parts = [
             Part(
                 info.path,

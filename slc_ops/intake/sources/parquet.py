@@ -76,6 +76,15 @@ class Parts:
                 found.append((part, fragment))
         return found
 
+    def groups(self, part: Part, numbers: Sequence[int]) -> ds.ParquetFileFragment:
+        """Some row groups of a file, opened by somebody who has not looked at it before."""
+        with reading(part.path, self.filesystem):
+            fragment = ds.ParquetFileFormat().make_fragment(
+                part.path, self.filesystem, row_groups=list(numbers), file_size=part.size
+            )
+            fragment.ensure_complete_metadata()
+        return fragment
+
     def schema(self, part: Part, fragment: ds.ParquetFileFragment) -> pa.Schema:
         """The columns of a file and those that stand outside of it."""
         fields = [each for each, _ in part.columns(fragment.physical_schema)]

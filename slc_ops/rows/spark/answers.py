@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.intake.content import ContentDigest
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import digest_file
 from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Pieces
-from slc_ops.rows.reading import ParquetSource
 from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined
-from slc_ops.rows.spark.splits import Split, SplitRows
+from slc_ops.rows.spark.splits import SplitRows
 
 
 @dataclass
@@ -33,23 +33,25 @@ def rows_after(timestamp: float, rows: SplitRows) -> Counted:
 
 
 @dataclass
-class Digest:
-    """The digest of some rows' content."""
+class Named:
+    """Something of each file, by its name."""
 
-    digest: ContentDigest
+    values: dict[str, str]
 
-    def add(self, other: "Digest") -> None:
-        """Take up further rows."""
-        self.digest.take_up(other.digest)
+    def add(self, other: "Named") -> None:
+        """Take up further files."""
+        self.values |= other.values
 
 
-def content(split: Split) -> Digest:
-    """The digest of the split's rows as they were written."""
-    found = ContentDigest()
-    source = ParquetSource(Path(split.path), groups=split.groups)
-    for batch in source.batches(list(source.types), as_written=True):
-        found.add(batch)
-    return Digest(found)
+def bytes_of(path: Path) -> Named:
+    """The digest of a file's bytes."""
+    try:
+        return Named({path.name: digest_file(path)})
+    except OSError as error:
+        raise InputError(
+            f"a worker of the cluster cannot read {path}: {error.strerror or error}; see that all workers "
+            "share this path"
+        ) from None
 
 
 @dataclass

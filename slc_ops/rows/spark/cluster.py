@@ -49,19 +49,24 @@ class Task:
         """Answer for each row of the frame."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _answer(number, partial(self._one, number))
+                yield answer_of(number, partial(self._one, number))
 
     def _one(self, number: int) -> Any:
-        if self.code != code_version():
-            raise SettingsError(
-                f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {self.code}: their "
-                "results may differ; install the same slc_ops on all workers"
-            )
+        check_code(self.code)
         split: Split = self.splits.value[number]
         return self.work(split if self.dictionaries is None else open_split(split, self.dictionaries))
 
 
-def _answer(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
+def check_code(code: str) -> None:
+    """Refuse to work for a driver that runs other code."""
+    if code != code_version():
+        raise SettingsError(
+            f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {code}: their "
+            "results may differ; install the same slc_ops on all workers"
+        )
+
+
+def answer_of(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
     """An error that is meant for people travels as an answer: trying again would not cure it."""
     try:
         payload, error = pickle.dumps(work(), protocol=5), None
@@ -100,7 +105,7 @@ def added(answers: pa.Table) -> Any:
 
 def added_group(key: tuple[pa.Scalar, ...], answers: pa.Table) -> pa.Table:
     """The sum of a group of consecutive answers, as the answer of the group."""
-    return pa.Table.from_batches([_answer(key[0].as_py(), partial(added, answers))])
+    return pa.Table.from_batches([answer_of(key[0].as_py(), partial(added, answers))])
 
 
 def add_up(session: "SparkSession", frame: "DataFrame", task: Task, parts: int, n_keys: int) -> Any:

@@ -4,14 +4,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.base.errors import InputError
+import pyarrow as pa
+
+from slc_ops.base.parquet import digest_parts, parts_of
+from slc_ops.base.window import Window
+from slc_ops.intake.erased import Erased
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.sources import Source
+from slc_ops.intake.writing import Observer
 from slc_ops.rows.reading import files_of
-from slc_ops.rows.spark.answers import content
+from slc_ops.rows.spark.answers import Named, bytes_of
 from slc_ops.rows.spark.cluster import Task, add_up
+from slc_ops.rows.spark.extraction import pull
 from slc_ops.rows.spark.log import SparkLog, frame_of
+from slc_ops.rows.spark.relabelled import changed_labels
 from slc_ops.rows.spark.session import master_url, open_session
-from slc_ops.rows.spark.splits import parquet, plan_splits
+from slc_ops.rows.spark.splits import Split, parquet, plan_splits
+from slc_ops.settings.deployments import Deployment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,25 +37,44 @@ class SparkEngine:
         """This process's session, opened (again) where it is needed."""
         return open_session(self._master)
 
-    def read(self, paths: Path | Sequence[Path]) -> SparkLog:
-        """The windows' rows, which every executor must see at these paths."""
+    def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> SparkLog:
+        """The windows' rows, which every executor must see at these paths; ``items`` where they are known."""
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         files = [file.absolute() for path in given for file in files_of(Path(path))]
         session = self.session
         look = [(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
-        return _opened((session.sparkContext.applicationId, *look), lambda: SparkLog(session, files))
+        return _opened(
+            (session.sparkContext.applicationId, *look), lambda: SparkLog(session, files, items=items)
+        )
 
-    def check(self, manifest: WindowManifest) -> None:
-        """Read an extracted window on the cluster and compare its content with its manifest."""
-        session, splits = self.session, plan_splits([parquet(manifest.path.absolute())])
-        task = Task(session.sparkContext.broadcast(splits), None, content)
-        found = add_up(session, frame_of(session, splits), task, len(splits), 1)
-        if (found.digest.rows, found.digest.hexdigest()) != (manifest.rows, manifest.digest):
-            raise InputError(
-                f"the cluster finds {found.digest.rows} rows in {manifest.path}, and their content is not "
-                f"what the manifest says ({manifest.rows} rows); see that all workers share this path, or "
-                f"remove {manifest.directory} and extract again"
-            )
+    def pull(
+        self,
+        source: Source,
+        deployment: Deployment,
+        window: Window,
+        path: Path,
+        observer: Observer | None = None,
+        erased: Erased | None = None,
+        labels: Source | None = None,
+    ) -> WindowManifest:
+        """Let executors write a window's rows, where the source is files that they can read."""
+        return pull(self.session, source, deployment, window, path, observer, erased, labels)
+
+    def changed_labels(self, old: Path, new: Path) -> int:
+        """How many events of the new log have another label than in the old one."""
+        return changed_labels(self.session, old, new)
+
+    def digest(self, path: Path) -> str:
+        """The digest of a log's bytes, as executors find them."""
+        files = [part.absolute() for part in parts_of(path)]
+        session = self.session
+        task = Task(session.sparkContext.broadcast(files), None, bytes_of)
+        found: Named = add_up(session, frame_of(session, files), task, len(files), 1)
+        return digest_parts(found.values) if path.is_dir() else found.values[path.name]
+
+    def splits(self, path: Path) -> list[Split]:
+        """A stored log in parts to be worked on."""
+        return plan_splits([parquet(part.absolute()) for part in parts_of(path)])
 
     def close(self) -> None:
         """End the application."""

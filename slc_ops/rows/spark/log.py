@@ -51,8 +51,15 @@ _POSITION = 32  # bits of an identifier's position within its split
 class SparkLog:
     """Validated rows of the log's contract on a cluster; a :class:`~slc_ops.rows.interactions.Log`."""
 
+    item_sums: Any
+    """Set by whoever knows the item sums already."""
+
     def __init__(
-        self, session: "SparkSession", files: Sequence[Path], splits: Sequence[Split] | None = None
+        self,
+        session: "SparkSession",
+        files: Sequence[Path],
+        splits: Sequence[Split] | None = None,
+        items: pa.Array | None = None,
     ) -> None:
         self._session, self._files, self._source = session, files, open_source(files, {})
         check_columns(self._source, {})
@@ -63,7 +70,7 @@ class SparkLog:
         self._shared = session.sparkContext.broadcast(self.splits)
         self.frame = frame_of(session, self.splits).persist()
         self._samples: dict[tuple[Any, ...], list[Rows]] = {}
-        self.items: pa.Array = self._distinct("item_id", own_items)
+        self.items: pa.Array = self._distinct("item_id", own_items) if items is None else items
 
     def release(self) -> None:
         """Let the executors forget what they keep for this log; it can still be used."""
@@ -230,8 +237,8 @@ class Identifiers:
                 yield pa.record_batch(columns, names=["id", "position", "error"])
 
 
-def frame_of(session: "SparkSession", splits: Sequence[Split]) -> "DataFrame":
-    """One row per split, each a partition of its own."""
+def frame_of(session: "SparkSession", splits: Sequence[Any]) -> "DataFrame":
+    """One row per split (or whatever is worked on), each a partition of its own."""
     return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "number")
 
 

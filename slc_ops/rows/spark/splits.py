@@ -169,8 +169,9 @@ _open: dict[tuple[Any, ...], SplitRows] = {}
 def read_split(split: Split) -> InteractionLog:
     """The split's rows; read once by each worker, and again when the file was replaced."""
     stat = Path(split.path).stat() if Path(split.path).exists() else None
-    changed = stat and (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-    key = (split.path, split.groups, split.after, split.until, changed)
+    # By what the name leads to: the windows that a plan pins are other names of the same files.
+    file = split.path if stat is None else (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    key = (file, split.groups, split.after, split.until)
     if key not in _read:
         source: Source = ParquetSource(Path(split.path), groups=split.groups)
         if split.cut:

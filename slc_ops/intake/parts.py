@@ -1,0 +1,159 @@
+"""A window pulled part by part: whoever reads a part of the source writes the part of the log.
+
+A part is a run of row groups of one file of the source, cut by the file alone. The parts of the log are in
+the order of the source's, so their rows are those of one process, one after the other.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from slc_ops.base.files import digest_file, replacing
+from slc_ops.base.parquet import part_name
+from slc_ops.base.window import Window
+from slc_ops.intake.content import ContentDigest
+from slc_ops.intake.erased import Erased
+from slc_ops.intake.extract import in_contract
+from slc_ops.intake.labels import without_waiting
+from slc_ops.intake.sources.parquet import Part, Parts
+from slc_ops.intake.writing import LogWriter, Watcher
+from slc_ops.settings.sources import Mapped
+
+PART_ROWS = 1 << 21
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """A source of Parquet files that others can open, too."""
+
+    parts: Parts
+
+    @property
+    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]: ...
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """Row groups of a file; ``rows`` is how many they hold, of which the window may want fewer."""
+
+    number: int
+    part: Part
+    groups: tuple[int, ...]
+    rows: int
+
+
+def source_parts(source: InParts) -> list[SourcePart]:
+    """The source in parts of about :data:`PART_ROWS` rows, in row order."""
+    found: list[SourcePart] = []
+    for part, fragment in source.opened:
+        if not source.parts.remote:  # others have another working directory
+            part = replace(part, path=os.path.abspath(part.path))  # noqa: PLW2901 - the same part
+        groups: list[int] = []
+        rows = 0
+        for group in fragment.row_groups:
+            groups.append(group.id)
+            rows += group.num_rows
+            if rows >= PART_ROWS:
+                found.append(SourcePart(len(found), part, tuple(groups), rows))
+                groups, rows = [], 0
+        if groups:
+            found.append(SourcePart(len(found), part, tuple(groups), rows))
+    return found
+
+
+@dataclass
+class Written:
+    """Parts of a log: their rows, the digests of their content and bytes, and what was noted; adds up."""
+
+    rows: int = 0
+    content: ContentDigest = field(default_factory=ContentDigest)
+    files: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: "Written") -> None:
+        """Take up further parts."""
+        self.rows += other.rows
+        self.content.take_up(other.content)
+        self.files |= other.files
+        self.notes = {
+            name: self.notes.get(name, 0) + other.notes.get(name, 0) for name in self.notes | other.notes
+        }
+
+
+@dataclass(frozen=True)
+class OnePart:
+    """A part of a source as something to take rows from."""
+
+    parts: Parts
+    one: SourcePart
+    selects: bool
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows, as the source has them."""
+        part = self.one.part
+        yield from self.parts.batches(part, self.parts.groups(part, self.one.groups))
+
+
+@dataclass(frozen=True)
+class PartPull:
+    """Everything that must be known to pull a part of a window into ``directory``."""
+
+    parts: Parts
+    selects: bool
+    settings: Mapped
+    window: Window
+    leaves_out: bool
+    erased: Erased | None
+    types: dict[str, pa.DataType]
+    directory: Path
+
+    def rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """The window's rows in one part of the source."""
+        rows = in_contract(OnePart(self.parts, one, self.selects), self.settings, self.window, notes)
+        if self.leaves_out:
+            rows = without_waiting(rows, notes)
+        return rows if not self.erased else self.erased.without(rows)
+
+
+class PartWriter:
+    """Writes one part step by step, so that what the observer says can be passed on in between."""
+
+    def __init__(self, pull: PartPull, one: SourcePart, observer: Watcher | None) -> None:
+        self._pull, self._one, self._observer = pull, one, observer
+        self.written = Written()
+
+    def __iter__(self) -> Iterator[None]:
+        """Go on: yields after each batch; at the end the part lies in its place, if it has any row."""
+        path = self._pull.directory / part_name(self._one.number)
+        notes: dict[str, Any] = {}
+        with replacing(path) as temporary:
+            writer = LogWriter(temporary, self._pull.types, self._observer)
+            try:
+                for batch in self._pull.rows(self._one, notes):
+                    writer.add(batch)
+                    yield
+                writer.close()
+            except BaseException:  # even an interrupt must not leave half a file behind
+                writer.abandon()
+                raise
+            digest = digest_file(temporary)
+        counted = {name: count for name, count in notes.items() if isinstance(count, int)}
+        rows = writer.digest.rows
+        if not rows:
+            path.unlink()
+        self.written = Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
+        yield
+
+
+def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]:
+    """A window without rows: one part without rows; its name and digest."""
+    path = directory / part_name(0)
+    with replacing(path) as temporary:
+        LogWriter(temporary, types).close()
+        digest = digest_file(temporary)
+    return {path.name: digest}

@@ -1,0 +1,108 @@
+"""Pull a window on a cluster: executors read the source's files and write the log's parts.
+
+The driver lists the files and reads their footers. A part is written under a temporary name and renamed when
+it is whole, so a task that is repeated writes the same file again, and one that died leaves none.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import pyarrow.parquet as pq
+
+from slc_ops.base.errors import InputError
+from slc_ops.base.files import make_directory
+from slc_ops.base.parquet import digest_parts, parts_of
+from slc_ops.base.window import Window
+from slc_ops.intake import extract
+from slc_ops.intake.erased import Erased
+from slc_ops.intake.labels import WAITING
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.parts import InParts, PartPull, PartWriter, SourcePart, Written, empty_part, source_parts
+from slc_ops.intake.sources import Source
+from slc_ops.intake.writing import Observer
+from slc_ops.rows.spark.gathering import ANSWER, Both, PartObserver, Partwise, gathered
+from slc_ops.settings.deployments import Deployment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class InPartsToo(Protocol):
+    """An observer that can also be shown a log part by part, where its rows lie."""
+
+    @property
+    def partwise(self) -> Partwise: ...
+
+    def take(self, found: dict[int, Any]) -> None:
+        """What its parts have seen."""
+
+
+def pull(
+    session: "SparkSession",
+    source: Source,
+    deployment: Deployment,
+    window: Window,
+    path: Path,
+    observer: Observer | None = None,
+    erased: Erased | None = None,
+    labels: Source | None = None,
+) -> WindowManifest:
+    """Like :func:`slc_ops.intake.extract.pull`, by executors where they can: the log is a folder of parts."""
+    in_parts = observer is None or isinstance(observer, InPartsToo)
+    if labels is not None or not isinstance(source, InParts) or not in_parts:
+        why = "labels of their own" if labels is not None else f"a source of kind {deployment.source.kind}"
+        _log.info("window %s passes through this process: executors cannot read %s", window, why)
+        return extract.pull(source, deployment, window, path, observer, erased, labels)
+    notes: dict[str, Any] = {}
+    types = extract.known_types(source, deployment.source, notes)
+    parts, directory = source_parts(source), path.absolute()
+    make_directory(directory)
+    leaves_out = extract.leaves_out(deployment)
+    show = Pulling(
+        PartPull(
+            source.parts, source.selects, deployment.source, window, leaves_out, erased, types, directory
+        )
+    )
+    partwise = observer.partwise if isinstance(observer, InPartsToo) else None
+    found: dict[int, Any] = {ANSWER: Both(None, Written())}
+    if parts:
+        found = gathered(session, parts, show, partwise, sum(part.rows for part in parts))
+    written: Written = found[ANSWER].other
+    if not written.rows:
+        written.files = empty_part(directory, types)
+    here = {part.name for part in parts_of(directory)}
+    if here != set(written.files):
+        raise InputError(
+            f"the cluster wrote {len(written.files)} parts of window {window}, and this process finds "
+            f"{len(here)} in {directory}; see that all workers share this path"
+        )
+    if isinstance(observer, InPartsToo):
+        observer.take(found)
+    return WindowManifest(
+        rows=written.rows,
+        digest=written.content.hexdigest(),
+        path=path,
+        window=window,
+        schema={each.name: str(each.type) for each in pq.read_schema(parts_of(directory)[0])},
+        source=source.describe(),
+        notes=notes | ({WAITING: 0} if leaves_out else {}) | written.notes,
+        file_digest=digest_parts(written.files),
+    )
+
+
+@dataclass(frozen=True)
+class Pulling:
+    """Shows the rows of a part of the source while it writes them."""
+
+    pull: PartPull
+
+    def __call__(self, part: SourcePart, observer: PartObserver | None) -> Iterator[Written]:
+        writer = PartWriter(self.pull, part, observer)
+        for _ in writer:
+            yield writer.written

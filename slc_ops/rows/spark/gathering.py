@@ -1,0 +1,248 @@
+"""Show the rows of a log to an observer where they lie, and bring together what belongs together.
+
+Most of what an observer counts adds up, part by part. What does not (an id that occurs twice, perhaps in two
+parts) is handed on as keyed rows: Spark brings those of equal keys to one place, and there the observer says
+what it makes of them. Keys are spread over buckets of about a million rows, so nobody holds more.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.code_version import code_version
+from slc_ops.base.errors import SlcError
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.writing import SPAN
+from slc_ops.rows.passes import Addable
+from slc_ops.rows.reading import ParquetSource
+from slc_ops.rows.spark.cluster import ANSWER as ANSWERS
+from slc_ops.rows.spark.cluster import (
+    MOST_PARTS,
+    added,
+    answer_of,
+    as_text,
+    check_code,
+    collected,
+    mapped,
+    quiet,
+    raise_first,
+)
+from slc_ops.rows.spark.log import frame_of
+from slc_ops.rows.spark.splits import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ANSWER = 0  # the kind of a part's sums; the kinds of keyed rows are the observer's own, from 1 on
+BUCKET_ROWS = 1 << 20
+_FIELDS = (
+    ("kind", "int", pa.int32()),
+    ("bucket", "long", pa.int64()),
+    ("position", "long", pa.int64()),
+    ("hash", "long", pa.int64()),
+    ("id", "binary", pa.binary()),
+    ("failing", "boolean", pa.bool_()),
+    ("value", "double", pa.float64()),
+    ("payload", "binary", pa.binary()),
+    ("error", "string", pa.string()),
+)
+_KEYED = ", ".join(f"{name} {kind}" for name, kind, _ in _FIELDS)
+_ARROW = pa.schema([(name, kind) for name, _, kind in _FIELDS])
+_GATHERED = "kind int, number long, payload binary, error string"
+_ANSWERED = pa.schema(
+    [("kind", pa.int32()), ("number", pa.int64()), ("payload", pa.binary()), ("error", pa.string())]
+)
+ROW_BITS = 32  # of a position: (number of the part << ROW_BITS) + row in the part
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Rows to be brought together by their hash; ``ids`` (bytes) where hashes alone do not decide."""
+
+    kind: int
+    position: np.ndarray
+    hashes: np.ndarray
+    ids: pa.Array | None = None
+    failing: np.ndarray | None = None
+    value: pa.Array | None = None
+
+    def batch(self, buckets: int) -> pa.RecordBatch:
+        """As a task hands them on."""
+        count = len(self.position)
+        columns = {
+            "kind": pa.repeat(pa.scalar(self.kind, pa.int32()), count),
+            "bucket": pa.array((self.hashes % np.uint64(buckets)).astype(np.int64)),
+            "position": pa.array(self.position),
+            "hash": pa.array(self.hashes.view(np.int64)),
+            "failing": None if self.failing is None else pa.array(self.failing),
+            "id": self.ids,
+            "value": self.value,
+        }
+        given = [(columns.get(name), kind) for name, _, kind in _FIELDS]
+        arrays = [pa.nulls(count, kind) if values is None else values for values, kind in given]
+        return pa.record_batch(arrays, schema=_ARROW)
+
+
+class PartObserver(Protocol):
+    """Sees the rows of one part."""
+
+    @property
+    def hashed(self) -> Sequence[str]:
+        """The columns whose hashes it wants."""
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """The next rows and the hashes of their columns."""
+
+    def keyed(self) -> Iterator[Keyed]:
+        """What has to be brought together of the rows since this was last asked."""
+
+    def sums(self) -> Addable:
+        """What adds up, at the end."""
+
+
+class Partwise(Protocol):
+    """Sees the rows of a log part by part, wherever they lie; it is sent there."""
+
+    def part(self, number: int) -> PartObserver:
+        """Begin with a part."""
+
+    def together(self, kind: int, rows: pa.Table) -> Addable:
+        """What is to be said of rows (position, hash, id, …), of which those of one hash are all here."""
+
+
+@dataclass
+class Both:
+    """Two things that add up; either may be missing."""
+
+    one: Any
+    other: Any
+
+    def add(self, more: "Both") -> None:
+        """Take up further parts."""
+        for name in ("one", "other"):
+            mine, theirs = getattr(self, name), getattr(more, name)
+            if mine is None:
+                setattr(self, name, theirs)
+            elif theirs is not None:
+                mine.add(theirs)
+
+
+Showing = Callable[[Any, PartObserver | None], Iterator[Addable | None]]
+"""Shows the rows of a part to its observer: goes on at each step, and at the end has an answer."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A task: show parts to their observers, hand on keyed rows, and answer with the sums of each part."""
+
+    parts: Any
+    show: Showing
+    partwise: Partwise | None
+    buckets: int
+    fan: int = MOST_PARTS
+    code: str = field(default_factory=code_version)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All parts of a partition."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._one(number)
+
+    def _one(self, number: int) -> Iterator[pa.RecordBatch]:
+        payload = error = last = None
+        try:
+            check_code(self.code)
+            watching = None if self.partwise is None else self.partwise.part(number)
+            for answer in self.show(self.parts.value[number], watching):
+                last = answer
+                if watching is not None:
+                    for keyed in watching.keyed():
+                        yield keyed.batch(self.buckets)
+            sums = None if watching is None else watching.sums()
+            payload = pickle.dumps(Both(sums, last), protocol=5)
+        except SlcError as problem:
+            error = as_text(problem)
+        given: dict[str, Any] = {"kind": ANSWER, "bucket": number // self.fan, "position": number}
+        given |= {"payload": payload, "error": error}
+        yield pa.record_batch([[given.get(name)] for name in _ARROW.names], schema=_ARROW)
+
+
+def said_together(partwise: Partwise | None, key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+    """What is to be said of the rows of one kind and bucket: one answer."""
+    kind, bucket = (each.as_py() for each in key)
+    payload = error = None
+    try:
+        if kind == ANSWER:
+            found = added(rows.rename_columns({"position": "number"}))
+        else:
+            assert partwise is not None  # noqa: S101 - nobody else hands on keyed rows
+            found = partwise.together(kind, rows)
+        payload = pickle.dumps(found, protocol=5)
+    except SlcError as problem:
+        error = as_text(problem)
+    given = {"kind": kind, "number": bucket, "payload": payload, "error": error}
+    return pa.table([[value] for value in given.values()], schema=_ANSWERED)
+
+
+def keyed_rows(
+    session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
+) -> "DataFrame":
+    """The parts' keyed rows and answers, those of one kind and bucket in one place."""
+    buckets = max(1, rows // BUCKET_ROWS)
+    task = Watched(session.sparkContext.broadcast(list(parts)), show, partwise, buckets)
+    spread = max(1, min(buckets, 10_000))
+    return mapped(frame_of(session, parts), task, _KEYED).repartition(spread, "kind", "bucket")
+
+
+def gathered(
+    session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
+) -> dict[int, Any]:
+    """Kind → sum, of the keyed rows of each; kind :data:`ANSWER`: of the parts' answers (:class:`Both`)."""
+    frame = keyed_rows(session, parts, show, partwise, rows)
+
+    def together(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        return said_together(partwise, key, rows)
+
+    with quiet():
+        answers = frame.groupBy("kind", "bucket").applyInArrow(together, _GATHERED)
+    found = collected(session, answers)
+    raise_first(found["error"])
+    kinds = sorted(set(found["kind"].to_pylist()))
+    return {kind: added(found.filter(pc.equal(found["kind"], kind)).drop(["kind"])) for kind in kinds}
+
+
+def show_stored(split: Split, observer: PartObserver | None) -> Iterator[None]:
+    """The rows of a stored log, in the spans in which extraction shows them."""
+    assert observer is not None  # noqa: S101 - rows are shown to somebody
+    for batch in stored_batches(split):
+        names = [name for name in observer.hashed if name in batch.schema.names]
+        observer.add(batch, {name: value_hashes(batch.column(name)) for name in names})
+        yield
+
+
+def stored_batches(split: Split, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """The rows of a split as they were written; of these columns, where the log has them, or of all."""
+    source = ParquetSource(Path(split.path), groups=split.groups)
+    names = [name for name in columns or source.types if name in source.types]
+    for batch in source.batches(names, as_written=True) if names else ():
+        yield from (batch.slice(first, SPAN) for first in range(0, batch.num_rows, SPAN))
+
+
+def each_group(
+    session: "SparkSession", frame: "DataFrame", work: Callable[[int, pa.Table], Any], by: str
+) -> Any:
+    """The sum of what ``work`` makes of each group of rows, by the number of the group."""
+
+    def answered(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        number = key[0].as_py()
+        return pa.Table.from_batches([answer_of(number, partial(work, number, rows))])
+
+    with quiet():
+        return added(collected(session, frame.groupBy(by).applyInArrow(answered, ANSWERS)))

@@ -1,0 +1,89 @@
+"""How many events of a window changed their label, worked out where the rows of both versions lie."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.parquet import parts_of
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.labels import changed_between, has_labels
+from slc_ops.rows.passes import Totals
+from slc_ops.rows.spark.gathering import ROW_BITS, Keyed, gathered, show_stored
+from slc_ops.rows.spark.splits import parquet, plan_splits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LABELS = 1
+_TEXT = pa.string()
+
+
+def changed_labels(session: "SparkSession", old: Path, new: Path) -> int:
+    """Like :func:`slc_ops.intake.labels.changed_labels`."""
+    if not (has_labels(old) and has_labels(new)):
+        return 0
+    before, now = (plan_splits([parquet(part.absolute()) for part in parts_of(path)]) for path in (old, new))
+    splits = [*before, *now]
+    if not (before and now):
+        return 0
+    found = gathered(session, splits, show_stored, Relabelled(len(before)), sum(each.rows for each in splits))
+    return int(found[LABELS].values[0]) if LABELS in found else 0
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """Brings the labels of an event together; the first ``old`` parts are those of the earlier version."""
+
+    old: int
+
+    def part(self, number: int) -> "LabelsOfPart":
+        """Begin with a part."""
+        return LabelsOfPart(number, number >= self.old)
+
+    def together(self, kind: int, rows: pa.Table) -> Totals:
+        """How many events changed; ``failing`` tells the later version."""
+        sides = [rows.filter(pc.equal(rows["failing"], later)) for later in (False, True)]
+        tables = [pa.table({"event_id": each["id"].cast(_TEXT), "label": each["value"]}) for each in sides]
+        return Totals(np.array([float(changed_between(*tables))]))
+
+
+class LabelsOfPart:
+    """The events of one part that have a label."""
+
+    hashed = ()
+
+    def __init__(self, number: int, is_later: bool) -> None:
+        self._number, self._is_later, self._rows = number, is_later, 0
+        self._waiting: list[Keyed] = []
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """Take the labels of further rows."""
+        ids, labels = batch.column("event_id"), batch.column("label")
+        usable = np.asarray(pc.and_(ids.is_valid(), labels.is_valid()))
+        text = ids.cast(_TEXT).filter(pa.array(usable))
+        rows = self._rows + np.flatnonzero(usable)
+        self._waiting.append(
+            Keyed(
+                LABELS,
+                (self._number << ROW_BITS) + rows,
+                value_hashes(text),
+                text.cast(pa.binary()),
+                np.full(len(rows), self._is_later),
+                labels.filter(pa.array(usable)).cast(pa.float64()),
+            )
+        )
+        self._rows += batch.num_rows
+
+    def keyed(self) -> Iterator[Keyed]:
+        """The labels since this was last asked."""
+        waiting, self._waiting = self._waiting, []
+        yield from waiting
+
+    def sums(self) -> Totals:
+        """Nothing adds up here."""
+        return Totals(np.zeros(1))
