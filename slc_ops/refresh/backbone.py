@@ -118,7 +118,7 @@ def names_in(log: Path, engine: "Engine") -> set[str]:
     return known
 
 
-def serving_version(log: Path, engine: "Engine") -> str | None:
+def serving_version(log: Path, engine: "Engine | None" = None) -> str | None:
     """The backbone that served at the end of a window; None where the log does not name it.
 
     A window that mixes versions is looked at by this process, whatever the engine.
@@ -127,7 +127,7 @@ def serving_version(log: Path, engine: "Engine") -> str | None:
 
     from slc_ops.rows.engine import LOCAL
 
-    if engine is not LOCAL and len(names := names_in(log, engine)) < 2:
+    if engine is not None and engine is not LOCAL and len(names := names_in(log, engine)) < 2:
         return next(iter(names), None)
     found = versions_of(log)
     if len(found) < 2:

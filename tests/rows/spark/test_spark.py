@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from slc_ops.base.errors import ClusterUnavailable, InputError, SettingsError
+from slc_ops.base.errors import ClusterUnavailable, DamagedFile, InputError, SettingsError
 from slc_ops.base.window import Window
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
@@ -25,12 +25,14 @@ from slc_ops.intake.simulate import simulate
 from slc_ops.methods import METHODS, fit_prepared
 from slc_ops.numerics import monotone, prior_sample
 from slc_ops.numerics.calibration import Calibration
+from slc_ops.observability import steps
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
 from slc_ops.rows import interactions
 from slc_ops.rows.engine import LOCAL
 from slc_ops.rows.spark import cluster as running
+from slc_ops.rows.spark import engine as spark_engine
 from slc_ops.rows.spark import log as spark_log
 from slc_ops.rows.spark import splits
 from slc_ops.rows.spark.engine import SparkEngine
@@ -344,15 +346,63 @@ def test_a_whole_refresh_ends_in_the_same_version(
     found = []
     for name in ("local", "spark"):
         places = deployed(tmp_path / name, lake, name, monkeypatch)
-        plan = pipeline.refresh(places, "school", NEWEST)
+        pipeline.refresh(places, "school", NEWEST.before(1)[0])
+        with monkeypatch.context() as patch:
+            seen = Passed(patch)
+            plan = pipeline.refresh(places, "school", NEWEST)
         champion = Registry.open(places).champion("school")
         assert champion is not None
         found.append((champion, pipeline.decide(plan), ParameterSet.read(plan.directory / "parameters")))
     (here, verdict, parameters), (there, verdict_there, parameters_there) = found
-    assert (there.number, there.method) == (here.number, here.method) == (1, "slc")
+    assert (there.number, there.method) == (here.number, here.method) == (2, "slc")
     assert_close(there.metrics, here.metrics, 1e-6)
+    for each in (verdict, verdict_there):
+        each["champion"].pop("digest")  # of bytes that differ in their last digits
     assert_close(verdict_there, verdict, 1e-6)
     assert_same_parameters(parameters_there, parameters)
+    # The next week's refresh reads what is new: one window, and the windows of one fold.
+    key, weeks_before = NEWEST.key, {window.key for window in NEWEST.before(2)}
+    assert seen.pulled == [key]
+    assert seen.windows("validate") == {key}
+    assert {step for step, _ in seen.passes if step.startswith("fit")} == {f"fit-{key}"}
+    assert seen.windows(f"fit-{key}") == {key, *weeks_before}
+    assert seen.windows("publish") <= {key, *weeks_before}
+    assert len(list((places.windows("school") / key).glob("log.sums.parquet"))) == 1
+
+
+class Passed:
+    """Windows whose rows are asked for on the cluster, by step; and windows that are pulled."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.passes: set[tuple[str, str]] = set()
+        self.pulled: list[str] = []
+        self.step = ""
+        named, pull = steps._name, spark_engine.pull
+
+        def noted(step: Any, values: Any) -> str:
+            self.step = named(step, values)
+            return self.step
+
+        def counted(log: SparkLog) -> None:
+            self.passes |= {(self.step, window_of(file)) for file in log._files}
+
+        def pulls(session: Any, source: Any, deployment: Any, window: Window, *rest: Any) -> WindowManifest:
+            self.pulled.append(window.key)
+            return pull(session, source, deployment, window, *rest)
+
+        patch.setattr(steps, "_name", noted)
+        patch.setattr(spark_engine, "pull", pulls)
+        for name in ("over_splits", "_distinct"):
+            whole = getattr(SparkLog, name)
+            patch.setattr(SparkLog, name, lambda log, *a, _w=whole, **k: counted(log) or _w(log, *a, **k))
+
+    def windows(self, step: str) -> set[str]:
+        return {window for each, window in self.passes if each == step}
+
+
+def window_of(part: Path) -> str:
+    log = part.parent  # …/2026-02-16/log.parquet/part-0…, or …/windows/2026-02-16.parquet/part-0…
+    return log.parent.name if log.stem == "log" else log.stem
 
 
 def test_a_window_that_is_not_what_its_manifest_says_is_refused(
@@ -361,10 +411,10 @@ def test_a_window_that_is_not_what_its_manifest_says_is_refused(
     places = deployed(tmp_path / "home", lake, "local", monkeypatch)
     pipeline.extract(places, "school", NEWEST)
     manifest = WindowManifest.read(places.windows("school") / NEWEST.key)
-    engine.check(manifest)
+    manifest.verify(engine.digest)
     pq.write_table(pq.read_table(manifest.path).slice(1), manifest.path)
-    with pytest.raises(InputError, match="not what the manifest says"):
-        engine.check(manifest)
+    with pytest.raises(DamagedFile, match="its rows are not those that were extracted"):
+        manifest.verify(engine.digest)
 
 
 def test_a_cluster_that_cannot_be_reached_stops_the_refresh_at_once(
