@@ -1,7 +1,7 @@
 """A window pulled part by part: whoever reads a part of the source writes the part of the log.
 
-A part is a run of row groups of one file of the source, cut by the file alone. The parts of the log are in
-the order of the source's, so their rows are those of one process, one after the other.
+A part is a run of row groups, cut by the files alone; small files share one. The parts of the log are in the
+order of the source's, so their rows are those of one process, one after the other.
 """
 
 import os
@@ -39,30 +39,32 @@ class InParts(Protocol):
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Row groups of a file; ``rows`` is how many they hold, of which the window may want fewer."""
+    """Row groups of files; ``rows`` is how many they hold, of which the window may want fewer."""
 
     number: int
-    part: Part
-    groups: tuple[int, ...]
+    pieces: tuple[tuple[Part, tuple[int, ...]], ...]
     rows: int
 
 
 def source_parts(source: InParts) -> list[SourcePart]:
     """The source in parts of about :data:`PART_ROWS` rows, in row order."""
     found: list[SourcePart] = []
-    for part, fragment in source.opened:
-        if not source.parts.remote:  # others have another working directory
-            part = replace(part, path=os.path.abspath(part.path))  # noqa: PLW2901 - the same part
+    pieces: list[tuple[Part, tuple[int, ...]]] = []
+    rows = 0
+    for opened, fragment in source.opened:
+        # Others have another working directory.
+        part = opened if source.parts.remote else replace(opened, path=os.path.abspath(opened.path))
         groups: list[int] = []
-        rows = 0
         for group in fragment.row_groups:
             groups.append(group.id)
             rows += group.num_rows
             if rows >= PART_ROWS:
-                found.append(SourcePart(len(found), part, tuple(groups), rows))
-                groups, rows = [], 0
+                found.append(SourcePart(len(found), (*pieces, (part, tuple(groups))), rows))
+                pieces, groups, rows = [], [], 0
         if groups:
-            found.append(SourcePart(len(found), part, tuple(groups), rows))
+            pieces.append((part, tuple(groups)))
+    if pieces:
+        found.append(SourcePart(len(found), tuple(pieces), rows))
     return found
 
 
@@ -95,8 +97,8 @@ class OnePart:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows, as the source has them."""
-        part = self.one.part
-        yield from self.parts.batches(part, self.parts.groups(part, self.one.groups))
+        for part, groups in self.one.pieces:
+            yield from self.parts.batches(part, self.parts.groups(part, groups))
 
 
 @dataclass(frozen=True)

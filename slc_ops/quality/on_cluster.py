@@ -79,7 +79,7 @@ def split(
         bad, *clean = [folders.enter_context(replacing_directory(directory / name)) for name in names]
         shared = session.sparkContext.broadcast(splits)
         work = PartSplit(shared, manifest.window, logit_limit, bad, clean[0] if clean else None)
-        found: PutAside = each_group(session, places, work, "number")
+        found: PutAside = each_group(session, places, work, len(splits))
     return found.quarantined, digest_parts(found.clean) if keep_clean else ""
 
 

@@ -1,8 +1,8 @@
 """Where the rows of a refresh are worked on: in this process, or on a cluster.
 
 An engine extracts windows and opens logs; everything else is said to the logs
-(:class:`slc_ops.rows.interactions.Log`), and the kernels that run over their rows are the same. The default is
-the local engine: rows stream from Parquet into compact columns and threads pass over them.
+(:class:`slc_ops.rows.rows.Log`), and the kernels that run over their rows are the same. The default is the
+local engine: rows stream from Parquet into compact columns and threads pass over them.
 """
 
 from collections.abc import Sequence

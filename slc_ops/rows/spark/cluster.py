@@ -76,8 +76,9 @@ def answer_of(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
 
 
 def as_text(error: SlcError) -> str:
-    """An error on its way to the driver: its kind and what it says."""
-    kind = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    """An error on its way to the driver: its kind (the nearest that is made from a text) and what it says."""
+    ours = (each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    kind = next(each for each in ours if "__init__" not in vars(each))
     return f"{kind.__name__}: {error}"
 
 

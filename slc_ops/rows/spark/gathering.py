@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 ANSWER = 0  # the kind of a part's sums; the kinds of keyed rows are the observer's own, from 1 on
 BUCKET_ROWS = 1 << 20
+MOST_SPREAD = 10_000  # partitions of a shuffle
 _FIELDS = (
     ("kind", "int", pa.int32()),
     ("bucket", "long", pa.int64()),
@@ -197,7 +198,7 @@ def keyed_rows(
     """The parts' keyed rows and answers, those of one kind and bucket in one place."""
     buckets = max(1, rows // BUCKET_ROWS)
     task = Watched(session.sparkContext.broadcast(list(parts)), show, partwise, buckets)
-    spread = max(1, min(buckets, 10_000))
+    spread = min(buckets, MOST_SPREAD)
     return mapped(frame_of(session, parts), task, _KEYED).repartition(spread, "kind", "bucket")
 
 
@@ -236,13 +237,14 @@ def stored_batches(split: Split, columns: Sequence[str] = ()) -> Iterator[pa.Rec
 
 
 def each_group(
-    session: "SparkSession", frame: "DataFrame", work: Callable[[int, pa.Table], Any], by: str
+    session: "SparkSession", frame: "DataFrame", work: Callable[[int, pa.Table], Any], groups: int
 ) -> Any:
-    """The sum of what ``work`` makes of each group of rows, by the number of the group."""
+    """The sum of what ``work`` makes of each group of rows, of the same ``number``."""
 
     def answered(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         number = key[0].as_py()
         return pa.Table.from_batches([answer_of(number, partial(work, number, rows))])
 
+    spread = frame.repartition(min(groups, MOST_SPREAD), "number")
     with quiet():
-        return added(collected(session, frame.groupBy(by).applyInArrow(answered, ANSWERS)))
+        return added(collected(session, spread.groupBy("number").applyInArrow(answered, ANSWERS)))

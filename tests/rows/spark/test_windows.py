@@ -285,3 +285,27 @@ def test_a_delta_table_is_read_by_executors_and_other_files_by_this_process(
         one = pulled(home, engine, deployment(source=FilesSource(paths=("rows.parquet",))))
     assert one.path.is_file()
     assert "passes through this process: executors cannot read a source of kind files" in caplog.text
+
+
+def test_a_lake_in_s3_is_read_by_executors(engine: SparkEngine, home: Path) -> None:
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        client = boto3.client(
+            "s3", endpoint_url=endpoint, region_name="us-east-1", config=Config(signature_version=UNSIGNED)
+        )
+        client.create_bucket(Bucket="logs", ACL="public-read")
+        for path in (home / "lake").rglob("half-*.parquet"):
+            client.upload_file(str(path), "logs", f"lake/{path.relative_to(home / 'lake')}")
+        there = LakeSource(path="s3://logs/lake", endpoint=endpoint, anonymous=True)
+        found = pulled(home, engine, deployment(source=there))
+    finally:
+        server.stop()
+    assert found.digest == pulled(home, LOCAL, deployment()).digest
+    assert len(parts_of(found.path)) == 4
