@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +15,8 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
-from slc_ops.intake.sources.locations import reading
-from slc_ops.settings.sources import Mapped
+from slc_ops.intake.sources.locations import locate, reading
+from slc_ops.settings.sources import Located, Mapped
 
 BATCH_ROWS = 1 << 16
 
@@ -59,6 +61,15 @@ class Parts:
     def __init__(self, filesystem: pafs.FileSystem, source: Mapped, window: Window, *, inside: bool) -> None:
         self.filesystem, self.source, self.window, self.inside = filesystem, source, window, inside
         self.remote = not isinstance(filesystem, pafs.LocalFileSystem)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Whoever is sent this opens the filesystem anew, by the credentials of its own surroundings."""
+        return {name: value for name, value in vars(self).items() if name != "filesystem"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        assert isinstance(self.source, Located)  # noqa: S101 - the sources of files are
+        self.filesystem, _ = locate(self.source, Path())
 
     def opened(self, parts: Sequence[Part]) -> list[tuple[Part, ds.ParquetFileFragment]]:
         """The files with their footers, without row groups that by their statistics hold nothing wanted."""
