@@ -165,7 +165,11 @@ class LinkVariables(Variables):
         description="address of MLflow for links in Airflow",
     )
     tracking_uri: str | None = Field(default=None, validation_alias="MLFLOW_TRACKING_URI")
-    airflow_url: str | None = Field(default=None, validation_alias="AIRFLOW__API__BASE_URL")
+    airflow_url: str | None = Field(
+        default=None,
+        validation_alias="AIRFLOW__API__BASE_URL",
+        description="Airflow's address, for links in what a terminal tells",
+    )
 
 
 class MetricsVariables(Variables):
