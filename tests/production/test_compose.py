@@ -23,7 +23,11 @@ each_service = pytest.mark.parametrize("name", SERVICES)
 
 
 def test_it_follows_the_compose_specification() -> None:
-    pytest.importorskip("click", minversion="8.3", reason="check-jsonschema needs a newer click than we do")
+    pytest.importorskip(
+        "click",
+        minversion="8.4",
+        reason="check-jsonschema subscripts click.ParamType",
+    )
     result = subprocess.run(
         [str(Path(sys.executable).with_name("check-jsonschema")), "--builtin-schema", "vendor.compose-spec",
          str(ROOT / "docker-compose.yaml")],
