@@ -108,8 +108,8 @@ def section(rows: list[list[str]]) -> str:
     words = (
         "Written by `make sizes`: a fresh environment from the wheel for the core and each extra, in the\n"
         "versions of the lock; megabytes without bytecode, seconds of an installation by uv from a warm\n"
-        "cache, CPU seconds of a process that imports `slc_ops.serving.Corrector` or prints the help,\n"
-        "Python's start included."
+        "cache (of the clock, so a busy machine shows in them), CPU seconds of a process that imports\n"
+        "`slc_ops.serving.Corrector` or prints the help, Python's start included."
     )
     bars = ", ".join(
         f"{found} (bar {bar}: {met[float(found.split()[0].replace(',', '')) <= bar]})"

@@ -4,7 +4,6 @@ It stands at the end of a pipeline: a frozen model's score and an item go in, co
 out. The fit is that of ``slc-ops fit``, bit by bit.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -218,7 +217,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             return Table(validate_data(self, X, reset=reset, dtype=None))
         table = Table(X)
         if reset or hasattr(self, "n_features_in_"):  # which a loaded calibrator does not know
-            named = as_table(X) if isinstance(X, Mapping) else X
+            # scikit-learn before 1.9 finds names by a protocol that Polars 2 has given up
+            named = X if hasattr(X, "__dataframe__") else as_table(X)
             validate_data(self, named, reset=reset, skip_check_array=True)
         return table
 
