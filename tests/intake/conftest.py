@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.window import Window
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.population import Platform, week_of_rows
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 START_US = int(WEEK.start.timestamp()) * 1_000_000
 PLATFORM = Platform(users=50, items=20, rows_per_week=500)
+
+
+def ids(manifest: WindowManifest) -> list[str]:
+    """The event ids of a window that was pulled."""
+    return sorted(pq.read_table(manifest.path)["event_id"].to_pylist())
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
-from tests.intake.conftest import WEEK
+from tests.intake.conftest import WEEK, ids
 
 NEXT = Window.parse("2026-01-12/2026-01-19")
 
@@ -35,10 +35,6 @@ def table(tmp_path: Path, rows: pa.Table, later_rows: pa.Table) -> Path:
 def pulled(home: Path, window: Window = WEEK, **settings: Any) -> WindowManifest:
     deployment = Deployment(source=DeltaSource.model_validate({"path": "table", **settings}))
     return extract(deployment, window, home / "windows", home=home, refresh=True)
-
-
-def ids(manifest: WindowManifest) -> list[str]:
-    return sorted(pq.read_table(manifest.path)["event_id"].to_pylist())
 
 
 def by_its_own_engine(table: Path, window: Window = WEEK) -> list[str]:

@@ -22,7 +22,7 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Deployment, IcebergSource, LakeSource
-from tests.intake.conftest import WEEK
+from tests.intake.conftest import WEEK, ids
 from tests.intake.rest_catalogue import TOKEN, rest_catalogue
 
 PROPERTIES = {"type": "sql", "uri": "sqlite:///catalogue.db"}
@@ -50,10 +50,6 @@ def table(tmp_path: Path, rows: pa.Table, later_rows: pa.Table) -> Table:
 def pulled(home: Path, window: Window = WEEK, **settings: Any) -> WindowManifest:
     source = IcebergSource.model_validate({"table": "logs.answers", "properties": PROPERTIES, **settings})
     return extract(Deployment(source=source), window, home / "windows", home=home, refresh=True)
-
-
-def ids(manifest: WindowManifest) -> list[str]:
-    return sorted(pq.read_table(manifest.path)["event_id"].to_pylist())
 
 
 def test_an_iceberg_table_is_no_lake(tmp_path: Path, table: Table) -> None:

@@ -14,7 +14,7 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.sources import open_source
 from slc_ops.settings.deployments import Deployment, LakeSource
-from tests.intake.conftest import WEEK
+from tests.intake.conftest import WEEK, ids
 
 NOBODY = 65534
 
@@ -22,10 +22,6 @@ NOBODY = 65534
 def write(path: Path, rows: pa.Table) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path)
-
-
-def ids(path: Path) -> list[str]:
-    return sorted(pq.read_table(path)["event_id"].to_pylist())
 
 
 def test_flat_and_hive_lakes_give_the_same_window(
@@ -40,7 +36,7 @@ def test_flat_and_hive_lakes_give_the_same_window(
     ]
     assert found[0].rows == rows.num_rows
     assert found[0].digest == found[1].digest
-    assert ids(found[0].path) == sorted(rows["event_id"].to_pylist())
+    assert ids(found[0]) == sorted(rows["event_id"].to_pylist())
 
 
 def test_hive_keys_are_columns(tmp_path: Path, rows: pa.Table) -> None:
@@ -83,7 +79,7 @@ def test_daily_partitions_make_up_a_week(tmp_path: Path, rows: pa.Table, later_r
         write(tmp_path / "lake" / f"day={day}" / "a.parquet", everything.filter(pc.equal(days, day)))
     source = LakeSource(path="lake", partition={"key": "day"})
     manifest = extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
-    assert ids(manifest.path) == sorted(rows["event_id"].to_pylist())
+    assert ids(manifest) == sorted(rows["event_id"].to_pylist())
 
 
 def test_a_partition_without_a_date_is_refused(tmp_path: Path, rows: pa.Table) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SourceUnavailable
-from slc_ops.intake.sources.bounds import BOUND, Patience, in_time
+from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
 from slc_ops.settings.sources import SqlSource
 
 ColumnOf = Callable[[list[Any]], pa.Array]
@@ -104,11 +104,6 @@ def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
             raise SourceUnavailable(
                 f"{shown} took longer than limit_seconds: {source.limit_seconds}; {one_line(error)}"
             ) from None
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, in one line of bounded length."""
-    return " ".join(str(error).split())[:300]
 
 
 def cut(

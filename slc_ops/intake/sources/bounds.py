@@ -1,4 +1,4 @@
-"""What every database is handed: the window's bounds as values, and a time to answer in."""
+"""What every database is handed (the window's bounds as values, a time to answer in) and what it says."""
 
 import re
 import threading
@@ -14,6 +14,16 @@ from slc_ops.settings.sources import Mapped
 
 BOUND = re.compile(r"(?<![:\w]):(window_start|window_end)\b")
 """A bound in a query; ``::window_start`` is a cast to a type of that name."""
+
+
+def one_line(error: Exception) -> str:
+    """What a library says, without colours, in one line of bounded length.
+
+    >>> one_line(ValueError("no\\n  \x1b[31mtable\x1b[0m"))
+    'no table'
+    """
+    text = str(getattr(error, "orig", None) or error)  # SQLAlchemy's own words hold the whole query
+    return " ".join(re.sub(r"\x1b\[\d+m|↳", "", text).split())[:300]
 
 
 def bounds(source: Mapped, window: Window, *, text: bool = False) -> dict[str, Any]:

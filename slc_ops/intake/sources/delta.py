@@ -4,7 +4,6 @@ The log is replayed by the library; the files are read as a lake's are, one afte
 version gives the same rows in the same order (the library's own engine promises none).
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import selection
+from slc_ops.intake.sources.bounds import one_line
 from slc_ops.intake.sources.locations import locate
 from slc_ops.intake.sources.parquet import Part, Parts
 from slc_ops.settings.sources import DeltaSource
@@ -238,11 +238,6 @@ def asking(path: str) -> Iterator[None]:
                 f"the Delta table {path} cannot be reached: {text}; try again later"
             ) from None
         raise InputError(f"the Delta table {path} cannot be read: {text}") from None
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, without colours, in one line of bounded length."""
-    return " ".join(re.sub(r"\x1b\[\d+m|↳", "", str(error)).split())[:300]
 
 
 def storage_options(source: DeltaSource) -> dict[str, str]:

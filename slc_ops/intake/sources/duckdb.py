@@ -11,7 +11,7 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
-from slc_ops.intake.sources.bounds import BOUND, bounds, in_time
+from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
 from slc_ops.settings.sources import DuckdbSource
 
 if TYPE_CHECKING:
@@ -95,11 +95,9 @@ class Duckdb:
                 f"{self.source.path} took longer than limit_seconds: {self.source.limit_seconds}"
             ) from None
         except duckdb.IOException as error:  # another process writes to it, or it is of a newer release
-            text = " ".join(str(error).split())[:300]
-            raise SourceUnavailable(f"{self.source.path} cannot be opened: {text}") from None
+            raise SourceUnavailable(f"{self.source.path} cannot be opened: {one_line(error)}") from None
         except duckdb.Error as error:
-            text = " ".join(str(error).split())[:300]
-            raise InputError(f"{self.source.path} cannot be read: {text}") from None
+            raise InputError(f"{self.source.path} cannot be read: {one_line(error)}") from None
 
 
 def quoted(name: str) -> str:

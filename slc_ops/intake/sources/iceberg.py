@@ -14,6 +14,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
+from slc_ops.intake.sources.bounds import one_line
 from slc_ops.settings.sources import IcebergSource
 
 if TYPE_CHECKING:
@@ -181,8 +182,3 @@ class Iceberg:
             ) from None
         except (RESTError, ValueError, OSError, pa.ArrowException, NotImplementedError) as error:
             raise InputError(f"{name} cannot be read: {one_line(error)}") from None
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, in one line of bounded length; an address in it shows no password."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())[:300]

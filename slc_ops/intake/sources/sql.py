@@ -18,7 +18,7 @@ from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.sources.adbc import arrow_batches, has_driver
-from slc_ops.intake.sources.bounds import Patience, bounds
+from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.sources import SqlSource
 
@@ -89,14 +89,14 @@ class Query:
                     columns = zip(*rows, strict=True)
                     yield pa.record_batch([column_of(values) for values in columns], names=names)
         except (saexc.OperationalError, saexc.InterfaceError) as error:
-            raise SourceUnavailable(f"the database {self._shown()} failed: {_first_line(error)}") from None
+            raise SourceUnavailable(f"the database {self._shown()} failed: {one_line(error)}") from None
         except saexc.DBAPIError as error:
             if error.connection_invalidated:
                 raise SourceUnavailable(
-                    f"the database {self._shown()} went away: {_first_line(error)}"
+                    f"the database {self._shown()} went away: {one_line(error)}"
                 ) from None
             raise InputError(
-                f"the database {self._shown()} refused the query, which may only read: {_first_line(error)}"
+                f"the database {self._shown()} refused the query, which may only read: {one_line(error)}"
             ) from None
         finally:
             engine.dispose()
@@ -239,7 +239,3 @@ def column_of(values: Sequence[Any]) -> pa.Array:
         raise InputError(
             f"the query returns a column of mixed types: {found}; cast it in the query"
         ) from None
-
-
-def _first_line(error: saexc.DBAPIError) -> str:
-    return " ".join(str(error.orig).split())[:300]
