@@ -3,6 +3,7 @@
 import queue
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
@@ -125,6 +126,9 @@ def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
     if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "numeric":
         texts = found.storage.to_pylist()
         return column_of([None if text is None else Decimal(text) for text in texts])
+    if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "uuid":  # of older drivers
+        values = found.storage.to_pylist()
+        return column_of([None if value is None else uuid.UUID(bytes=value) for value in values])
     if isinstance(found, pa.ExtensionArray):
         return column_of(found.to_pylist())
     if pa.types.is_float32(found.type):
