@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from sqlalchemy import text
 
 from slc_ops.base.errors import PromotionConflict, RegistryError
+from slc_ops.base.window import Window
 from slc_ops.registry.ledger import Head, Ledger
+from slc_ops.registry.overview import overview
 from slc_ops.registry.publication import Version
 from tests.registry.factory import WEEKS
 
@@ -53,6 +56,24 @@ def test_what_was_recorded_is_read_back(ledger: Ledger) -> None:
     assert (move.actor, move.reason, move.from_version, move.to_version) == ("ann", "good", None, 1)
     assert move.evidence == {"p": [1]}
     assert move.at.tzinfo is not None
+
+
+def test_windows_have_the_days_of_their_deployment_s_zone(address: str) -> None:
+    local = Window.parse("2026-03-29/2026-03-30", "Europe/Berlin")
+    ledger = Ledger(address, zone_of={"demo": "Europe/Berlin"}.__getitem__)
+    entered = replace(version(1), window=local)
+    ledger.record(entered)
+    move = ledger.advance(ledger.head("demo"), entered, kind="promotion", actor="ann", reason="good")
+    glance = overview(ledger, ["demo"], 5)["demo"]
+    assert glance.last is not None
+    found = [
+        *ledger.versions("demo"), ledger.version("demo", 1), ledger.published(entered.key), move,
+        *ledger.line("demo"), *glance.versions, glance.last,
+    ]  # fmt: skip
+    assert {(str(each.window), each.window.key) for each in found if each} == {
+        ("2026-03-29/2026-03-30", "2026-03-29")
+    }
+    assert str(Ledger(address).version("demo", 1).window) == "2026-03-28T23:00:00Z/2026-03-29T22:00:00Z"
 
 
 @pytest.mark.parametrize(
