@@ -279,3 +279,22 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Plat
             f"[...{inside}.querySelectorAll('a[data-go=top]')].find((a) => a.textContent === 'DAG').click()"
         )
         tab.until(f"location.pathname === '{here}/dags/{DEMO_DAG}'", "the DAG's page, outside of the frame")
+
+
+@pytest.mark.skipif(found() is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+def test_the_page_of_the_question_links_to_report_and_data_docs(
+    airflow: Platform, approved: Approved
+) -> None:
+    asked = f"/dags/{DEMO_DAG}/runs/{quote(approved.run)}/tasks/gate/required_actions"
+    links = "[...document.querySelectorAll('a')].filter((a) => a.getAttribute('href').includes('/slc/demo'))"
+    with Browser() as tab:
+        tab.size(1280, 900)
+        log_in(tab, airflow.address, "admin", airflow.password)
+        tab.open(f"{airflow.address}{asked}")
+        tab.until(f"{links}.length > 2", "the links below the evidence")
+        titles = {"report": "<h1>demo · window", "data docs": "<h1>Window", "all versions": "<h1>demo</h1>"}
+        assert set(tab.run(f"{links}.map((a) => a.textContent)")) == set(titles)
+        for name, title in titles.items():
+            address = tab.run(f"{links}.find((a) => a.textContent === '{name}').href")
+            answer = airflow.request("GET", address.removeprefix(airflow.address), None, airflow.token)
+            assert (answer.status_code, title in answer.text) == (200, True), (name, address)
