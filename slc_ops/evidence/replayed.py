@@ -58,6 +58,13 @@ class Contender:
     worst_window: Window
     statistic: Statistic
 
+    @property
+    def clearly(self) -> Literal["better", "worse"] | None:
+        """What the interval says; None where it holds 0."""
+        if self.statistic.high < 0:
+            return "better"
+        return "worse" if self.statistic.low > 0 else None
+
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         found = self.statistic
@@ -155,6 +162,19 @@ class Replay:
     def renewals(self, what: Renewed) -> list[ReplayedWindow]:
         """The windows whose refresh renewed the parameters, or held them."""
         return [each for each in self.windows if each.renewal == what]
+
+    @property
+    def headline(self) -> str:
+        """What was served against weekly Platt and the frozen model, as far as intervals tell them apart."""
+        platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
+        if platt is None or frozen is None:
+            return "Nothing to score"
+        words = {"better": "better than", "worse": "worse than", None: "not clearly apart from"}
+        if platt.clearly == frozen.clearly:
+            text = f"{words[platt.clearly]} Platt and the frozen model"
+        else:
+            text = f"{words[frozen.clearly]} the frozen model, {words[platt.clearly]} Platt"
+        return f"{text[0].upper()}{text[1:]}"
 
     @property
     def sentence(self) -> str:

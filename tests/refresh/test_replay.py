@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
+from slc_ops.evidence.series import Paired
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.kept_rows import PastWindows
@@ -158,6 +160,27 @@ def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path
     for each in replayed.windows:
         assert str(each.window) in text
     assert write_replay(tmp_path / "again" / "replay.html", replayed).read_text() == text
+
+
+def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_path: Path) -> None:
+    platt, frozen = (replayed.against(each)["served"] for each in ("platt", "base"))
+    words = {True: "better than", False: "not clearly apart from"}
+    told = [words[each.statistic.high < 0] for each in (platt, frozen)]
+    assert all(each.statistic.low < 0 for each in (platt, frozen))
+    text = replayed.headline.lower()
+    if told[0] == told[1]:
+        assert text == f"{told[0]} platt and the frozen model"
+    else:
+        assert text == f"{told[1]} the frozen model, {told[0]} platt"
+    assert replayed.headline in write_replay(tmp_path / "replay.html", replayed).read_text()
+    noisy = [
+        replace(each, entry=replace(each.entry, against={"platt": {"base": Paired(0.1 * (-1) ** k, 0.01)},
+                                                         "served": {"platt": Paired(0.1 * (-1) ** k, 0.01),
+                                                                    "base": Paired(0.1, 0.001)}}))
+        for k, each in enumerate(replayed.scored) if each.entry is not None
+    ]  # fmt: skip
+    unclear = replace(replayed, windows=tuple(noisy))
+    assert unclear.headline == "Worse than the frozen model, not clearly apart from Platt"
 
 
 def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
