@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -242,10 +242,20 @@ def asking(path: str) -> Iterator[None]:
 
 def storage_options(source: DeltaSource) -> dict[str, str]:
     """The store's address for the library; credentials come from the environment or the machine."""
+    parts = urlsplit(source.path)
+    clear = str((source.endpoint or "").startswith("http://")).lower()
+    if parts.scheme in ("abfs", "abfss"):
+        if not source.endpoint:
+            return {}
+        account = (parts.hostname or "").partition(".")[0]
+        return {"AZURE_STORAGE_ENDPOINT": f"{source.endpoint}/{account}", "AZURE_ALLOW_HTTP": clear}
+    if parts.scheme in ("gs", "gcs"):
+        options = {"GOOGLE_BASE_URL": source.endpoint, "GOOGLE_ALLOW_HTTP": clear} if source.endpoint else {}
+        return options | ({"GOOGLE_SKIP_SIGNATURE": "true"} if source.anonymous else {})
     options = {}
     if source.endpoint:
         options["AWS_ENDPOINT_URL"] = source.endpoint
-        options["AWS_ALLOW_HTTP"] = str(source.endpoint.startswith("http://")).lower()
+        options["AWS_ALLOW_HTTP"] = clear
     if source.endpoint or source.region:
         options["AWS_REGION"] = source.region or "us-east-1"
     if source.anonymous:
