@@ -2,8 +2,8 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import canonical_json, digest_json
 from slc_ops.registry.publication import KEY_TAG, Publication
 
@@ -57,18 +57,14 @@ def data_sets(publication: Publication) -> "dict[str, Dataset]":
     }
 
 
-def source_of(client: "MlflowClient", model: "LoggedModel", *, apart: bool) -> str:
-    """Where a version says that its files are.
-
-    A proxied address means "at this server"; in a registry that is another server (``apart``) it must say
-    whose.
-    """
-    location = str(model.artifact_location)
-    tracking = urlsplit(client.tracking_uri)
-    if apart and location.startswith("mlflow-artifacts:/") and tracking.scheme in ("http", "https"):
-        path = urlsplit(location).path
-        return f"mlflow-artifacts://{tracking.netloc.rpartition('@')[2]}{path}"
-    return location
+def check_reachable(model: "LoggedModel") -> None:
+    """Refuse files that only the server of the runs can hand out, where versions are kept by another one."""
+    if str(model.artifact_location).startswith("mlflow-artifacts:"):
+        raise RegistryError(
+            "MLFLOW_REGISTRY_URI is another server than MLFLOW_TRACKING_URI, which keeps the artifacts to "
+            "itself (mlflow-artifacts:), so a version there could not name them; start the tracking server "
+            "with --no-serve-artifacts and --default-artifact-root s3://…"
+        )
 
 
 def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.files import digest_file, read_json, write_json
 from slc_ops.base.names import model_name
-from slc_ops.registry.logged_model import MODEL_TAG, VERSION_TAG, data_sets, download, logged_model, source_of
+from slc_ops.registry.logged_model import (
+    MODEL_TAG,
+    VERSION_TAG,
+    check_reachable,
+    data_sets,
+    download,
+    logged_model,
+)
 from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, model_card
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version
@@ -32,18 +39,21 @@ if TYPE_CHECKING:
 def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
     """Bring a publication into MLflow completely; no alias is touched here."""
     parameters = _verified(publication)
+    apart = places.registry_uri != places.tracking_uri
     with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
         files = Path(scratch, "model")
         write_model(publication.parameters, parameters, files)
         run = _run(client, experiment(client, places, model_name(publication.deployment)), publication)
         run_id: str = run.info.run_id
         model = logged_model(client, run, publication)
+        if apart:
+            check_reachable(model)
         _log_figures(client, run_id, publication, model.model_id)
         _log_evidence(client, run_id, publication, Path(scratch))
         client.log_model_artifacts(model.model_id, str(files))
         _read_back(client, model, publication, Path(scratch, "read-back"))
         client.finalize_logged_model(model.model_id, "READY")
-    number = _version(client, run, model, publication, apart=places.registry_uri != places.tracking_uri)
+    number = _version(client, run, model, publication, apart=apart)
     said = f"{registered_model(publication.deployment)}/{number}"
     client.set_logged_model_tags(model.model_id, {VERSION_TAG: said})
     client.set_terminated(run_id, "FINISHED")
@@ -192,7 +202,7 @@ def _version(
         return int(found[0].version)
     created = client.create_model_version(
         name,
-        source=source_of(client, model, apart=apart),
+        source=model.artifact_location,
         run_id=run.info.run_id,
         tags=_tags(publication) | {MODEL_TAG: model.model_id},
         model_id=None if apart else model.model_id,  # a registry of its own does not know the model

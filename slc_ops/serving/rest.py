@@ -1,7 +1,6 @@
 """MLflow's REST API with the standard library: all that a serving host needs of it."""
 
 import base64
-import copy
 import json
 import os
 import time
@@ -42,19 +41,6 @@ class RestClient:
         self.timeout = timeout
         self._authorization = _authorization(parts)
         self._opener = urllib.request.build_opener(_NoRedirect)
-
-    def at(self, host: str) -> "RestClient":
-        """The same at another server, that a registry's version names.
-
-        Whoever may write versions may name any server: only the one of ``MLFLOW_TRACKING_URI`` gets our
-        credentials.
-        """
-        trusted = (self.base, os.environ.get("MLFLOW_TRACKING_URI", ""))
-        other = copy.copy(self)
-        other.base = f"{urllib.parse.urlsplit(self.base).scheme}://{host}"
-        if host not in {urllib.parse.urlsplit(each).netloc.rpartition("@")[2] for each in trusted}:
-            other._authorization = None
-        return other
 
     def get_json(self, path: str, **query: str) -> Any:
         """The JSON answer of an endpoint."""

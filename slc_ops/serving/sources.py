@@ -69,11 +69,10 @@ class RestSource:
             _copy_from_store(pointer.source, into)
             return
         root = f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}"
-        rest = self._rest.at(parts.netloc) if parts.netloc else self._rest
 
         def download(name: str) -> None:
             with (into / name).open("wb") as stream:
-                rest.download(f"{root}/{name}", stream)
+                self._rest.download(f"{root}/{name}", stream)
 
         _fetch_files(download, into)
 

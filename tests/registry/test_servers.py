@@ -1,6 +1,7 @@
 """The whole way over HTTP: a real tracking server on SQLite and on PostgreSQL, and MLflow's own serving."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ from slc_ops.registry import Registry
 from slc_ops.registry.aliases import read_aliases
 from slc_ops.serving import Corrector
 from tests.registry.factory import WEEKS, parameter_set, places_in, publication
-from tests.serving.servers import mlflow_server, model_server
+from tests.serving.servers import mlflow_server, model_server, s3_server
 
 pytestmark = pytest.mark.services
 ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
@@ -110,3 +111,37 @@ def _invoke(address: str, columns: dict[str, list[object]]) -> list[float]:
 
 def _same(found: object, expected: object) -> None:
     assert np.abs(np.asarray(found) - np.asarray(expected)).max() <= 1e-12
+
+
+def test_versions_on_one_server_and_runs_on_another_with_the_files_in_s3(
+    tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    for name in ("runs", "registry"):
+        (tmp_path / name).mkdir()
+        shutil.copy(migrated, tmp_path / name / "mlflow.db")
+    backend, other = (f"sqlite:///{tmp_path}/{name}/mlflow.db" for name in ("runs", "registry"))
+    with (
+        s3_server(monkeypatch) as store,
+        mlflow_server(tmp_path / "runs", backend, artifacts="s3://files/runs", proxy=False) as runs,
+        mlflow_server(tmp_path / "registry", other) as apart,
+    ):
+        store.create_bucket(Bucket="files")
+        registry = Registry.open(replace(places_in(tmp_path, runs), separate_registry=apart))
+        version = registry.publish(publication(parameters))
+        registry.promote("demo", version.number, actor="ann", reason="first")
+
+        found = registry.client.get_model_version("slc-demo", str(version.number))
+        assert found.source.startswith("s3://files/runs/")
+        assert Registry.open(places_in(tmp_path, runs)).client.search_registered_models() == []
+        assert registry.verify("demo") == []
+        with Corrector.from_registry(apart, "demo", cache=tmp_path / "cache", interval=None) as corrector:
+            _same(corrector.correct(ITEMS, LOGITS), ParameterSet.read(parameters).correct(ITEMS, LOGITS))
+            registry.retire("demo", actor="bob", reason="a new backbone")
+            assert corrector.refresh()
+            assert corrector.health()["serves"] == "frozen"
+
+        proxied = Registry.open(replace(places_in(tmp_path, apart), separate_registry=runs))
+        with pytest.raises(RegistryError, match="keeps the artifacts to itself"):
+            proxied.publish(publication(parameters, deployment="other"))

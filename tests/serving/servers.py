@@ -93,15 +93,17 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @contextmanager
 def mlflow_server(
-    home: Path, backend: str, port: int | None = None, artifacts: str | None = None
+    home: Path, backend: str, port: int | None = None, artifacts: str | None = None, *, proxy: bool = True
 ) -> Iterator[str]:
-    """A tracking server that keeps its artifacts to itself (clients get them through the server)."""
+    """A tracking server that keeps its artifacts to itself, or (``proxy`` False) leaves them to clients."""
     port = port or free_port()
     home.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
         *("--host", "127.0.0.1", "--port", str(port)),
-        *("--backend-store-uri", backend, "--artifacts-destination", artifacts or str(home / "artifacts")),
+        *("--backend-store-uri", backend),
+        *(("--artifacts-destination",) if proxy else ("--no-serve-artifacts", "--default-artifact-root")),
+        artifacts or str(home / "artifacts"),
     ]
     env = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     env["MLFLOW_TRACKING_URI"] = ""
