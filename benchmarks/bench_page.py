@@ -95,10 +95,11 @@ def refresh_text(figures: list[Figures]) -> str:
 def fit_text(figures: list[Figures]) -> str:
     found = figures[0]
     ratio, cpu = found["seconds"] / found["scan"], found["cpu"] / found["scan_cpu"]
+    bar = _bar(ratio, 2) if found["rows"] >= 2e7 else "bar 2"
     return (
         f"`slc-ops fit --method slc` on {found['rows']:,} rows, {found['items']:,} items: reading, fit, "
         f"digest, writing; the best of three runs each. {found['seconds']:.2f} s, {ratio:.2f} × the scan of "
-        f"its four columns ({_bar(ratio, 2)}); {found['cpu']:.2f} s of CPU time, {cpu:.2f} × the scan's. "
+        f"its four columns ({bar}); {found['cpu']:.2f} s of CPU time, {cpu:.2f} × the scan's. "
         f"Peak {found['peak'] / 1024:.2f} GB. The bar is set at 20 million rows."
     )
 
@@ -117,7 +118,7 @@ def ladder_text(figures: list[Figures]) -> str:
             line("scan of both files, all columns", scan, scan_cpu, ""),
             line(
                 "14 methods fitted and scored, with intervals", found["seconds"], found["cpu"],
-                _bar(found["seconds"] / scan, 12),
+                _bar(found["seconds"] / scan, 12) if rows >= 2e7 else "",
             ),
             line("the same without intervals", plain["seconds"], plain["cpu"], ""),
         ],

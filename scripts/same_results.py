@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MAY_DIFFER = {
     "code_version", "config_digest", "seconds_fit", "run_id", "report", "tracking_uri", "calibration", "test",
-    "warnings", "version", "rules", "plan", "params_digest",
+    "warnings", "version", "rules", "plan", "params_digest", "sealed_digest", "champion/digest",
 }  # fmt: skip
 METHODS = (
     "base,platt,temperature,isotonic,histogram,platt_time,rescal,rescal_iso,naive,"
@@ -117,7 +117,7 @@ def _parameters(name: str, directory: Path) -> Iterator[tuple[str, Any]]:
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key not in MAY_DIFFER:
+            if not {key, f"{name.rpartition('/')[2]}/{key}"} & MAY_DIFFER:
                 yield from _flat(f"{name}/{key}", inner)
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         for number, inner in enumerate(value):
