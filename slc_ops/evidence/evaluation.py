@@ -69,7 +69,10 @@ def evaluate(
         ordering = Sorted(log, parameters.apply(log, threads=threads, out=out))
         if log.weighted:
             return Evaluation(log, ordering, ordering)
-        return EvaluationInOrder(log, ordering, ordering, shared=users or UsersOf(log))
+        # A set that is evaluated alone would pay for the order of the logits itself.
+        score_alone = users is not None and parameters.items is None and not parameters.needs_time
+        shared = users or UsersOf(log)
+        return EvaluationInOrder(log, ordering, ordering, shared=shared, score_alone=score_alone)
     apply = parameters.on(test.items)
     sample = test.sample(*evenly_spaced(test.n_rows), apply.columns)
     scores = np.concatenate([apply.score(rows) for rows in sample])
@@ -197,16 +200,19 @@ class Evaluation:
 class EvaluationInOrder(Evaluation):
     """The same of rows in memory without weights, which are sorted once for all slices and all users.
 
-    ``shared`` is what all parameter sets on the log have in common.
+    ``shared`` is what all parameter sets on the log have in common. Where a set looks at the ``score_alone``,
+    its probabilities mostly rise with the logits, and its rows need no sort of their own.
     """
 
     shared: UsersOf = field(kw_only=True)
+    score_alone: bool = field(kw_only=True, default=False)
 
     @cached_property
     def _in_order(self) -> InOrder:
         scored = self.ordering.scored(self._rows(NO_COLUMNS))
         check_scored(scored.label, scored.probability)
-        return InOrder(scored.label, scored.probability, self.shared.clusters[0])
+        likely = (lambda: self.shared.by_logit) if self.score_alone else None
+        return InOrder(scored.label, scored.probability, self.shared.clusters[0], likely)
 
     @cached_property
     def _all(self) -> Sums:

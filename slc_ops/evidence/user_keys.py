@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from slc_ops.base.once import Once
 from slc_ops.evidence.slices import Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
+from slc_ops.numerics.kernels import sigmoid
+from slc_ops.numerics.ranking import ranked_rows
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows
 
 Floats = NDArray[np.float64]
@@ -85,6 +87,15 @@ class UsersOf:
     def clusters(self) -> tuple[NDArray[np.int16], int]:
         """The cluster of each row, and how many there are."""
         return self._once.get("clusters", self._clusters)
+
+    @property
+    def by_logit(self) -> NDArray[np.intp]:
+        """The rows in the order of their logits, in which many methods leave them."""
+        return self._once.get("by logit", self._by_logit)
+
+    def _by_logit(self) -> NDArray[np.intp]:
+        rows = self._rows(NO_COLUMNS)
+        return ranked_rows(rows.label, sigmoid(rows.logit))[0]
 
     def keys(self, slicing: Slicing | None = None) -> UserKeys:
         """The keys of all rows, or of those of a slicing that has parts."""

@@ -15,6 +15,7 @@ import numpy as np
 BLOCK = 1 << 17  # rows whose temporaries stay in the processor's cache
 _SORT_ALONE = 1 << 21  # below this a second thread costs more than it sorts
 _ONE = np.uint64(1)
+_MOST_RUNS = 1 << 16  # of equal scores that are put in order one by one
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,36 @@ def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranke
         np.take(score, order[part], out=rows.score[part], mode="clip")
     if dropped:
         _settle(order, rows, low, dropped)
+    return order, rows
+
+
+def ranked_again(order: np.ndarray, label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranked] | None:
+    """The same for scores that rise with those of an order that is known; None where they do not.
+
+    >>> order, rows = ranked_again(np.array([2, 0, 1]), np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25]))
+    >>> order.tolist(), rows.positive.tolist()
+    ([2, 1, 0], [False, False, True])
+    >>> ranked_again(np.array([0, 1]), np.array([0, 1]), np.array([0.5, 0.25]))
+    """
+    rows, wrong = Ranked(np.empty(score.size), np.empty(score.size, np.bool_)), []
+    for start in range(0, score.size, BLOCK):
+        part, before = slice(start, start + BLOCK), slice(max(start - 1, 0), start + BLOCK)
+        np.take(score, order[part], out=rows.score[part], mode="clip")
+        np.not_equal(label.take(order[part], mode="clip"), 0, out=rows.positive[part])
+        here, mark = rows.score[before], rows.positive[before]
+        if (here[1:] < here[:-1]).any():
+            return None
+        wrong.append(before.start + np.flatnonzero((here[1:] == here[:-1]) & (mark[1:] < mark[:-1])))
+    tied = np.unique(rows.score[np.concatenate(wrong)]) if wrong else np.empty(0)
+    if tied.size > _MOST_RUNS:
+        return None
+    order = order.copy() if tied.size else order
+    for first, last in zip(
+        *(np.searchsorted(rows.score, tied, side) for side in ("left", "right")), strict=True
+    ):
+        run, mark = order[first:last], rows.positive[first:last]
+        run[:] = np.concatenate([run[~mark], run[mark]])
+        mark.sort()
     return order, rows
 
 

@@ -148,12 +148,15 @@ def test_the_loss_without_a_sort_is_the_nll(weeks, weighted):
         assert mean_log_loss(parameters, later) == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("method", ["slc_t", "histogram", "isotonic"])  # hardly any ties, many, some
-def test_one_sort_for_all_slices_gives_the_sums_of_a_sort_for_each(weeks, method):
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("method", ["slc_t", "platt", "histogram", "isotonic"])  # hardly any ties, many, some
+def test_one_sort_for_all_slices_gives_the_sums_of_a_sort_for_each(weeks, method, shared):
     """The plain evaluation sorts every slice on its own: not a bit may differ."""
     rows = FoldRows(plan(weeks))
-    found = evaluate(fit_prepared(method, rows.calibration), rows.test)
+    users = rows.users if shared else None
+    found = evaluate(fit_prepared(method, rows.calibration), rows.test, users=users)
     assert type(found) is EvaluationInOrder
+    assert found.score_alone == (shared and method != "slc_t")
     plain = Evaluation(found.test, found.ordering, found.slice_ordering)
     assert found.metrics() == plain.metrics()
     assert found.parts(rows.slicings) == plain.parts(rows.slicings)
