@@ -132,4 +132,5 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow
 
     def _rows(self, number: int) -> pa.Table:
         statement, values = self.asked[number]
-        return self.database.cursor().sql(statement, params=values).to_arrow_table()
+        with self.database.cursor() as cursor:
+            return cursor.sql(statement, params=values).to_arrow_table()

@@ -24,6 +24,7 @@ def server(rows: pa.Table, later_rows: pa.Table) -> Iterator[FlightSqlServer]:
     with FlightSqlServer(pa.concat_tables([rows, later_rows]), "ann:secret-1") as found:
         yield found
         found.database.close()
+        del found.database  # the server itself lives as long as the process
 
 
 @pytest.fixture(autouse=True)
