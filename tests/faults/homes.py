@@ -7,8 +7,10 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,8 +115,12 @@ def the_refresh(home: Path, window: Window) -> Path:
 def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
     """The digests of the parameter files that a week registered."""
     version = json.loads((the_refresh(home, window) / "version.json").read_text())["version"]
-    found = Registry.open(places_of(home), create=False).client.get_model_version("slc-school", str(version))
-    directory = Path(found.source.removeprefix("file://")) / "artifacts" / "parameters"
+    # Not by MLflow's client: it holds on to a database that may have been put back since.
+    with closing(sqlite3.connect(home / "mlflow" / "mlflow.db")) as database:
+        (source,) = database.execute(
+            "SELECT source FROM model_versions WHERE version = ?", [version]
+        ).fetchone()
+    directory = Path(source.removeprefix("file://")) / "artifacts" / "parameters"
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(directory.iterdir())}
 
 
