@@ -346,7 +346,7 @@ def test_a_whole_refresh_ends_in_the_same_version(
     found = []
     for name in ("local", "spark"):
         places = deployed(tmp_path / name, lake, name, monkeypatch)
-        pipeline.refresh(places, "school", NEWEST.before(1)[0])
+        pipeline.refresh(places, "school", NEWEST.before(1)[0], leave_out=["detectability", "publish"])
         with monkeypatch.context() as patch:
             seen = Passed(patch)
             plan = pipeline.refresh(places, "school", NEWEST)
@@ -354,10 +354,8 @@ def test_a_whole_refresh_ends_in_the_same_version(
         assert champion is not None
         found.append((champion, pipeline.decide(plan), ParameterSet.read(plan.directory / "parameters")))
     (here, verdict, parameters), (there, verdict_there, parameters_there) = found
-    assert (there.number, there.method) == (here.number, here.method) == (2, "slc")
+    assert (there.number, there.method) == (here.number, here.method) == (1, "slc")
     assert_close(there.metrics, here.metrics, 1e-6)
-    for each in (verdict, verdict_there):
-        each["champion"].pop("digest")  # of bytes that differ in their last digits
     assert_close(verdict_there, verdict, 1e-6)
     assert_same_parameters(parameters_there, parameters)
     # The next week's refresh reads what is new: one window, and the windows of one fold.
