@@ -346,7 +346,7 @@ def test_a_whole_refresh_ends_in_the_same_version(
     found = []
     for name in ("local", "spark"):
         places = deployed(tmp_path / name, lake, name, monkeypatch)
-        pipeline.refresh(places, "school", NEWEST.before(1)[0], leave_out=["detectability", "publish"])
+        pipeline.refresh(places, "school", NEWEST.before(1)[0], leave_out=["publish"])
         with monkeypatch.context() as patch:
             seen = Passed(patch)
             plan = pipeline.refresh(places, "school", NEWEST)
