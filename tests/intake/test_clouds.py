@@ -28,7 +28,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeSource]:
     """An empty bucket."""
     directory, port = tmp_path_factory.mktemp("google"), port_of_nobody()
-    python = environment_with(directory / "venv", "gcp-storage-emulator", "setuptools<81")
+    python = environment_with(directory / "venv", "gcp-storage-emulator==2026.7.19", "setuptools<81")
     command = [str(python.parent / "gcp-storage-emulator"), "start", "--host=127.0.0.1", f"--port={port}"]
     with answering([*command, "--in-memory", "--default-bucket=logs"], port, directory / "log"):
         yield LakeSource(path="gs://logs/lake", endpoint=f"http://127.0.0.1:{port}", anonymous=True)
@@ -41,7 +41,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeSource]:
         pytest.skip("no npm on this machine, which installs Azurite (Debian: apt-get install nodejs npm)")
     directory, port = tmp_path_factory.mktemp("azure"), port_of_nobody()
     subprocess.run(
-        [NPM, "install", "--no-audit", "--no-fund", "--prefix", str(directory), "azurite"],
+        [NPM, "install", "--no-audit", "--no-fund", "--prefix", str(directory), "azurite@3.37.0"],
         check=True, capture_output=True,
     )  # fmt: skip
     command = [str(directory / "node_modules" / ".bin" / "azurite-blob"), "--inMemoryPersistence"]
