@@ -16,16 +16,16 @@ def number(value: float | None, digits: int = 4) -> str:
     >>> number(0.61234), number(-1.5, 1), number(None)
     ('0.6123', '−1.5', '–')
     """
-    return MISSING if value is None else _minus(f"{value:.{digits}f}")
+    return MISSING if value is None else _minus(f"{value + 0.0:.{digits}f}")  # -0.0 + 0.0 is 0.0
 
 
 def signed(value: float | None, digits: int = 4) -> str:
     """A difference, with its sign.
 
-    >>> signed(-0.01), signed(0.0)
+    >>> signed(-0.01), signed(-0.0)
     ('−0.0100', '+0.0000')
     """
-    return MISSING if value is None else _minus(f"{value:+.{digits}f}")
+    return MISSING if value is None else _minus(f"{value + 0.0:+.{digits}f}")
 
 
 def points(value: float | None, digits: int = 2) -> str:

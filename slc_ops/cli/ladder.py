@@ -202,9 +202,11 @@ def compare(
     titles = [metric.title for metric in METRICS.values()]
     print_table(json_path, title, ["method", *titles, "fit, s"], rows)
     if found.differences:
+        ends = [each[metric.name].low for each in found.differences.values() for metric in paired_metrics()]
+        how = f", with 95 % intervals that resample {found.clusters}" if any(ends) else ""
         print_table(
             json_path,
-            f"minus {REFERENCE} on the same rows, with 95 % intervals that resample {found.clusters}",
+            f"minus {REFERENCE} on the same rows{how}",
             ["method", *(f"Δ {metric.title}" for metric in paired_metrics())],
             [
                 [name, *(each[metric.name].text(metric.signed) for metric in paired_metrics())]
