@@ -152,7 +152,9 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
         with (
             open_parquet(window.log) as file,
             replacing(target) as temporary,
-            pq.ParquetWriter(temporary, file.schema_arrow, compression="zstd") as part,
+            pq.ParquetWriter(
+                temporary, file.schema_arrow, compression="zstd", write_page_checksum=True
+            ) as part,
         ):
             for batch in file.iter_batches():
                 part.write_batch(batch.filter(pc.equal(batch.column(COLUMN), version)))

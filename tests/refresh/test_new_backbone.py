@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from slc_ops.base.errors import ValidationStopped
+from slc_ops.base.errors import SelfTestFailed, ValidationStopped
 from slc_ops.cli import app
 from slc_ops.intake.simulate import simulate
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -24,6 +24,7 @@ from slc_ops.serving import Corrector
 from slc_ops.settings.deployments import Places
 from tests.refresh.backbones import SETTINGS, WEEKS, champion_of, first_steps, furnish, named, refresh
 from tests.refresh.school import change_week, configure
+from tests.refresh.test_damage import flip
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,15 @@ def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Places) -> None:
     assert again.directory == plan.directory
     later, _ = refresh(school, 10)
     assert [set(versions_of(each.log)) for each in later.windows] == [{"gru-8"}, {"gru-8"}]
+
+
+def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(school: Places) -> None:
+    change_week(school, WEEKS[9], named("gru-8", share=0.4))
+    configure(school, **SETTINGS, on_new_backbone="split")
+    plan, _ = first_steps(school, 9)
+    flip("label")(plan.newest.log)
+    with pytest.raises(SelfTestFailed, match=rf"{plan.newest.log} cannot be read .*CRC checksum"):
+        refresh(school, 9)
 
 
 def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> None:
