@@ -50,6 +50,17 @@ def _file() -> bool:
 
 
 @contextmanager
+def _environment_kept() -> Iterator[None]:
+    """The client writes what it understood into the environment, where every later process would find it."""
+    before = set(os.environ)
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("OPENLINEAGE__") and name not in before]:
+            del os.environ[name]
+
+
+@contextmanager
 def lineage(
     step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]]
 ) -> Iterator[list[Data]]:
@@ -78,7 +89,8 @@ def _teller(
         from openlineage.client.facet_v2 import nominal_time_run, processing_engine_run
         from openlineage.client.uuid import generate_new_uuid
 
-        client = OpenLineageClient()
+        with _environment_kept():
+            client = OpenLineageClient()
         namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or "slc_ops"
         run = Run(
             runId=str(generate_new_uuid()),

@@ -1,6 +1,7 @@
 """OpenLineage: real data set names, events that its own models accept, and silence where nobody asked."""
 
 import logging
+import os
 import uuid
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def test_a_step_that_fails_is_told_as_failed(monkeypatch: pytest.MonkeyPatch) ->
         ("prod", "START"),
         ("prod", "FAIL"),
     ]
+    assert not [name for name in os.environ if name.startswith("OPENLINEAGE__")], "left for other processes"
 
 
 def test_nobody_is_told_unless_openlineage_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
