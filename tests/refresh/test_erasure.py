@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import InputError, MissingFile, SlcError
-from slc_ops.base.mlflow_client import create_database
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.user_lists import read_users
@@ -29,7 +27,6 @@ from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST
 from tests.registry.factory import no_file_above, places_in
-from tests.serving.servers import mlflow_server, s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -235,36 +232,3 @@ def test_a_kill_in_the_middle_loses_nothing_and_the_next_call_finishes(places: P
     assert receipt.details["versions"] == [1]
     assert len(receipt.details["rows"]) == 6
     assert Registry.open(places).verify("school") == []
-
-
-@pytest.mark.services
-def test_an_erasure_reaches_what_an_mlflow_server_keeps_in_s3_also_after_a_kill(
-    lakes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = tmp_path / "lake"
-    shutil.copytree(lakes[0], lake)
-    create_database(tmp_path / "mlflow.db")
-    with s3_server(monkeypatch) as store:
-        store.create_bucket(Bucket="artifacts")
-        backend = f"sqlite:///{tmp_path}/mlflow.db"
-        with mlflow_server(tmp_path, backend, artifacts="s3://artifacts/mlflow") as address:
-            places = replace(home_on(lake), tracking_uri=address)
-            monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-            pipeline.refresh(places, "school", SIXTH)
-            assert objects_with(store, USER)
-
-            assert killed(places, 7) == -signal.SIGKILL
-            (receipt,) = erase(places, [USER], actor="ann")
-
-            assert objects_with(store, USER) == []
-            assert files_with(places.home, USER) == []
-            assert receipt.details["versions"] == [1]
-            assert Registry.open(places).verify("school") == []
-
-
-def objects_with(store: Any, text: str) -> list[str]:
-    """The objects of the bucket that hold a text."""
-    keys = [each["Key"] for each in store.list_objects_v2(Bucket="artifacts")["Contents"]]
-    assert keys
-    bodies = {key: store.get_object(Bucket="artifacts", Key=key)["Body"].read() for key in keys}
-    return [key for key, body in bodies.items() if text.encode() in body]
