@@ -173,11 +173,11 @@ def _best(
                 f"{method} has {windows_in_words(0 if platt.hold_out else platt.windows)} behind it; "
                 f"{LEAST_WINDOWS} are needed"
             )
-            notes.append(Reason(f"too_early:{method}", "hold", text))
+            notes.append(Reason(f"too_early:{method}", "note", text))
         elif bench.ahead(platt) and bench.ahead(over) and not _clear(frozen, LONG_WAY, worse=True):
             good.append((over.mean, method))
         else:
-            notes.append(_reason(f"not_better:{method}", "hold", bench.not_better(over, platt), over))
+            notes.append(_reason(f"not_better:{method}", "note", bench.not_better(over, platt), over))
     if not good:
         return None, notes
     lowest = min(good)[0]

@@ -147,7 +147,7 @@ def _sentence(
     backtest: Backtest, decision: MethodDecision, kind: Kind, blocked: bool, reasons: list[Reason]
 ) -> str:
     window, method = backtest.window, decision.method
-    stopping = [reason.sentence for reason in reasons if reason.says == "hold" and _stops(reason)]
+    stopping = [reason.sentence for reason in reasons if reason.says == "hold"]
     why = next((reason.sentence for reason in decision.reasons if reason.says == "pass"), "")
     if blocked and stopping:
         return f"Hold after {window}: {stopping[0]}."
@@ -159,7 +159,3 @@ def _sentence(
         return f"Retire {decision.current} after {window}, the frozen model serves: {why}."
     stays = decision.reasons[-1].sentence if decision.reasons else "no method is better"
     return f"Nothing to promote after {window}, the frozen model serves: {stays}."
-
-
-def _stops(reason: Reason) -> bool:
-    return reason.code == "renewal" or reason.code.startswith(("champion_", "slice:"))

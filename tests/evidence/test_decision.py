@@ -56,7 +56,7 @@ def test_the_frozen_model_serves_on_where_platt_is_no_better():
 def test_an_item_method_needs_two_windows():
     one = decided(series(eb=[-0.02]), "platt")
     two = decided(series(eb=[-0.02, -0.015]), "platt")
-    assert (one.method, codes(one)["too_early:slc_eb"]) == ("platt", "hold")
+    assert (one.method, codes(one)["too_early:slc_eb"]) == ("platt", "note")
     assert (two.method, codes(two)["better"]) == ("slc_eb", "pass")
     held = decided(series(eb=[-0.02, -0.02], hold_out=True), "platt")
     assert held.method == "platt"
