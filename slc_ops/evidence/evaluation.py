@@ -211,7 +211,8 @@ class EvaluationInOrder(Evaluation):
     def _in_order(self) -> InOrder:
         scored = self.ordering.scored(self._rows(NO_COLUMNS))
         check_scored(scored.label, scored.probability)
-        likely = (lambda: self.shared.by_logit) if self.score_alone else None
+        shared = self.shared  # not self: a circle would keep the rows' order until somebody looks for circles
+        likely = (lambda: shared.by_logit) if self.score_alone else None
         return InOrder(scored.label, scored.probability, self.shared.clusters[0], likely)
 
     @cached_property

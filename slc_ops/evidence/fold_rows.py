@@ -10,6 +10,7 @@ from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
 from slc_ops.evidence.user_keys import UsersOf
 from slc_ops.methods import FitOptions
 from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.prior_sample import item_sample
 from slc_ops.numerics.summed_log import SummedLog
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
@@ -55,6 +56,7 @@ class FoldRows:
     def tuning(self) -> tuple[Calibration, Log]:
         """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
 
+        Of a large log they are the rows of some items, all of them.
         Raises :class:`~slc_ops.base.errors.InputError` where the rows cannot be cut in time.
         """
         return self._once.get("tuning", self._tuning)
@@ -85,7 +87,8 @@ class FoldRows:
         return self._once.get("cut", lambda: self.fold.cut(self.engine))
 
     def _tuning(self) -> tuple[Calibration, Log]:
-        earlier, later = self.fold.tuning_logs(self.engine, self.calibration.log)
+        logs = self.fold.tuning_logs(self.engine, self.calibration.log)
+        earlier, later = item_sample(*logs) or logs
         return Calibration(earlier, None, self.options), later
 
     def _slicings(self) -> tuple[Slicing, ...]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.parquet import log_writer
 from slc_ops.intake.content import ContentDigest, column_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES, cast, common_type
 from slc_ops.settings.sources import CONTRACT_COLUMNS
@@ -113,19 +114,8 @@ class LogWriter:
             if found is not None:
                 fields.append(pa.field(name, pa_type(ALLOWED_TYPES[name][0]) if pt.is_null(found) else found))
         schema = pa.schema(fields)
-        repetitive = [
-            name for name in schema.names if name not in ("event_id", "event_time", "logit", "probability")
-        ]
         try:
-            return pq.ParquetWriter(
-                self.path,
-                schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=repetitive,
-                write_statistics=["event_time"],  # nobody looks for rows by another column
-                write_page_checksum=True,
-            )
+            return log_writer(self.path, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InputError(f"the log cannot be kept as Parquet: {error}; map other columns") from None
 

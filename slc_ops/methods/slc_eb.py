@@ -69,7 +69,8 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
     known = calibration.options.earlier
     earlier = None if known is None else known.of(calibration.log.items)
-    prior, near = choose_prior(calibration.log, model, start, earlier)
+    counts = None if calibration.log.weighted else calibration.item_sums.n
+    prior, near = choose_prior(calibration.log, model, start, earlier, counts)
     if earlier is not None and prior.earlier:
         model = replace(model, base=prior.earlier * earlier)
     platt = fit_link(newest)

@@ -22,23 +22,26 @@ none, so that writing a row twice instead of giving it weight 2 changes nothing;
 than one and no more than four on average, so that weights of another scale bring neither too many rows nor
 too few.
 
-What a choice would bring is counted before it is collected: nobody ever holds more than twice ``PRIOR_ROWS``.
+Nobody ever holds more than twice ``PRIOR_ROWS``: what a choice would bring from a cluster is counted before
+it is sent, and what it brings from the rows of this process is let go of as soon as it is too much.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.numerics.item_index import Words, hashes_of, stir
 from slc_ops.numerics.kernels import Floats, dot
 from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.passes import SPAN_ROWS, Pieces, Totals
-from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, ReadableRows, Rows, joined
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.passes import SPAN_ROWS, Totals
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableRows, Rows, joined
 
 Indices = NDArray[np.intp]
 
@@ -72,19 +75,33 @@ class Choice:
 
     def pieces(self, source: ReadableRows, columns: Columns) -> Iterator[tuple[Rows, Indices]]:
         """All rows of a source, piece by piece, and which of them are chosen; users are hashes."""
-        items = None if self.by is By.USER else hashes_of(source.items)
+        of_rows = self._of_rows(source)
         for rows in _pieces(source, columns | self.by.columns):
-            chosen = self._hashes(rows, items) <= np.uint64(self.highest)
+            chosen = of_rows(rows)
             yield rows, np.flatnonzero(chosen if rows.weight is None else chosen & (rows.weight > 0))
 
-    def _hashes(self, rows: Rows, items: Words | None) -> Words:
-        if items is None:
-            assert rows.user is not None  # noqa: S101 - the pieces bring it
-            return rows.user.view(np.uint64)
+    def items(self, ids: pa.Array) -> NDArray[np.bool_]:
+        """Which items are chosen, where items are."""
+        return self._low(hashes_of(ids))
+
+    def _of_rows(self, source: ReadableRows) -> Callable[[Rows], NDArray[np.bool_]]:
         if self.by is By.ITEM:
-            return items[rows.codes]
-        assert rows.time is not None  # noqa: S101 - the pieces bring it
-        return stir(items[rows.codes] ^ stir((rows.time + 0.0).view(np.uint64)))
+            items = self.items(source.items)
+            return lambda rows: items.take(rows.codes, mode="clip")
+        if self.by is By.USER:
+            return lambda rows: self._low(_asked_for(rows.user).view(np.uint64))
+        hashes = hashes_of(source.items)
+        return lambda rows: self._low(
+            stir(hashes[rows.codes] ^ stir((_asked_for(rows.time) + 0.0).view(np.uint64)))
+        )
+
+    def _low(self, hashes: Words) -> NDArray[np.bool_]:
+        return np.asarray(hashes <= np.uint64(self.highest))
+
+
+def _asked_for(column: NDArray[Any] | None) -> NDArray[Any]:
+    assert column is not None  # noqa: S101 - the pieces bring it
+    return column
 
 
 def is_large(log: Log) -> bool:
@@ -92,26 +109,32 @@ def is_large(log: Log) -> bool:
     return log.n_rows > PRIOR_ROWS
 
 
-def prior_rows(log: Log, threads: int = 1) -> Rows | None:
-    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded."""
+def prior_rows(log: Log, threads: int = 1, counts: Floats | None = None) -> Rows | None:
+    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded.
+
+    ``counts`` are the rows of each item, where they are known.
+    """
     if not is_large(log):
         return _gathered(log, None)
-    rows, mass = _sizes(log, threads)
+    rows, mass = _sizes(log, threads) if counts is None else (counts, counts)
     weight = float(mass.sum())
     share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
     # As many items of equal size would be as uneven as these.
     items = weight**2 / dot(mass, mass)
     for by in By if share * items >= LEAST_ITEMS else (By.USER, By.TIMESTAMP):
         if log.has(by.value):
-            choice = Choice(by, min(int(share * 2**64), 2**64 - 1))
+            choice, here = Choice(by, min(int(share * 2**64), 2**64 - 1)), None
             if by is By.ITEM:
-                chosen = hashes_of(log.items) <= np.uint64(choice.highest)
+                chosen = choice.items(log.items)
                 brought, found = float(rows[chosen].sum()), float(mass[chosen].sum())
+            elif isinstance(log, InSpans):
+                here = log.over_splits(partial(_gather, choice, _wanted(log)))
+                brought, found = here.rows, here.weight
             else:
                 brought, found = log.over_splits(partial(_count, choice)).values.tolist()
             asked = share * weight
             if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
-                sample = _gathered(log, choice)
+                sample = _gathered(log, choice) if here is None else _with_user_codes(here)
                 thinned = by is By.ITEM and share < 1.0
                 return _without_short_users(sample, _size(brought, found)) if thinned else sample
     return None
@@ -142,20 +165,86 @@ def _rows_and_weights(size: int, rows: Rows) -> Totals:
     return Totals(np.array([np.bincount(rows.codes, each, size) for each in columns], dtype=np.float64))
 
 
+@dataclass
+class Brought:
+    """Chosen rows, how many they are and what they weigh; too many of them are counted only."""
+
+    rows: int
+    weight: float
+    pieces: list[Rows]
+
+    def add(self, other: "Brought") -> None:
+        """Take up further ones."""
+        self.rows += other.rows
+        self.weight += other.weight
+        self.pieces += other.pieces
+        if self.rows > FAR_OFF * PRIOR_ROWS:
+            self.pieces.clear()
+
+
 def _gathered(log: Log, choice: Choice | None) -> Rows:
-    """The chosen rows of a log, or all, with users as codes in the order of their appearance."""
-    columns: Columns = {name for name, given in _GIVEN_AS.items() if log.has(given)}
-    found = joined(log.over_splits(partial(_gather, choice, columns)).all)
+    """The chosen rows of a log, or all."""
+    return _with_user_codes(log.over_splits(partial(_gather, choice, _wanted(log))))
+
+
+def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] | None:
+    """The rows of the same whole items in two logs, without users; the first sets how many items.
+
+    None where the first is not large, or where its items are too few or too uneven to stand for the others.
+    """
+    if not is_large(log):
+        return None
+    counts = log.item_counts.astype(np.float64)
+    rows = float(counts.sum())
+    share = PRIOR_ROWS / max(rows, PRIOR_ROWS)
+    choice = Choice(By.ITEM, min(int(share * 2**64), 2**64 - 1))
+    brought = float(counts[choice.items(log.items)].sum())
+    fair = PRIOR_ROWS / FAR_OFF <= brought <= PRIOR_ROWS * FAR_OFF
+    if not fair or share * rows**2 / dot(counts, counts) < LEAST_ITEMS:
+        return None
+    first, second = (_log_of(choice, each) for each in (log, others))
+    return None if first is None or second is None else (first, second)
+
+
+def _log_of(choice: Choice, log: Log) -> InteractionLog | None:
+    """The chosen rows of a log as a log of their own; None where there are none."""
+    columns = _wanted(log) & TIME
+    rows = joined(log.over_splits(partial(_gather, choice, columns)).pieces)
+    if not len(rows):
+        return None
+    used = np.bincount(rows.codes, minlength=len(log.items)) > 0
+    codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[rows.codes]
+    return InteractionLog.from_rows(
+        replace(rows, codes=codes), log.items.take(as_arrow(np.flatnonzero(used)))
+    )
+
+
+def _wanted(log: Log) -> Columns:
+    return {name for name, given in _GIVEN_AS.items() if log.has(given)}
+
+
+def _with_user_codes(brought: Brought) -> Rows:
+    """The rows, with users as codes in the order of their appearance."""
+    found = joined(brought.pieces)
     if found.user is None:
         return found
     codes = as_numpy(as_arrow(found.user.view(np.int64)).dictionary_encode().indices)
     return replace(found, user=codes)
 
 
-def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Pieces[Rows]:
+def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Brought:
+    found = Brought(0, 0.0, [])
     if choice is None:
-        return Pieces([joined(list(_pieces(source, columns)))])
-    return Pieces([joined([rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns)])])
+        pieces: Iterator[Rows] = _pieces(source, columns)
+    else:
+        pieces = (rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns))
+    for rows in pieces:
+        found.add(Brought(len(rows), _weight(rows), [rows]))
+    return found
+
+
+def _weight(rows: Rows) -> float:
+    return float(len(rows) if rows.weight is None else np.sum(rows.weight, dtype=np.float64))
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:

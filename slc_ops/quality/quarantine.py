@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slc_ops.base.files import replacing
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.parquet import log_writer, open_parquet
 from slc_ops.intake.content import value_hashes
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later_occurrences, repeated
@@ -85,10 +85,7 @@ def schema_of(path: Path) -> pa.Schema:
 @contextmanager
 def parquet(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A Parquet file that is whole or absent."""
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
-    ):
+    with replacing(path) as temporary, log_writer(temporary, schema) as writer:
         yield writer
 
 

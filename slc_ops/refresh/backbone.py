@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
-from slc_ops.base.parquet import open_parquet
+from slc_ops.base.parquet import log_writer, open_parquet
 from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
@@ -141,7 +141,6 @@ def serving_version(log: Path, engine: "Engine | None" = None) -> str | None:
 def _part(window: PlannedWindow, version: str, deployment: Deployment) -> PlannedWindow:
     """A mixed window's rows of one version, beside it; they are a function of the window and the version."""
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from slc_ops.numerics.window_sums import keep_sums
     from slc_ops.rows.engine import engine_of
@@ -152,9 +151,7 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
         with (
             open_parquet(window.log) as file,
             replacing(target) as temporary,
-            pq.ParquetWriter(
-                temporary, file.schema_arrow, compression="zstd", write_page_checksum=True
-            ) as part,
+            log_writer(temporary, file.schema_arrow) as part,
         ):
             for batch in file.iter_batches():
                 part.write_batch(batch.filter(pc.equal(batch.column(COLUMN), version)))

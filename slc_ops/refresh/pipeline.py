@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Literal, TypeVar
 
+from slc_ops.base.memory import give_memory_back
 from slc_ops.base.window import Window
 from slc_ops.refresh.backbone import note_backbone
 from slc_ops.refresh.champion import Opponent
@@ -59,6 +60,7 @@ def refresh(
     def run(step: str, function: Callable[[], T]) -> T:
         begun = time.perf_counter()
         result = function()
+        give_memory_back()
         tell(f"{step:<16} {time.perf_counter() - begun:6.1f} s")
         return result
 

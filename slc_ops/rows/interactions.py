@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -94,6 +94,20 @@ class InteractionLog(InSpans):
     def from_table(cls, table: pa.Table) -> "InteractionLog":
         """Take the rows of an Arrow table."""
         return cls(TableSource(table))
+
+    @classmethod
+    def from_rows(cls, rows: Rows, items: pa.Array) -> "InteractionLog":
+        """Take rows that have been read, with their items, times and weights; nothing is copied."""
+        own: dict[str, NDArray[Any]] = {"label": rows.label, "logit": rows.logit}
+        if rows.weight is not None:
+            own["weight"] = rows.weight
+        times = {} if rows.time is None else {"event_time": rows.time}
+        ids = pa.DictionaryArray.from_arrays(as_arrow(rows.codes), items)
+        columns = {name: as_arrow(values) for name, values in (own | times).items()}
+        log = cls(TableSource(pa.table({"item_id": ids, **columns})), items=items)
+        log._store = ColumnStore.of({"code": rows.codes, **own})
+        log._time_store = None if rows.time is None else ColumnStore.of({"time": rows.time})
+        return log
 
     def within(self, whole: "InteractionLog", first: int) -> Self:
         """Let this log, whose items are known, use rows that another one reads: ``first, first + 1, …``.
@@ -226,7 +240,7 @@ class InteractionLog(InSpans):
             return None if whole._times is None else whole._times.part(first, first + self.n_rows)
         with self._reading_times:
             if self._time_store is None and self.has("event_time"):
-                self._time_store = self._loader.times()
+                self._time_store = self._loader.times(self._rows)
             return self._time_store
 
     # --- whole columns, one entry per row -------------------------------------------------------------

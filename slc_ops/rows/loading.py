@@ -60,7 +60,7 @@ class Loader:
         store, time_store = ColumnStore(n_rows, types, self._budget), None
         if times and self.has("event_time"):
             names.append("event_time")
-            time_store = self._time_store()
+            time_store = self._time_store(store)
         encoder, first, settled = IdEncoder(), 0, 0
         for batch in source.batches([self.rename.get(name, name) for name in names]):
             last = first + batch.num_rows
@@ -79,9 +79,9 @@ class Loader:
         _settle(encoder, store, "code", settled, first)
         return Loaded(store, encoder.values, time_store)
 
-    def times(self) -> ColumnStore:
-        """Event times."""
-        store = self._time_store()
+    def times(self, rows: ColumnStore) -> ColumnStore:
+        """Event times, to be kept beside the rows: both share the budget."""
+        store = self._time_store(rows)
         for first, column in self.pieces("event_time"):
             store.write("time", first, self._checked(contract.as_times, column, first))
         return store
@@ -110,8 +110,9 @@ class Loader:
             yield first, batch.column(0)
             first += batch.num_rows
 
-    def _time_store(self) -> ColumnStore:
-        return ColumnStore(self.source.n_rows, {"time": np.float64}, self._budget)
+    def _time_store(self, rows: ColumnStore) -> ColumnStore:
+        left = self._budget if rows.spilled else self._budget - rows.nbytes
+        return ColumnStore(self.source.n_rows, {"time": np.float64}, left)
 
     def _float_type(self, name: str) -> DTypeLike:
         kind = self.source.types[self.rename.get(name, name)]

@@ -49,6 +49,15 @@ class ColumnStore:
             else:
                 self._arrays[name] = np.empty(n_rows, kind)
 
+    @classmethod
+    def of(cls, columns: Mapping[str, NDArray[Any]]) -> "ColumnStore":
+        """Columns that are in memory already."""
+        types = {name: values.dtype for name, values in columns.items()}
+        store = cls(0, types, 0)
+        store.n_rows, store._arrays = len(next(iter(columns.values()))), dict(columns)
+        store.nbytes = sum(values.nbytes for values in columns.values())
+        return store
+
     def part(self, first: int, last: int) -> "ColumnStore":
         """Rows ``first`` to ``last`` (exclusive) as a store of their own, which shares memory and files."""
         part = copy(self)

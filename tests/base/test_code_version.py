@@ -27,6 +27,7 @@ DECIDES_NOTHING = {
     "base/errors.py": "what a refusal says",
     "base/extras.py": "what to install",
     "base/locks.py": "who may write now",
+    "base/memory.py": "whose memory it is",
     "base/names.py": "which names are allowed",
     "base/once.py": "what is asked only once",
     "base/text.py": "how a number is shown",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slc_ops.methods import FitOptions, fit
 from slc_ops.numerics import prior_sample
 from slc_ops.numerics.item_index import hashes_of
-from slc_ops.numerics.prior_sample import prior_rows
+from slc_ops.numerics.prior_sample import item_sample, prior_rows
 from tests.methods.test_slc_eb import log_of, predictions, prior_of, world
 
 BOUND = 4000
@@ -216,16 +216,16 @@ def heavy(rows=20_000, share=0.97, users=3):
 
 @pytest.mark.parametrize("users", [1, 2, 3])
 def test_where_a_few_users_hold_everything_rows_are_sampled_and_never_more_than_the_bound(users, monkeypatch):
-    sizes, gather = [], prior_sample._gather
+    held, add = [], prior_sample.Brought.add
 
-    def watched(*arguments):
-        found = gather(*arguments)
-        sizes.append(sum(len(part) for part in found.all))
-        return found
+    def watched(brought, other):
+        add(brought, other)
+        held.append(sum(len(part) for part in brought.pieces))
 
-    monkeypatch.setattr(prior_sample, "_gather", watched)
+    monkeypatch.setattr(prior_sample.Brought, "add", watched)
     rows = prior_rows(log_of(heavy(users=users)))
-    assert sizes == [len(rows)]
+    assert max(held) <= 2 * BOUND
+    assert held[-1] == len(rows)
     assert BOUND / 2 <= len(rows) <= 2 * BOUND
     whole = np.bincount(log_of(heavy(users=users)).user_codes).max()
     assert np.bincount(rows.user).max() < whole / 2  # of the busiest user there is a part
@@ -296,3 +296,37 @@ def test_the_sample_says_what_all_rows_say(kind, variances, lasting, monkeypatch
     prior = prior_of(table)
     assert prior.lasting == lasting
     assert prior.variance in variances
+
+
+# --- the rows that hyperparameters are chosen on --------------------------------------------------------
+
+
+def by_item(log):
+    return dict(zip(log.items.to_pylist(), log.item_counts.tolist(), strict=True))
+
+
+def test_whole_items_are_taken_from_two_logs_alike():
+    earlier, later = log_of(many()), log_of(many(rows=6000, items=1200, seed=5))
+    first, second = item_sample(earlier, later)
+    for sample, log in ((first, earlier), (second, later)):
+        rows = by_item(log)
+        assert by_item(sample).items() <= rows.items()  # every row of an item, or none
+    known = set(by_item(first))
+    assert BOUND / 2 <= first.n_rows <= 2 * BOUND
+    assert set(by_item(second)) & set(by_item(earlier)) <= known
+    assert set(by_item(second)) - set(by_item(earlier))  # new items are there, too
+    np.testing.assert_array_equal(np.sort(first.time), np.sort(earlier.time[_rows_of(earlier, known)]))
+
+
+def _rows_of(log, items):
+    return np.isin(np.array(log.items.to_pylist(), dtype=object)[log.item_codes], list(items))
+
+
+def test_small_logs_and_logs_of_few_items_are_taken_whole():
+    later = log_of(many(rows=3000, seed=5))
+    assert item_sample(log_of(many(rows=BOUND)), later) is None
+    assert item_sample(log_of(few(20_000, 60)), later) is None
+    left_out = next(item for item in range(1000) if hashes_of(pa.array([item]))[0] > np.uint64(2**63))
+    table = many(rows=4, seed=6)
+    nothing_in_common = log_of(table.set_column(0, "item_id", pa.array([left_out] * 4)))
+    assert item_sample(log_of(many()), nothing_in_common) is None
