@@ -16,8 +16,9 @@ DECIDING_CODE = (
     "settings/quality.py", "settings/sources.py", "settings/window.py",
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
-    "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/pipeline.py", "refresh/plan.py",
-    "refresh/publishing.py", "refresh/score_cache.py", "refresh/windows.py",
+    "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/kept_fits.py",
+    "refresh/pipeline.py", "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py",
+    "refresh/windows.py",
 )  # fmt: skip
 """What decides which rows are used and what is worked out from them: packages and modules of ``slc_ops``."""
 

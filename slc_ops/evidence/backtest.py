@@ -28,6 +28,7 @@ from slc_ops.evidence.scoring import (
     Score,
     read_score,
     read_users,
+    read_users_by_slice,
     score_champion,
     score_directory,
 )
@@ -105,7 +106,7 @@ def assemble(
         for name, score in scores[newest.key].items()
         if score.metrics is not None
     }
-    _add_intervals(result, {name: read_users(place) for name, place in found.items()}, rules)
+    _add_intervals(result, {name: read_users_by_slice(place) for name, place in found.items()}, rules)
     for name in found.keys() - {*REFERENCES, CHAMPION}:
         if "platt" in found:
             result.items[name] = item_gains(found["platt"] / ITEMS, found[name] / ITEMS)
@@ -148,7 +149,7 @@ def _self_test(scores: dict[str, Score]) -> None:
 def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], directory: Path) -> Entry:
     """The series' entry of a scored fold."""
     sums = {
-        method: read_users(score_directory(directory, fold, method))[ALL_ROWS]
+        method: read_users(score_directory(directory, fold, method))
         for method in methods
         if scores[method].metrics is not None
     }

@@ -243,11 +243,16 @@ class EvaluationInOrder(Evaluation):
                 found[name] = UserSums(positive, rows - positive, placement, own, int(rows.sum()))
         return found
 
+    def items(self) -> NDArray[np.float64]:
+        """Per item of the log: Σ weight, Σ label, Σ prediction, Σ loss."""
+        codes, size = self._rows(NO_COLUMNS).codes, len(self.test.items)
+        return np.concatenate([self.shared.items, self._in_order.items(codes, size)])
+
     def _cut(self, slicing: Slicing, *, users: bool = False) -> dict[int, NDArray[np.float64]]:
         """The users' placement sums by slice, where asked for; what the slices' metrics need is kept."""
         number = slicing.number_of(self._rows(slicing.columns))
         sums, placements = self._sums_of_slices.setdefault(slicing.parts, {}), {}
-        for k, rows in self._in_order.cut(number, len(slicing.parts)):
+        for k, rows in self._in_order.cut(number, self.shared.sizes(slicing)):
             sums[_key(slicing, k)] = sums_of(rows.ranked)
             if users:
                 placements[k] = rows.placements(self.shared.clusters[1])

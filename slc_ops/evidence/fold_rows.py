@@ -103,5 +103,6 @@ def _worked_out(slicing: Slicing, test: Log) -> Slicing:
     log = test.in_memory()
     if log is None or not slicing.parts:
         return slicing
-    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns)).astype(np.int16)
+    kind = np.int8 if len(slicing.parts) <= np.iinfo(np.int8).max else np.int16
+    number = slicing.number_of(log.rows(0, log.n_rows, slicing.columns)).astype(kind)
     return replace(slicing, number_of=lambda rows: number)

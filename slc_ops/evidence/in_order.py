@@ -8,13 +8,14 @@ numbers far below 2⁵³, so their sums are exact in any order; sums of losses a
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.evidence.auc import area
-from slc_ops.evidence.metrics import totals
+from slc_ops.evidence.metrics import log_loss, totals
 from slc_ops.evidence.ordering import Exact, Sums
 from slc_ops.evidence.row_sums import RowSums
 from slc_ops.evidence.uncertainty import averaged
@@ -101,17 +102,30 @@ class InOrder:
         order, ranked = self._ranked
         return Slice(ranked, self.cluster.take(order, mode="clip"))
 
-    def cut(self, number: NDArray[Any], parts: int) -> Iterator[tuple[int, Slice]]:
+    def cut(self, number: NDArray[Any], sizes: NDArray[np.intp]) -> Iterator[tuple[int, Slice]]:
         """The slices that have rows, of rows that know the number of their slice; −1 belongs to none.
 
-        One after the other: a slice is small enough that its memory serves the next one.
+        ``sizes`` are the rows of no slice and of each. One after the other: a slice is small enough that its
+        memory serves the next one. Numbers of few bits are brought together by counting them.
         """
         ranked, cluster = self.whole.ranked, self.whole.cluster
         in_order = number.take(self._ranked[0], mode="clip")
-        for k in range(parts):
-            rows = np.flatnonzero(in_order == k)
-            if len(rows):
-                yield k, Slice(Ranked(ranked.score[rows], ranked.positive[rows]), cluster[rows])
+        by_slice = np.argsort(in_order, kind="stable")
+        for k, (first, last) in enumerate(pairwise(np.cumsum(sizes).tolist())):
+            if first < last:
+                rows = by_slice[first:last]
+                score, positive = (each.take(rows, mode="clip") for each in (ranked.score, ranked.positive))
+                yield k, Slice(Ranked(score, positive), cluster.take(rows, mode="clip"))
+
+    def items(self, codes: NDArray[Any], size: int) -> Floats:
+        """By item, of which there are ``size``: Σ of the predictions, and Σ of the losses."""
+        sums = np.zeros((2, size))
+        for start in range(0, self.label.size, BLOCK):
+            part = slice(start, start + BLOCK)
+            indices = codes[part].astype(np.intp)
+            np.add.at(sums[0], indices, self.probability[part])
+            np.add.at(sums[1], indices, log_loss(self.label[part], self.probability[part]))
+        return sums
 
     def losses(self, keysets: Sequence[UserKeys]) -> list[dict[str, Floats]]:
         """For each of the keys, by metric that is a mean over rows with intervals: Σ by slice and cluster.

@@ -5,6 +5,7 @@ bins as JSON, the users' sums as Parquet. Each method's is written to a director
 known, so that a finished score is never computed twice, whatever happens to the others.
 """
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,7 @@ from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.engine import LOCAL, Engine
 
 CHAMPION = "champion"
@@ -69,6 +71,14 @@ class Score:
         return cls(**{**value, "metrics": metrics, "warnings": tuple(value["warnings"])})
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A parameter set, and the seconds that its fit took."""
+
+    parameters: ParameterSet
+    seconds: float
+
+
 def score_fold(
     fold: Fold,
     methods: Sequence[str],
@@ -77,16 +87,18 @@ def score_fold(
     options: FitOptions | None = None,
     grid: Grid | None = None,
     keys: Mapping[str, str] | None = None,
+    fits: Mapping[str, Fitted] | None = None,
     engine: Engine = LOCAL,
 ) -> dict[str, Score]:
     """Score methods on one fold under ``directory``, all of them on rows that are opened once.
 
     A finished score is only read, and a method that cannot be fitted has a score that says why; neither
     stops the others. ``keys`` are the cache keys by method: a key names everything that the score depends on,
-    where the caller knows it, and under it a later refresh finds the score.
+    where the caller knows it, and under it a later refresh finds the score. ``fits`` are methods fitted on
+    these very rows before: they are only scored.
     """
-    options = options or FitOptions()
-    long_memory = any(method_named(method).long_memory for method in methods)
+    options, fits = options or FitOptions(), fits or {}
+    long_memory = any(method_named(method).long_memory for method in methods if method not in fits)
     rows = FoldRows(fold, engine, shared_options(options), long_memory=long_memory)
 
     def scored(method: str) -> Score:
@@ -94,7 +106,7 @@ def score_fold(
         if (target / SCORE).exists():
             return read_score(fold, method, directory)
         with replacing_directory(target) as temporary:
-            score = _fit_and_score(rows, method, temporary, grid)
+            score = _fit_and_score(rows, method, temporary, grid, fits.get(method))
             write_score(temporary, score, (keys or {}).get(method, ""))
         return score
 
@@ -135,37 +147,60 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
         return Score.from_dict(read_json(path))
 
 
-def _fit_and_score(rows: FoldRows, method: str, directory: Path, grid: Grid | None) -> Score:
+def _fit_and_score(
+    rows: FoldRows, method: str, directory: Path, grid: Grid | None, known: Fitted | None
+) -> Score:
     options = rows.options
     try:
-        calibration = rows.calibration
-        if grid is not None:
+        if known is None and grid is not None:
             options = tune(method, rows, options, grid)
-        begun = time.perf_counter()
-        long = rows.long if method_named(method).long_memory else None
-        parameters = fit_prepared(
-            method, calibration.under(options), None if long is None else long.under(options)
-        )
+        found = known or _fit(rows, method, options)
     except (FitError, InputError) as error:
         return Score(method, rows.fold.key, None, error=str(error))
-    seconds = time.perf_counter() - begun
     if method != "base":
-        parameters.write(directory / PARAMETERS)
-    return _score(rows, method, parameters, directory, options, seconds)
+        found.parameters.write(directory / PARAMETERS)
+    return _score(rows, method, found.parameters, directory, options, found.seconds)
+
+
+def _fit(rows: FoldRows, method: str, options: FitOptions) -> Fitted:
+    calibration, long = rows.calibration, rows.long if method_named(method).long_memory else None
+    begun = time.perf_counter()
+    parameters = fit_prepared(
+        method, calibration.under(options), None if long is None else long.under(options)
+    )
+    return Fitted(parameters, time.perf_counter() - begun)
 
 
 def score_champion(rows: FoldRows, champion: ParameterSet, directory: Path, *, key: str = "") -> Score:
     """Score the champion's parameters on a fold's test rows.
 
-    ``key`` names the champion: a score that another champion left in its place is not reused.
+    ``key`` names the champion: a score that another champion left in its place is not reused. A champion that
+    learned from the fold's windows is the fold's own fit, and so is its score.
     """
     target = score_directory(directory, rows.fold, CHAMPION)
     if key and key_of(target) == key:
         return read_score(rows.fold, CHAMPION, directory)
+    own = score_directory(directory, rows.fold, champion.method)
+    fitted = read_parameters(rows.fold, champion.method, directory) if (own / SCORE).exists() else None
     with replacing_directory(target) as temporary:
-        score = _score(rows, CHAMPION, champion, temporary, FitOptions(), None)
+        if fitted is not None and fitted.same_answers(champion):
+            for path in own.glob("*.parquet"):
+                shutil.copy(path, temporary)
+            score = replace(
+                read_score(rows.fold, champion.method, directory),
+                method=CHAMPION,
+                options=_options(FitOptions()),
+                seconds_fit=None,
+                warnings=tuple(champion.warnings),
+            )
+        else:
+            score = _score(rows, CHAMPION, champion, temporary, FitOptions(), None)
         write_score(temporary, score, key)
     return score
+
+
+def _options(options: FitOptions) -> dict[str, Any]:
+    return {"prior_var": options.prior_var, "time_bins": options.time_bins}
 
 
 def _score(
@@ -190,7 +225,7 @@ def _score(
         fold=fold.key,
         metrics=metrics,
         n_calibration=rows.calibration.log.n_rows,
-        options={"prior_var": options.prior_var, "time_bins": options.time_bins},
+        options=_options(options),
         slope=slope_of(parameters),
         tied_logits=evaluation.tied_logits() if name == "base" else None,
         seconds_fit=seconds,
@@ -230,18 +265,26 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
     )
 
 
-def read_users(directory: Path) -> dict[str, UserSums]:
-    """The users' sums of a score by slice."""
-    slices = directory / SLICE_USERS  # which the newest window's score has
-    files = [directory / USERS, *([slices] if slices.exists() else [])]
-    table = pa.concat_tables([read_parquet(path) for path in files])
-    found = {}
-    for name in pc.unique(table["slice"].cast(pa.string())).to_pylist():
-        part = table.filter(pc.equal(table["slice"].cast(pa.string()), name))
-        columns = {c: part[c].to_numpy() for c in (*PARTS, *averaged())}
-        means = {metric: columns.pop(metric) for metric in averaged()}
-        found[name] = UserSums(**columns, means=means, rows=part["rows"][0].as_py())
+def read_users(directory: Path) -> UserSums:
+    """The users' sums of a score."""
+    return _users_of(read_parquet(directory / USERS))
+
+
+def read_users_by_slice(directory: Path) -> dict[str, UserSums]:
+    """The same of all rows and of every slice that has any: which the newest window's score has."""
+    found, slices = {ALL_ROWS: read_users(directory)}, directory / SLICE_USERS
+    if slices.exists():
+        table = read_parquet(slices)
+        names = table["slice"].cast(pa.string())
+        for name in pc.unique(names).to_pylist():
+            found[name] = _users_of(table.filter(pc.equal(names, name)))
     return found
+
+
+def _users_of(table: pa.Table) -> UserSums:
+    columns = {name: as_numpy(table[name]) for name in (*PARTS, *averaged())}
+    means = {metric: columns.pop(metric) for metric in averaged()}
+    return UserSums(**columns, means=means, rows=table["rows"][0].as_py())
 
 
 def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:

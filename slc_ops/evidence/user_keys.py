@@ -55,7 +55,7 @@ class UserKeys:
         outside = int(number is not None)
         keys: NDArray[Any] = cluster
         if number is not None:
-            keys = np.multiply(number + 1, count, dtype=np.int32)
+            keys = np.multiply(number + np.int32(1), count, dtype=np.int32)
             keys += cluster
         size = (parts + outside) * count
         counted = [np.bincount(each, minlength=size) for each in (keys, keys[label != 0])]
@@ -102,6 +102,24 @@ class UsersOf:
         return self._once.get(
             ("keys", None if slicing is None else slicing.parts), lambda: self._keys(slicing)
         )
+
+    def sizes(self, slicing: Slicing) -> NDArray[np.intp]:
+        """How many rows belong to no part of a slicing, and to each of them."""
+        return self._once.get(("sizes", slicing.parts), lambda: self._sizes(slicing))
+
+    def _sizes(self, slicing: Slicing) -> NDArray[np.intp]:
+        number = slicing.number_of(self._rows(slicing.columns)).astype(np.intp)
+        return np.bincount(number + 1, minlength=len(slicing.parts) + 1)
+
+    @property
+    def items(self) -> Floats:
+        """By item: rows, and rows with a positive label."""
+        return self._once.get("items", self._items)
+
+    def _items(self) -> Floats:
+        rows, size = self._rows(NO_COLUMNS), len(self._log.items)
+        counted = [np.bincount(each, minlength=size) for each in (rows.codes, rows.codes[rows.label != 0])]
+        return np.array(counted, dtype=np.float64)
 
     def _clusters(self) -> tuple[NDArray[np.int16], int]:
         return clusters_of(self._rows({"user"}), n_users(self._log))

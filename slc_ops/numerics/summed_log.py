@@ -34,12 +34,13 @@ class SummedLog(InteractionLog):
     """An interaction log that comes with its item sums.
 
     ``base`` and ``rescal`` are functions of the sums alone and never read a row; the first step of every
-    per-item method is, too. Links, converged offsets and time bins need the rows, which are then read once.
+    per-item method is, too. Links, converged offsets and time bins need the rows, which are then read once,
+    their times with them.
     """
 
     def __init__(self, windows: Sequence[tuple[Source, ItemSums]]) -> None:
         kept = add_windows([sums for _, sums in windows])
-        super().__init__(joined([source for source, _ in windows], {}), items=kept.items)
+        super().__init__(joined([source for source, _ in windows], {}), items=kept.items, times=True)
         self.item_sums = kept.sums
         self.item_counts = kept.rows
         self._windows = list(windows)

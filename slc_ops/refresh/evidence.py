@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json, write_json
-from slc_ops.base.methods import ladder
+from slc_ops.base.methods import ladder, method_named
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.champion import Opponent, current_champion, still_holds
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
@@ -25,19 +25,30 @@ def methods_of(plan: Plan) -> tuple[str, ...]:
 def fit(plan: Plan, fold: "Fold") -> Path:
     """Fit every method on one fold and score it on the strictly later window; returns the scores' directory.
 
-    What an earlier refresh scored on the same rows is reused; what is missing is worked out together, on rows
-    that are opened once.
+    What an earlier refresh scored or fitted on the same rows is reused; what is missing is worked out
+    together, on rows that are opened once.
     """
     from slc_ops.evidence.scoring import score_fold
     from slc_ops.evidence.tuning import Grid
-    from slc_ops.refresh.score_cache import cache_key, reuse
+    from slc_ops.refresh.kept_fits import kept_fit
+    from slc_ops.refresh.score_cache import cache_key, fold_fit_key, reuse
 
     options, grid = fit_options(plan), Grid.of(rules_of(plan))
     keys = {method: cache_key(plan, fold, method, options, grid) for method in methods_of(plan)}
     missing = [method for method, key in keys.items() if not reuse(plan, fold, method, key)]
     if missing:
-        engine = engine_of_plan(plan)
-        score_fold(fold, missing, plan.files.scores, options=options, grid=grid, keys=keys, engine=engine)
+        fixed = [method for method in missing if fold.test is not None and not method_named(method).tunes]
+        fits = {method: kept_fit(plan, method, fold_fit_key(plan, fold, method, options)) for method in fixed}
+        score_fold(
+            fold,
+            missing,
+            plan.files.scores,
+            options=options,
+            grid=grid,
+            keys=keys,
+            fits={method: found for method, found in fits.items() if found is not None},
+            engine=engine_of_plan(plan),
+        )
     return plan.files.scores
 
 

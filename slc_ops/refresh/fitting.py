@@ -1,10 +1,13 @@
 """The parameters that a refresh publishes: fitted up to the newest window, and held against past renewals."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import FitError, InputError
+from slc_ops.base.methods import method_named
+from slc_ops.refresh.kept_fits import fit_key, forget_key, keep_key
 from slc_ops.refresh.plan import Plan
 
 if TYPE_CHECKING:
@@ -84,7 +87,6 @@ def rows_to_learn_from(
     plan: Plan, method: str, options: dict[str, Any]
 ) -> "tuple[Calibration, Calibration | None]":
     """The windows up to the refreshed one, opened once: the link's; the long memory where it is longer."""
-    from slc_ops.base.methods import method_named
     from slc_ops.numerics.calibration import Calibration
     from slc_ops.numerics.summed_log import SummedLog
     from slc_ops.numerics.window_sums import open_windows
@@ -112,7 +114,10 @@ def fitted(
 
     if target.exists() and (known := ParameterSet.read(target)).method == method:
         return known
+    forget_key(target)
+    begun = time.perf_counter()
     parameters = fit_prepared(method, calibration, long)
+    seconds = time.perf_counter() - begun
     versions, rule = calibration.log.backbone_versions, plan.settings.get("on_backbone_mismatch")
     parameters.with_provenance(
         deployment=plan.deployment,
@@ -123,6 +128,9 @@ def fitted(
         code_version=plan.code_version,
         on_backbone_mismatch=None if rule == "frozen" else rule,
     ).write(target)
+    windows = plan.learned if method_named(method).long_memory else plan.linked
+    logs = [each.log for each in windows]
+    keep_key(target, fit_key(plan, method, calibration.options, logs, len(plan.linked)), seconds)
     return ParameterSet.read(target)
 
 

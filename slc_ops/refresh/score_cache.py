@@ -8,7 +8,6 @@ and the next refresh costs one new fold.
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from slc_ops.base.files import digest_json, read_json, replacing_directory
 from slc_ops.base.methods import method_named
@@ -26,25 +25,23 @@ from slc_ops.evidence.scoring import (
 from slc_ops.evidence.tuning import Grid
 from slc_ops.methods import FitOptions
 from slc_ops.refresh.files import SCORES
+from slc_ops.refresh.kept_fits import fit_key
 from slc_ops.refresh.plan import Plan, same_file
 
 
 def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: Grid) -> str:
     """The name of everything that the score of a fold depends on; empty where it has no lasting name."""
-    keys = {window.log: window.rows_key for window in plan.windows}
     if fold.test is None:
         return ""
+    fit = fold_fit_key(plan, fold, method, options)
+    test = next(window.rows_key for window in plan.windows if window.log == fold.test)
+    return digest_json([fit, test, fold.window.as_dict(), asdict(grid)]) if fit and test else ""
+
+
+def fold_fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> str:
+    """The name of a fold's fit under these options."""
     memory = fold.offsets if method_named(method).long_memory else fold.calibration
-    rows: list[Any] = [keys[path] for path in (*memory, fold.test)]
-    if plan.earlier and method_named(method).long_memory:
-        rows.append([each.rows_key for each in plan.earlier])
-    chosen = {
-        "prior_var": options.prior_var,
-        "time_bins": options.time_bins,
-        "engine": plan.settings.get("engine"),
-    }
-    shape = [len(fold.calibration), fold.window.as_dict()]
-    return digest_json([rows, shape, method, chosen, asdict(grid)]) if all(rows) else ""
+    return fit_key(plan, method, options, memory, len(fold.calibration))
 
 
 def reuse(plan: Plan, fold: Fold, method: str, key: str) -> bool:

@@ -1,0 +1,125 @@
+"""What a refresh publishes is what the next one's newest fold would fit: it is read, not fitted again."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slc_ops.base.files import read_json
+from slc_ops.evidence import scoring
+from slc_ops.evidence.backtest import CHAMPION
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.refresh import kept_fits, pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, change_week, configure
+
+METHODS = ["platt", "slc_eb"]
+BEFORE = NEWEST.before(1)[0]
+
+
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The methods that folds have fitted, in turn."""
+    found, fit = [], scoring._fit
+
+    def watched(rows: Any, method: str, options: Any) -> Any:
+        found.append(method)
+        return fit(rows, method, options)
+
+    monkeypatch.setattr(scoring, "_fit", watched)
+    return found
+
+
+def first(school: Places, **changes: object) -> Plan:
+    """The refresh of the week before, whose champion is slc_eb."""
+    configure(school, methods=METHODS, **changes)
+    plan = pipeline.refresh(school, "school", BEFORE)
+    assert read_json(plan.files.verdict)["method"] == "slc_eb"
+    return plan
+
+
+def results(plan: Plan) -> dict[str, Any]:
+    """Everything that was worked out about the newest week; without the seconds that it took."""
+    newest = plan.files.scores / NEWEST.key
+    found: dict[str, Any] = {}
+    for path in sorted(newest.rglob("*")):
+        if path.suffix == ".parquet" or path.name in ("params.json", "golden.json"):
+            found[str(path.relative_to(newest))] = path.read_bytes()
+        elif path.name == scoring.SCORE:
+            score = read_json(path)
+            found[str(path.relative_to(newest))] = {k: v for k, v in score.items() if k != "seconds_fit"}
+    found["parameters"] = (plan.files.parameters / "params.json").read_bytes()
+    found["verdict"] = {k: v for k, v in read_json(plan.files.verdict).items() if k != "champion"}
+    return found
+
+
+def again(school: Places, plan: Plan) -> Plan:
+    """The same refresh once more, from its windows on."""
+    for part in (plan.files.scores / NEWEST.key, plan.files.parameters):
+        shutil.rmtree(part)
+    for path in (plan.files.backtest, plan.files.verdict, plan.files.version):
+        path.unlink(missing_ok=True)
+    return pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+
+
+def test_it_is_read_and_gives_the_same_bytes(
+    school: Places, fitted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first(school)
+    fitted.clear()
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    assert sorted(fitted) == ["base", "platt"]
+    reused = results(plan)
+
+    monkeypatch.setattr(kept_fits, "kept_fit", lambda *_: None)
+    monkeypatch.setattr(ParameterSet, "same_answers", lambda *_: False)
+    fitted.clear()
+    worked_out = results(again(school, plan))
+    assert sorted(fitted) == ["base", "platt", "slc_eb"]
+    assert reused == worked_out
+    assert f"{CHAMPION}/score.json" in reused
+
+
+def test_other_rows_options_or_weeks_are_fitted_again(school: Places, fitted: list[str]) -> None:
+    first(school)
+    change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was taken back
+    fitted.clear()
+    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    assert "slc_eb" in fitted
+
+    configure(school, methods=METHODS, offset_windows=4)
+    fitted.clear()
+    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    assert "slc_eb" in fitted
+
+
+@pytest.mark.parametrize("damage", ["parameters", "key", "method", "gone"])
+def test_what_cannot_be_read_counts_as_absent(school: Places, fitted: list[str], damage: str) -> None:
+    kept = first(school).files.parameters
+    key = kept.with_name("parameters-key.json")
+    assert key.exists()
+    if damage == "parameters":
+        (kept / "items.parquet").write_bytes(b"PAR1")
+    elif damage == "key":
+        key.write_text("{")
+    elif damage == "method":
+        ParameterSet.read(kept).with_provenance().write(kept)
+        params = kept / "params.json"
+        params.write_text(params.read_text().replace("slc_eb", "slc"))
+    else:
+        shutil.rmtree(kept)
+    fitted.clear()
+    pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
+    assert "slc_eb" in fitted
+
+
+def test_a_key_never_outlives_its_parameters(tmp_path: Path) -> None:
+    parameters = tmp_path / "parameters"
+    kept_fits.keep_key(parameters, "k", 1.0)
+    assert read_json(tmp_path / "parameters-key.json") == {"key": "k", "seconds": 1.0}
+    kept_fits.forget_key(parameters)
+    kept_fits.forget_key(parameters)
+    kept_fits.keep_key(parameters, "", 1.0)  # rows without a lasting name
+    assert not list(tmp_path.iterdir())
