@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
 from slc_ops.rows.passes import Partial, in_spans
 from slc_ops.rows.reading import Source, TableSource, open_source
@@ -180,12 +181,18 @@ class InteractionLog(InSpans):
         later = self.time > timestamp
         if not later.any():
             raise InputError(NO_LATER_ROW.format(self.describe()))
-        table = pa.Table.from_batches(self._source.batches(list(self._source.types)))
-        earlier_rows, later_rows = (
-            InteractionLog(TableSource(table.filter(pa.array(chosen))), rename=self._loader.rename)
-            for chosen in (~later, later)
-        )
-        return earlier_rows, later_rows
+        used = [self._loader.called(name) for name in CONTRACT_COLUMNS if name != "event_id"]
+        columns = [name for name in self._source.types if name in used]
+        parts: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = [], []
+        first = 0
+        for batch in self._source.batches(columns):
+            chosen = later[first : first + batch.num_rows]
+            for part, rows in zip(parts, (~chosen, chosen), strict=True):
+                part.append(batch.take(as_arrow(np.flatnonzero(rows))))
+            first += batch.num_rows
+        tables = [TableSource(pa.Table.from_batches(part)) for part in parts]
+        before, after = (InteractionLog(table, rename=self._loader.rename) for table in tables)
+        return before, after
 
     def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
         """What ``work`` makes of the rows: those of this process are one split."""

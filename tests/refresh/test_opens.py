@@ -60,5 +60,5 @@ def test_each_window_is_opened_once_in_each_step_whatever_the_number_of_methods(
     assert {key: n for key, n in seen.footers.items() if key[0] in evidence and n > 1} == {}
     assert {key: n for key, n in seen.columns.items() if key[0] in evidence and n > 1} == {}
     windows = {window for step, window in seen.footers if step in fits}
-    # Two weeks to learn from, one to be scored on: what slc_eb makes of a third, the refresh before has fitted.
+    # Two weeks to learn from, one to be scored on; what slc_eb learns from a third, last week has fitted.
     assert len(windows) == 3
