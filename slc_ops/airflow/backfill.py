@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from slc_ops.airflow.forms import deployment_field
+from slc_ops.airflow.forms import past_windows_fields
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
-from slc_ops.base.methods import METHODS
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
@@ -120,7 +119,6 @@ def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
 
 def backfill_dag() -> DAG:
     """Build ``slc_backfill``."""
-    methods = list(METHODS)
     with DAG(
         dag_id="slc_backfill",
         dag_display_name="Backfill past windows",
@@ -131,28 +129,7 @@ def backfill_dag() -> DAG:
         tags=["slc", "backfill"],
         doc_md=DOC,
         params={
-            "deployment": deployment_field(),
-            "from": Param(
-                type="string",
-                format="date",
-                title="From",
-                description="Day on which the first window starts (a week: its Monday)",
-            ),
-            "to": Param(
-                type="string",
-                format="date",
-                title="To",
-                description="Day on which the last window has ended (exclusive)",
-            ),
-            "methods": Param(
-                None,
-                type=["null", "array"],
-                items={"type": "string", "enum": methods},
-                examples=methods,
-                uniqueItems=True,
-                title="Methods",
-                description="Empty: those of the deployment",
-            ),
+            **past_windows_fields(),
             "promote": Param(
                 False, type="boolean", title="Promote", description="Let these windows move the champion"
             ),

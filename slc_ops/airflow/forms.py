@@ -5,6 +5,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from slc_ops.base.errors import SlcError
+from slc_ops.base.methods import METHODS
 from slc_ops.settings.deployments import Deployment, Places, read_deployments
 
 
@@ -20,6 +21,35 @@ def deployment_field() -> Param:
     """Which deployment: a choice without a default, so that nobody moves a champion by a double click."""
     names: dict[str, Any] = {"enum": sorted(found)} if (found := usable_deployments()) else {}
     return Param(type="string", title="Deployment", description="An entry of the deployments file", **names)
+
+
+def past_windows_fields() -> dict[str, Param]:
+    """Which past windows of which deployment, and with which methods."""
+    methods = list(METHODS)
+    return {
+        "deployment": deployment_field(),
+        "from": Param(
+            type="string",
+            format="date",
+            title="From",
+            description="Day on which the first window starts (a week: its Monday)",
+        ),
+        "to": Param(
+            type="string",
+            format="date",
+            title="To",
+            description="Day on which the last window has ended (exclusive)",
+        ),
+        "methods": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "enum": methods},
+            examples=methods,
+            uniqueItems=True,
+            title="Methods",
+            description="Empty: those of the deployment",
+        ),
+    }
 
 
 def reason_field(what: str) -> Param:

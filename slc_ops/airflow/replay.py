@@ -3,12 +3,11 @@
 import logging
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, task
 
-from slc_ops.airflow.forms import deployment_field
+from slc_ops.airflow.forms import past_windows_fields
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf
-from slc_ops.base.methods import METHODS
 from slc_ops.settings.deployments import Places
 
 log = logging.getLogger(__name__)
@@ -48,7 +47,6 @@ def replay() -> str:
 
 def replay_dag() -> DAG:
     """Build ``slc_replay``."""
-    methods = list(METHODS)
     with DAG(
         dag_id="slc_replay",
         dag_display_name="Replay past windows",
@@ -58,27 +56,7 @@ def replay_dag() -> DAG:
         default_args=default_args("slc-ops", hours=4),
         tags=["slc", "replay"],
         doc_md=DOC,
-        params={
-            "deployment": deployment_field(),
-            "from": Param(
-                type="string", format="date", title="From", description="Day on which the first window starts"
-            ),
-            "to": Param(
-                type="string",
-                format="date",
-                title="To",
-                description="Day on which the last window ends (exclusive)",
-            ),
-            "methods": Param(
-                None,
-                type=["null", "array"],
-                items={"type": "string", "enum": methods},
-                examples=methods,
-                uniqueItems=True,
-                title="Methods",
-                description="Empty: those of the deployment",
-            ),
-        },
+        params=past_windows_fields(),
     ) as dag:
         replay()
     return dag

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,19 +35,23 @@ from slc_ops.settings.deployments import Deployment, Places
 from slc_ops.settings.sources import Mapped
 
 
+@dataclass(frozen=True)
+class Pull:
+    """Which rows are brought where: a window's, with their labels, without erased users, past an observer."""
+
+    source: Source
+    deployment: Deployment
+    window: Window
+    path: Path
+    observer: Observer | None = None
+    erased: Erased | None = None
+    labels: Source | None = None
+
+
 class Puller(Protocol):
     """Who brings a window's rows to their place: a cluster, for example."""
 
-    def pull(
-        self,
-        source: Source,
-        deployment: Deployment,
-        window: Window,
-        path: Path,
-        observer: Observer | None = None,
-        erased: Erased | None = None,
-        labels: Source | None = None,
-    ) -> WindowManifest:
+    def pull(self, asked: Pull) -> WindowManifest:
         """Like :func:`pull`."""
 
     def changed_labels(self, old: Path, new: Path) -> int:
@@ -101,7 +105,8 @@ def extract(
     erased = Erased(home, directory.name)
     with tempfile.TemporaryDirectory(prefix=f".{window.key}.", dir=directory) as temporary, _held(temporary):
         bring, changed = (pull, changed_labels) if by is None else (by.pull, by.changed_labels)
-        pulled = bring(source, deployment, window, Path(temporary) / LOG, observer, erased, labels)
+        asked = Pull(source, deployment, window, Path(temporary) / LOG, observer, erased, labels)
+        pulled = bring(asked)
         found = replace(pulled, settings_digest=settings, fingerprint=fingerprint)
         finish(found, target, observer, erased, changed)
     return WindowManifest.read(target)
@@ -196,16 +201,9 @@ def _last_touched(directory: Path) -> float:
     return max(times)
 
 
-def pull(
-    source: Source,
-    deployment: Deployment,
-    window: Window,
-    path: Path,
-    observer: Observer | None = None,
-    erased: Erased | None = None,
-    labels: Source | None = None,
-) -> WindowManifest:
-    """Stream the window's rows into ``path``, past the observer: with their labels, without erased users."""
+def pull(asked: Pull) -> WindowManifest:
+    """Stream the rows into their file."""
+    source, deployment, window, labels = asked.source, asked.deployment, asked.window, asked.labels
     notes: dict[str, Any] = {}
     settings = deployment.source
     types = known_types(source, settings, notes)
@@ -216,9 +214,9 @@ def pull(
         rows = joined(rows, known, window, deployment.lag, notes)
     if leaves_out(deployment):
         rows = without_waiting(rows, notes)
-    writer = LogWriter(path, types, observer)
+    writer = LogWriter(asked.path, types, asked.observer)
     try:
-        for batch in rows if not erased else erased.without(rows):
+        for batch in rows if not asked.erased else asked.erased.without(rows):
             writer.add(batch)
         schema = writer.close()
     except BaseException:  # even an interrupt must not leave half a file behind
@@ -227,12 +225,12 @@ def pull(
     return WindowManifest(
         rows=writer.digest.rows,
         digest=writer.digest.hexdigest(),
-        path=path,
+        path=asked.path,
         window=window,
         schema={field.name: str(field.type) for field in schema},
         source=source.describe() | ({} if labels is None else {"labels": labels.describe()}),
         notes=notes,
-        file_digest=digest_file(path),
+        file_digest=digest_file(asked.path),
     )
 
 

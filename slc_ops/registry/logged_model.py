@@ -29,14 +29,7 @@ def logged_model(client: "MlflowClient", run: "Run", publication: Publication) -
         name=f"{publication.method}-{publication.window.key}",
         source_run_id=run.info.run_id,
         tags={KEY_TAG: publication.key},
-        params={
-            "deployment": publication.deployment,
-            "window": str(publication.window),
-            "method": publication.method,
-            "input_digest": publication.input_digest,
-            "config_digest": publication.config_digest,
-            "code_version": publication.code_version,
-        },
+        params=publication.params,
         model_type="slc_ops",
     )
 

@@ -68,6 +68,18 @@ class Publication:
             of = {EVALUATION: {str(self.window): self.input_digest}}
             object.__setattr__(self, "data", {**self.data, **of})
 
+    @property
+    def params(self) -> dict[str, str]:
+        """What it came from, as MLflow's run and model name it."""
+        return {
+            "deployment": self.deployment,
+            "window": str(self.window),
+            "method": self.method,
+            "input_digest": self.input_digest,
+            "config_digest": self.config_digest,
+            "code_version": self.code_version,
+        }
+
     @cached_property
     def key(self) -> str:
         """The idempotency key: deployment, window, method, input, configuration and code."""

@@ -124,15 +124,8 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, 
         Metric(name, value, at, 0, model_id, of.name, of.digest, run_id)
         for name, value in _flat(publication.metrics)
     ]
-    params = {
-        "deployment": publication.deployment,
-        "window": str(publication.window),
-        "method": publication.method,
-        "input_digest": publication.input_digest,
-        "config_digest": publication.config_digest,
-        "code_version": publication.code_version,
-    }
-    client.log_batch(run_id, metrics=metrics, params=[Param(k, v) for k, v in params.items()])
+    params = [Param(name, value) for name, value in publication.params.items()]
+    client.log_batch(run_id, metrics=metrics, params=params)
 
 
 def _flat(metrics: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slc_ops.base.parquet import digest_parts, parts_of
-from slc_ops.base.window import Window
-from slc_ops.intake.erased import Erased
+from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.sources import Source
-from slc_ops.intake.writing import Observer
 from slc_ops.rows.reading import files_of
 from slc_ops.rows.spark.answers import Named, bytes_of
 from slc_ops.rows.spark.cluster import Task, add_up
@@ -20,7 +17,6 @@ from slc_ops.rows.spark.log import SparkLog, frame_of
 from slc_ops.rows.spark.relabelled import changed_labels
 from slc_ops.rows.spark.session import master_url, open_session
 from slc_ops.rows.spark.splits import Split, parquet, plan_splits
-from slc_ops.settings.deployments import Deployment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,18 +43,9 @@ class SparkEngine:
             (session.sparkContext.applicationId, *look), lambda: SparkLog(session, files, items=items)
         )
 
-    def pull(
-        self,
-        source: Source,
-        deployment: Deployment,
-        window: Window,
-        path: Path,
-        observer: Observer | None = None,
-        erased: Erased | None = None,
-        labels: Source | None = None,
-    ) -> WindowManifest:
+    def pull(self, asked: Pull) -> WindowManifest:
         """Let executors write a window's rows, where the source is files that they can read."""
-        return pull(self.session, source, deployment, window, path, observer, erased, labels)
+        return pull(self.session, asked)
 
     def changed_labels(self, old: Path, new: Path) -> int:
         """How many events of the new log have another label than in the old one."""

@@ -7,7 +7,6 @@ it is whole, so a task that is repeated writes the same file again, and one that
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow.parquet as pq
@@ -15,16 +14,11 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
 from slc_ops.base.parquet import digest_parts, parts_of
-from slc_ops.base.window import Window
 from slc_ops.intake import extract
-from slc_ops.intake.erased import Erased
 from slc_ops.intake.labels import WAITING
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.parts import InParts, PartPull, PartWriter, SourcePart, Written, empty_part, source_parts
-from slc_ops.intake.sources import Source
-from slc_ops.intake.writing import Observer
 from slc_ops.rows.spark.gathering import ANSWER, Both, PartObserver, Partwise, gathered
-from slc_ops.settings.deployments import Deployment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,31 +37,21 @@ class InPartsToo(Protocol):
         """What its parts have seen."""
 
 
-def pull(
-    session: "SparkSession",
-    source: Source,
-    deployment: Deployment,
-    window: Window,
-    path: Path,
-    observer: Observer | None = None,
-    erased: Erased | None = None,
-    labels: Source | None = None,
-) -> WindowManifest:
+def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     """Like :func:`slc_ops.intake.extract.pull`, by executors where they can: the log is a folder of parts."""
+    source, settings, window, observer = asked.source, asked.deployment.source, asked.window, asked.observer
     in_parts = observer is None or isinstance(observer, InPartsToo)
-    if labels is not None or not isinstance(source, InParts) or not in_parts:
-        why = "labels of their own" if labels is not None else f"a source of kind {deployment.source.kind}"
+    if asked.labels is not None or not isinstance(source, InParts) or not in_parts:
+        why = "labels of their own" if asked.labels is not None else f"a source of kind {settings.kind}"
         _log.info("window %s passes through this process: executors cannot read %s", window, why)
-        return extract.pull(source, deployment, window, path, observer, erased, labels)
+        return extract.pull(asked)
     notes: dict[str, Any] = {}
-    types = extract.known_types(source, deployment.source, notes)
-    parts, directory = source_parts(source), path.absolute()
+    types = extract.known_types(source, settings, notes)
+    parts, directory = source_parts(source), asked.path.absolute()
     make_directory(directory)
-    leaves_out = extract.leaves_out(deployment)
+    leaves_out = extract.leaves_out(asked.deployment)
     show = Pulling(
-        PartPull(
-            source.parts, source.selects, deployment.source, window, leaves_out, erased, types, directory
-        )
+        PartPull(source.parts, source.selects, settings, window, leaves_out, asked.erased, types, directory)
     )
     partwise = observer.partwise if isinstance(observer, InPartsToo) else None
     found: dict[int, Any] = {ANSWER: Both(None, Written())}
@@ -87,7 +71,7 @@ def pull(
     return WindowManifest(
         rows=written.rows,
         digest=written.content.hexdigest(),
-        path=path,
+        path=asked.path,
         window=window,
         schema={each.name: str(each.type) for each in pq.read_schema(parts_of(directory)[0])},
         source=source.describe(),

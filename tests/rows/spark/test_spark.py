@@ -20,6 +20,7 @@ from slc_ops.base.errors import ClusterUnavailable, DamagedFile, InputError, Set
 from slc_ops.base.window import Window
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
+from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.simulate import simulate
 from slc_ops.methods import METHODS, fit_prepared
@@ -384,9 +385,9 @@ class Passed:
         def counted(log: SparkLog) -> None:
             self.passes |= {(self.step, window_of(file)) for file in log._files}
 
-        def pulls(session: Any, source: Any, deployment: Any, window: Window, *rest: Any) -> WindowManifest:
-            self.pulled.append(window.key)
-            return pull(session, source, deployment, window, *rest)
+        def pulls(session: Any, asked: Pull) -> WindowManifest:
+            self.pulled.append(asked.window.key)
+            return pull(session, asked)
 
         patch.setattr(steps, "_name", noted)
         patch.setattr(spark_engine, "pull", pulls)
