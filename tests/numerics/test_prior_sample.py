@@ -10,7 +10,7 @@ from slc_ops.methods import FitOptions, fit
 from slc_ops.numerics import prior_sample
 from slc_ops.numerics.item_index import hashes_of
 from slc_ops.numerics.prior_sample import item_sample, prior_rows
-from tests.methods.test_slc_eb import log_of, predictions, prior_of, world
+from tests.methods.biased_rows import log_of, predictions, prior_of, world
 
 BOUND = 4000
 

@@ -1,0 +1,58 @@
+"""Rows whose items are biased, in the shapes that a prior can meet; and what a fit makes of them."""
+
+import numpy as np
+import pyarrow as pa
+
+from slc_ops.evidence.metrics import metrics_of
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.joint import JointModel, State
+from slc_ops.numerics.prior_variance import choose_prior
+from slc_ops.rows.interactions import InteractionLog
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def world(seed=0, rows=20_000, items=200, users=300, sd=0.7, passing=0.0, scale=1.0, shift=0.0):
+    """A calibration and a test table: lasting offsets of ``sd``, window-wise ones of ``passing``."""
+    rng = np.random.default_rng(seed)
+    lasting = rng.normal(0, sd, items)
+    tables = []
+    for window in range(2):
+        # Popular and rare items: with equal counts, small variance and half lasting are the same thing.
+        item, user = (items * rng.random(rows) ** 3).astype(int), rng.integers(0, users, rows)
+        eta = rng.normal(0, 1, rows)
+        # Passing offsets change with the last fifth of the window, and again with the next window.
+        era = (np.arange(rows) >= 0.8 * rows).astype(int)
+        offset = lasting[item] + passing * rng.normal(0, 1, (items, 2))[item, era]
+        label = (rng.random(rows) < sigmoid(eta + offset)).astype(np.int8)
+        tables.append(
+            pa.table({"item_id": item, "user_id": user, "event_time": np.arange(rows) + window * rows,
+                      "label": label, "logit": scale * eta + shift})
+        )  # fmt: skip
+    return tables
+
+
+def log_of(table):
+    return InteractionLog.from_table(table)
+
+
+def nll(parameters, table):
+    return metrics_of(table["label"].to_numpy(), parameters.apply(log_of(table))).nll
+
+
+def prior_of(table):
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    return choose_prior(calibration.log, model, start)[0]
+
+
+def model_of(calibration):
+    mean, spread = calibration.logit_moments
+    model = JointModel(calibration.log, calibration.n_items, mean, spread, workers=1)
+    return model, State(np.array([spread, mean]), np.zeros(calibration.n_items))
+
+
+def predictions(table, parameters):
+    return parameters.apply(log_of(table))

@@ -1,0 +1,69 @@
+"""The rows that play the future when a prior is chosen."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.numerics.prior_sample import prior_rows
+from slc_ops.numerics.prior_variance import held_out, position
+from tests.methods.biased_rows import log_of, prior_of, world
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5, 1e16])  # whole times, halves, and too wide to share an integer
+def test_the_position_is_the_share_of_the_users_weight_before_the_row(scale):
+    rng = np.random.default_rng(2)
+    users, time = rng.integers(0, 5, 200).astype(np.int32), rng.integers(0, 9, 200) * scale
+    weight = rng.integers(0, 3, 200).astype(float)
+    found = position(users, time, weight)
+    for row in range(200):
+        mine = users == users[row]
+        before, at = weight[mine & (time < time[row])].sum(), weight[mine & (time == time[row])].sum()
+        assert found[row] == pytest.approx((before + at / 2) / weight[mine].sum(), abs=1e-12)
+    assert np.allclose(position(users, time), position(users, time, np.ones(200)), atol=1e-15)
+
+
+def test_each_users_last_fifth_is_held_out():
+    table = pa.table({"item_id": [0] * 15, "user_id": [1] * 10 + [2] * 5, "label": [0, 1, 1] * 5,
+                      "event_time": [*range(10, 20), 5, 4, 3, 2, 1], "logit": [0.0] * 15})  # fmt: skip
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == [8, 9, 10]
+
+
+def test_rows_of_one_moment_share_their_fate():
+    places = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
+    assert places.tolist() == [0.125, 0.625, 0.625, 0.625]
+
+
+def test_whole_and_fractional_times_are_ordered_alike():
+    rng = np.random.default_rng(0)
+    users, time = rng.integers(0, 9, 500).astype(np.int32), rng.integers(0, 60, 500).astype(float)
+    weight = rng.uniform(0, 2, 500)
+    np.testing.assert_allclose(position(users, time, weight), position(users, time + 0.5, weight), atol=1e-12)
+
+
+def test_users_who_come_once_are_split_by_time():
+    table = world(rows=1000)[0]
+    table = table.set_column(1, "user_id", pa.array(np.arange(1000)))
+    assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == list(range(800, 1000))
+
+
+@pytest.mark.parametrize("drop", [["event_time"], ["event_time", "user_id"]])
+def test_without_times_the_marginal_likelihood_decides(drop):
+    table = world(sd=0.7, items=400)[0].drop_columns(drop)
+    prior = prior_of(table)
+    assert (prior.source, prior.lasting) == ("marginal likelihood", 1.0)
+    assert prior.variance in (0.25, 0.5)
+
+
+def test_without_users_time_decides():
+    table = world(sd=0.7, items=400)[0].drop_columns(["user_id"])
+    prior = prior_of(table)
+    assert (prior.source, prior.variance) == ("hold-out", 0.5)
+
+
+def test_one_moment_or_one_class_in_the_future_falls_back():
+    table = world(rows=500)[0]
+    frozen = table.set_column(2, "event_time", pa.array(np.zeros(500)))
+    assert prior_of(frozen).source == "marginal likelihood"
+    label = table["label"].to_numpy().copy()
+    label[held_out(prior_rows(log_of(table)))] = 1
+    assert prior_of(table.set_column(3, "label", pa.array(label))).source == "marginal likelihood"

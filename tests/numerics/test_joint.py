@@ -1,0 +1,100 @@
+"""Link and offsets together: the joint minimum is right, and passes are saved on the way to it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.numerics.calibration import Calibration
+from slc_ops.numerics.joint import JointModel, JointProblem, State
+from slc_ops.numerics.newton import damped
+from tests.methods.biased_rows import log_of, model_of, world
+
+
+def penalised(table, v, a, b0, b):
+    eta = a * table["logit"].to_numpy() + b0 + b[table["item_id"].to_numpy()]
+    y = table["label"].to_numpy()
+    weight = table["weight"].to_numpy() if "weight" in table.column_names else 1.0
+    return np.sum(weight * (np.logaddexp(0, eta) - y * eta)) + b @ b / (2 * v)
+
+
+@pytest.mark.parametrize("v", [0.05, 1.0])
+def test_joint_minimum_agrees_with_a_general_optimiser(v):
+    from scipy.optimize import minimize
+
+    table, _ = world(rows=600, items=12, scale=2.0, shift=-1.0)
+    weight = np.random.default_rng(1).uniform(0, 3, 600)
+    table = table.append_column("weight", pa.array(weight))
+    # Codes in order of the ids, so that the oracle can index by id.
+    table = table.sort_by("item_id")
+    found = minimize(lambda t: penalised(table, v, t[0], t[1], t[2:]), np.zeros(14), method="BFGS",
+                     options={"gtol": 1e-8, "maxiter": 2000})  # fmt: skip
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    state = model.minimise(model.visit(start), v).state
+    a = state.link[0] / model.spread
+    np.testing.assert_allclose([a, state.link[1] - a * model.mean], found.x[:2], atol=2e-5)
+    np.testing.assert_allclose(state.offset, found.x[2:], atol=2e-5)
+
+
+def test_alternating_link_and_offsets_ends_where_the_joint_steps_end():
+    table, _ = world(rows=2000, items=30, scale=1.5, shift=0.5)
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    joint = model.minimise(model.visit(start), 0.5).state
+    state = start
+    for _ in range(200):
+        here = model.visit(state)
+        offset = state.offset - (here.sums.residual + state.offset / 0.5) / (here.sums.fisher + 2.0)
+        state = State(model.visit(State(state.link, offset)).relinked(offset), offset)
+    np.testing.assert_allclose(joint.link, state.link, atol=1e-8)
+    np.testing.assert_allclose(joint.offset, state.offset, atol=1e-8)
+
+
+def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start():
+    table, _ = world(rows=1000, items=10, scale=6.0, shift=3.0)
+    model, _ = model_of(Calibration(log_of(table)))
+    here = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)))
+    problem = JointProblem(model, 0.5)
+    for _ in range(30):
+        there = damped(problem, here, problem.step(here)) or here
+        assert there.objective(0.5) <= here.objective(0.5) + 1e-9
+        here = there
+    best = model.minimise(model.visit(State(np.zeros(2), np.zeros(10))), 0.5).state
+    np.testing.assert_allclose(here.state.offset, best.offset, atol=1e-7)
+
+
+def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
+    table, _ = world(rows=4000, items=30, sd=2.0, scale=0.0, shift=0.4)
+    calibration = Calibration(log_of(table))
+    model, _ = model_of(calibration)
+    state = State(np.array([0.0, -1.5]), np.zeros(calibration.n_items))
+    offset = model.visit(state).homogeneous(calibration.item_sums, 0.5)
+    there = model.visit(State(state.link, offset))
+    # The best offsets with this link: their slope is 0.
+    np.testing.assert_allclose(there.sums.residual + offset / 0.5, 0.0, atol=1e-6)
+    np.testing.assert_allclose(there.homogeneous(calibration.item_sums, 0.5), offset, atol=1e-8)
+
+
+@pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
+    table, _ = world(rows=40_000, items=2000, sd=1.5, **distort)
+    if weighted:
+        table = table.append_column(
+            "weight", pa.array(np.random.default_rng(1).uniform(0, 3, 40_000).round())
+        )
+    calibration = Calibration(log_of(table))
+    model, start = model_of(calibration)
+    best = model.minimise(model.visit(start), 1.0).state
+    # A good link, and offsets that know nothing.
+    begin = model.visit(State(best.link, np.zeros(calibration.n_items)))
+    visits, visit = [], JointModel.visit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JointModel, "visit", lambda self, state: visits.append(1) or visit(self, state))
+        direct = model.minimise(begin, 1.0).state
+        needed = len(visits)
+        short = model.minimise(model.approached(begin, calibration.item_sums, 1.0), 1.0).state
+    assert len(visits) - needed < needed
+    for found in (direct, short):
+        np.testing.assert_allclose(found.link, best.link, atol=1e-8)
+        np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
