@@ -6,7 +6,6 @@ system's allocator keeps what it has for the next batch.
 """
 
 import ctypes
-import gc
 import os
 import sys
 
@@ -33,7 +32,6 @@ def give_memory_back() -> None:
 
     Of a step that has read five million rows that is half a gigabyte, which the next one would pile upon.
     """
-    gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

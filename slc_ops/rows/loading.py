@@ -4,6 +4,7 @@ Item and user ids become dictionary codes on the way. Nothing is kept here: whoe
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +62,8 @@ class Loader:
         if times and self.has("event_time"):
             names.append("event_time")
             time_store = self._time_store(store)
-        encoder, first, settled = IdEncoder(), 0, 0
-        for batch in source.batches([self.rename.get(name, name) for name in names]):
-            last = first + batch.num_rows
-            ids = self._checked(contract.as_ids, batch.column(0), first, "item_id")
-            store.write("code", first, encoder.add(ids))
+
+        def keep_numbers(batch: pa.RecordBatch, first: int) -> None:
             store.write("label", first, self._checked(contract.as_labels, batch.column(1), first))
             store.write("logit", first, self._checked(contract.as_logits, batch.column(2), first, score))
             if weighted:
@@ -73,9 +71,17 @@ class Loader:
             if time_store is not None:
                 column = batch.column(batch.num_columns - 1)
                 time_store.write("time", first, self._checked(contract.as_times, column, first))
-            if encoder.overdue:
-                settled = _settle(encoder, store, "code", settled, last)
-            first = last
+
+        encoder, first, settled = IdEncoder(), 0, 0
+        with ThreadPoolExecutor(1) as beside:  # numbers are copied while ids are looked up
+            for batch in source.batches([self.rename.get(name, name) for name in names]):
+                last, numbers = first + batch.num_rows, beside.submit(keep_numbers, batch, first)
+                ids = self._checked(contract.as_ids, batch.column(0), first, "item_id")
+                store.write("code", first, encoder.add(ids))
+                if encoder.overdue:
+                    settled = _settle(encoder, store, "code", settled, last)
+                numbers.result()
+                first = last
         _settle(encoder, store, "code", settled, first)
         return Loaded(store, encoder.values, time_store)
 
