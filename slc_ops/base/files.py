@@ -182,7 +182,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
     once, both succeed and the later one stays. A file or a device of that name is refused, not replaced.
     """
     with typed_storage(path):
-        if path.exists() and not path.is_dir():
+        if _is_no_directory(path):
             raise StorageError(f"cannot write the directory {path}: it is a file; choose another name")
         make_directory(path.parent)
         temporary = _new_directory(path, "")
@@ -206,6 +206,14 @@ def _new_directory(path: Path, mark: str) -> Path:
     made = path.with_name(f".{path.name}.{mark}{secrets.token_hex(4)}")
     os.mkdir(made, 0o700)
     return made
+
+
+def _is_no_directory(path: Path) -> bool:
+    """Whether something else has the name: one look, as another writer may move a directory in between."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _is_special(path: Path) -> bool:

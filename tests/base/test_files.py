@@ -3,6 +3,7 @@
 import os
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,16 +45,13 @@ def test_many_writers_of_one_directory_leave_one_whole_directory(tmp_path: Path)
     target = tmp_path / "set"
 
     def write(number: int) -> None:
-        for _ in range(20):
+        for _ in range(100):
             with replacing_directory(target) as temporary:
                 for name in ("a", "b"):
                     (temporary / name).write_text(str(number))
 
-    writers = [threading.Thread(target=write, args=(n,)) for n in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))  # none is refused
     assert (target / "a").read_text() == (target / "b").read_text()
     assert list(tmp_path.iterdir()) == [target]
 
