@@ -28,7 +28,7 @@ def write(parameters: ParameterSet, directory: Path) -> None:
 
     Only a parameter set or an empty directory is replaced: a slip of the name must not cost other files.
     """
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / PARAMS).is_file():
+    if _holds_other_files(directory):
         raise ParameterSetError(
             f"{directory} holds other files than a parameter set, which would be lost; choose a new name"
         )
@@ -44,6 +44,15 @@ def write(parameters: ParameterSet, directory: Path) -> None:
             "golden_digest": digest_file(temporary / GOLDEN),
         }
         write_json(temporary / PARAMS, values | {"params_digest": digest_json(values)})
+
+
+def _holds_other_files(directory: Path) -> bool:
+    """By one look: another writer may put its set in place meanwhile."""
+    try:
+        names = {path.name for path in directory.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(names) and PARAMS not in names
 
 
 def read(directory: Path, columns: list[str] | None = None) -> ParameterSet:

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -246,3 +247,39 @@ def test_a_parameter_set_and_an_empty_directory_are_replaced(tmp_path):
     before = (tmp_path / "set" / "params.json").read_bytes()
     parameter_set(tmp_path / "set", seed=2)
     assert (tmp_path / "set" / "params.json").read_bytes() != before
+
+
+def test_many_writers_of_one_set_leave_a_whole_one_and_none_is_refused(tmp_path):
+    parameters = fit("slc", log())
+
+    def write(_):
+        for _ in range(25):
+            parameters.write(tmp_path / "set")
+
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))
+    assert ParameterSet.read(tmp_path / "set").same_answers(parameters)
+
+
+def test_other_files_are_not_replaced(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ParameterSetError, match="other files"):
+        fit("slc", log()).write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"link": Affine(1.0, 0.1)},
+        {"cold": Affine(1.0, 0.0)},
+        {"items": None},
+        {"time_edges": np.array([0.0, 1.0])},
+        {"method": "platt"},
+    ],
+)
+def test_sets_answer_alike_where_all_that_answers_is_equal(change):
+    parameters = fit("slc", log())
+    assert parameters.same_answers(replace(parameters, n_rows=7).with_provenance(deployment="other"))
+    assert not parameters.same_answers(replace(parameters, **change))
+    assert not replace(parameters, **change).same_answers(parameters)
