@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.files import digest_file, replacing_directory
-from slc_ops.base.parquet import digest_parts, part_name
+from slc_ops.base.parquet import digest_parts, drop_unfinished, part_name
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.duplicates import later
@@ -80,6 +80,8 @@ def split(
         shared = session.sparkContext.broadcast(splits)
         work = PartSplit(shared, manifest.window, logit_limit, bad, clean[0] if clean else None)
         found: PutAside = each_group(session, places, work, len(splits))
+        for folder in (bad, *clean):
+            drop_unfinished(folder)
     return found.quarantined, digest_parts(found.clean) if keep_clean else ""
 
 

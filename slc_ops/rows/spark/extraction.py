@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
-from slc_ops.base.parquet import digest_parts, parts_of
+from slc_ops.base.parquet import digest_parts, drop_unfinished, parts_of
 from slc_ops.intake import extract
 from slc_ops.intake.labels import WAITING
 from slc_ops.intake.manifest import WindowManifest
@@ -60,6 +60,7 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     written: Written = found[ANSWER].other
     if not written.rows:
         written.files = empty_part(directory, types)
+    drop_unfinished(directory)
     here = {part.name for part in parts_of(directory)}
     if here != set(written.files):
         raise InputError(
