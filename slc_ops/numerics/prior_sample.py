@@ -207,11 +207,11 @@ def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] 
 
 
 def _log_of(choice: Choice, log: Log) -> InteractionLog | None:
-    """The chosen rows of a log as a log of their own; None where there are none."""
-    columns = _wanted(log) & TIME
-    rows = joined(log.over_splits(partial(_gather, choice, columns)).pieces)
-    if not len(rows):
+    """The chosen rows of a log as a log of their own; None where there are none, or too many."""
+    brought = log.over_splits(partial(_gather, choice, _wanted(log) & TIME))
+    if not (brought.rows and brought.pieces):
         return None
+    rows = joined(brought.pieces)
     used = np.bincount(rows.codes, minlength=len(log.items)) > 0
     codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[rows.codes]
     return InteractionLog.from_rows(

@@ -330,3 +330,7 @@ def test_small_logs_and_logs_of_few_items_are_taken_whole():
     table = many(rows=4, seed=6)
     nothing_in_common = log_of(table.set_column(0, "item_id", pa.array([left_out] * 4)))
     assert item_sample(log_of(many()), nothing_in_common) is None
+
+
+def test_a_later_log_that_brings_too_many_rows_is_taken_whole():
+    assert item_sample(log_of(many(rows=5000)), log_of(many(rows=40_000, seed=5))) is None
