@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from slc_ops.base.errors import SettingsError
@@ -111,6 +112,16 @@ class Window:
     def from_dict(cls, value: dict[str, str]) -> "Window":
         """Read what :meth:`as_dict` wrote."""
         return cls(parse_timestamp(value["start"]), parse_timestamp(value["end"]), value.get("zone", "UTC"))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        """A window inside of another JSON form has its own: :meth:`as_dict`."""
+        from pydantic_core import core_schema as schema
+
+        return schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else cls.from_dict(value),
+            serialization=schema.plain_serializer_function_ser_schema(cls.as_dict),
+        )
 
     def __str__(self) -> str:
         return f"{_short(self.start, self.zone)}/{_short(self.end, self.zone)}"

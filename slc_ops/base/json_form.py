@@ -1,0 +1,76 @@
+"""JSON forms of dataclasses, from their annotations alone: pydantic writes and reads them.
+
+A class that inherits :class:`JsonForm` needs no ``as_dict`` and ``from_dict`` of its own. The form holds
+the fields by name, nothing else; :func:`slc_ops.base.files.canonical_json` spells it.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+
+class JsonForm:
+    """Gives a dataclass its JSON form and reads it back.
+
+    >>> from dataclasses import dataclass
+    >>> from pathlib import Path
+    >>> @dataclass(frozen=True)
+    ... class Kept(JsonForm):
+    ...     log: Path
+    ...     methods: tuple[str, ...] = ()
+    >>> Kept(Path("a.parquet"), ("base",)).as_dict()
+    {'log': 'a.parquet', 'methods': ['base']}
+    >>> Kept.from_dict({"log": "a.parquet"})
+    Kept(log=PosixPath('a.parquet'), methods=())
+    >>> Kept.from_dict({"logs": "a.parquet"})
+    Traceback (most recent call last):
+    ValueError: Kept: log: Field required; logs: Unexpected keyword argument
+    """
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "arbitrary_types_allowed": True}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        form: dict[str, Any] = to_json(self)
+        return form
+
+    @classmethod
+    def from_dict(cls, value: Any) -> Self:
+        """Read what :meth:`as_dict` wrote."""
+        return read_as(cls, value)
+
+
+def to_json(value: Any, exclude: set[str] | None = None) -> Any:
+    """The JSON form of a dataclass, by its annotations.
+
+    NaN and infinities stay, and are refused by whoever spells the form.
+    """
+    return adapter(type(value)).dump_python(value, mode="json", exclude=exclude, warnings=False)
+
+
+def read_as(kind: type[T], value: Any) -> T:
+    """A value of the type from its JSON form; a ``ValueError`` in one line where it is none."""
+    from pydantic import ValidationError
+
+    try:
+        read: T = adapter(kind).validate_python(value)
+    except ValidationError as error:
+        found = [".".join(map(str, each["loc"])) + ": " + each["msg"] for each in error.errors()]
+        raise ValueError(f"{kind.__name__}: {'; '.join(found).removeprefix(': ')}") from None
+    return read
+
+
+_ADAPTERS: dict[type[Any], "TypeAdapter[Any]"] = {}
+
+
+def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
+    """Pydantic's reader and writer of a type; made once, when it is first needed."""
+    if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter
+
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
