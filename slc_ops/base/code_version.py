@@ -10,10 +10,10 @@ from slc_ops import __version__
 PACKAGE = Path(__file__).parent.parent
 
 DECIDING_CODE = (
-    "base/code_version.py", "base/files.py", "base/methods.py", "base/parquet.py", "base/tabular.py",
-    "base/utf8.py", "base/window.py",
-    "settings/decision.py", "settings/deployments.py", "settings/expectations.py", "settings/part.py",
-    "settings/quality.py", "settings/sources.py", "settings/window.py",
+    "base/code_version.py", "base/files.py", "base/json_form.py", "base/methods.py", "base/parquet.py",
+    "base/tabular.py", "base/utf8.py", "base/window.py",
+    "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
+    "settings/sources.py", "settings/window.py",
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
     "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/kept_fits.py",

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from slc_ops.base.errors import SettingsError
@@ -116,11 +116,13 @@ class Window:
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
         """A window inside of another JSON form has its own: :meth:`as_dict`."""
-        from pydantic_core import core_schema as schema
+        from pydantic import PlainSerializer, PlainValidator
 
-        return schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, cls) else cls.from_dict(value),
-            serialization=schema.plain_serializer_function_ser_schema(cls.as_dict),
+        def read(value: Any) -> "Window":
+            return value if isinstance(value, cls) else cls.from_dict(value)
+
+        return handler.generate_schema(
+            Annotated[Any, PlainValidator(read), PlainSerializer(cls.as_dict, dict[str, str])]
         )
 
     def __str__(self) -> str:

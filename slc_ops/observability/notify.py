@@ -39,7 +39,7 @@ class Event:
     """What happened, for machines and people."""
 
     event: str
-    """One of ``slc_ops.settings.notify.EVENTS``, or ``control``."""
+    """One of ``slc_ops.settings.blocks.EVENTS``, or ``control``."""
     deployment: str
     sentence: str
     window: str | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -10,12 +10,10 @@ from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
-from slc_ops.settings.decision import Decision
+from slc_ops.settings.blocks import Decision, Notifier, Notify, Part
 from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
 from slc_ops.settings.environment import Places
 from slc_ops.settings.expectations import OwnExpectation
-from slc_ops.settings.notify import Notifier, Notify
-from slc_ops.settings.part import Part
 from slc_ops.settings.quality import Band, Limit, Quality
 from slc_ops.settings.sources import (
     SOURCES,
@@ -49,8 +47,6 @@ def _known_method(name: str) -> str:
 
 MethodName = Annotated[str, AfterValidator(_known_method)]
 Name = Annotated[str, AfterValidator(valid_name)]
-RENAMED = {"lookback_weeks": "lookback_windows"}
-"""Keys of older releases, and what to write instead."""
 
 
 class Deployment(Part):
@@ -178,14 +174,6 @@ class Deployment(Part):
         if twice or not methods:
             raise ValueError(f"lists {twice[0]!r} twice" if twice else "lists no method")
         return methods
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed_keys(cls, values: Any) -> Any:
-        for old, new in RENAMED.items() if isinstance(values, dict) else ():
-            if old in values:
-                raise ValueError(f"{old} is called {new} now, and counts windows; write {new}")
-        return values
 
     @model_validator(mode="after")
     def _ends_after_start(self) -> Self:

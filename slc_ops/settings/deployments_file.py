@@ -11,19 +11,6 @@ from slc_ops.base.errors import SettingsError
 
 WHERE = "SLC_OPS_DEPLOYMENTS to another file or folder"
 
-REPLACED = {
-    "calibration_weeks": "write link_windows (slc_eb also has offset_windows)",
-    "folds": "write evidence_windows",
-    "nll_tie": "write min_gain: methods this close are ties, and go to the simpler",
-    "min_auc_gain": "write min_gain: methods are decided by their mean NLL over windows",
-    "max_nll_loss": "write min_gain: methods are decided by their mean NLL over windows",
-    "champion_auc_margin": "leave it out: methods are compared over windows, and parameters renewed (renew)",
-    "champion_nll_margin": "leave it out: methods are compared over windows, and parameters renewed (renew)",
-    "min_test_rows": "leave it out: a small window is scored, and weighs little",
-    "min_users": "leave it out: intervals go over windows, few users weigh little",
-}
-"""Keys of earlier releases, and what to write instead."""
-
 if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
     from slc_ops.settings.yaml_file import Block
@@ -118,8 +105,6 @@ def reason(found: Any) -> str:
     kind, location = found["type"], [str(step) for step in found["loc"] if step != "[key]"]
     where = ".".join(location)
     if kind == "extra_forbidden":  # the value may be a secret in the wrong place: it is not shown
-        if location[-1] in REPLACED:
-            return f"{where}: there is no such key any more; {REPLACED[location[-1]]}"
         close = get_close_matches(location[-1], _keys(), n=1)
         return f"{where}: there is no such key" + (f"; did you mean {close[0]!r}?" if close else "")
     rule = found["msg"].removeprefix("Value error, ")

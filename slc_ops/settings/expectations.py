@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from slc_ops.settings.part import Part
+from slc_ops.settings.blocks import Part
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 
 RANGE = ("min_value", "max_value", "strict_min", "strict_max")

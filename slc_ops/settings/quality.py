@@ -4,8 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from slc_ops.settings.blocks import Part
 from slc_ops.settings.expectations import OwnExpectation
-from slc_ops.settings.part import Part
 
 
 def in_order(bounds: tuple[float, float]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import parse_timestamp
-from slc_ops.settings.part import Part
+from slc_ops.settings.blocks import Part
 
 CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit",

@@ -8,7 +8,7 @@ from zoneinfo import available_timezones
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.window import MONDAY, Cadence
-from slc_ops.settings.part import Part
+from slc_ops.settings.blocks import Part
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 LONGEST = timedelta(days=366)

@@ -1,10 +1,10 @@
 """YAML whose every complaint names a line, and whose values can only break their own entry.
 
-The file is looked at before anything is built from it: its size, its nesting and its aliases are bounded, so
-that a bomb costs milliseconds. Each entry is then built apart: one impossible date is one broken entry.
+PyYAML reads the file; its size and depth are bounded while the tree is composed, so that a bomb costs
+milliseconds. Each entry is then constructed by itself: one impossible date is one broken entry.
 """
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,18 @@ from slc_ops.base.errors import SettingsError
 MAX_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_DEPTH = 20
-MAX_ALIASES = 1_000
 MAX_ENTRY_NODES = 5_000
 """Values of one entry with its aliases written out; a large entry has about a hundred."""
 NO_VALUE = (ValueError, OverflowError, TypeError, AttributeError, LookupError)
-"""PyYAML builds dates and numbers with Python's own constructors, and lets whatever they raise through."""
+"""What Python's constructors of dates and numbers raise: PyYAML lets it through."""
+
+
+class Fault(Exception):
+    """Something wrong inside one entry."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
 
 
 @dataclass(frozen=True)
@@ -43,17 +50,73 @@ class Block:
         return line
 
 
-class Fault(Exception):
-    """Something wrong inside one entry."""
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a composed node: its values and levels with aliases written out, its first fault."""
 
-    def __init__(self, line: int, text: str) -> None:
+    values: float = 1
+    levels: float = 1
+    fault: Fault | None = None
+
+
+class Reader(yaml.SafeLoader):
+    """PyYAML's safe loader with bounds; it measures every node while it composes it."""
+
+    def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.line = line
+        self.nodes = self.depth = 0
+        self.measured: dict[int, Measured] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose one node within the bounds of a deployments file."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        self.nodes += 1
+        self.depth += 1
+        if self.nodes > MAX_NODES or self.depth > MAX_DEPTH:
+            most = f"{MAX_DEPTH} levels" if self.depth > MAX_DEPTH else f"{MAX_NODES:,} values"
+            text = f"a deployments file has at most {most}; this one has more"
+            raise Fault(event.start_mark.line + 1, text)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        if node is not None and not isinstance(event, yaml.AliasEvent):
+            self.measured[id(node)] = self.measure(node)
+        return node
+
+    def measure(self, node: yaml.Node) -> Measured:
+        """The size of a node from its children's; an alias of a node that is still open is endless."""
+        if isinstance(node, yaml.ScalarNode):
+            return Measured()
+        pairs = isinstance(node, yaml.MappingNode)
+        inner = [each for pair in node.value for each in pair] if pairs else node.value
+        below = [self.measured.get(id(each), Measured(values=math.inf)) for each in inner]
+        return Measured(
+            1 + sum(each.values for each in below),
+            1 + max((each.levels for each in below), default=0),
+            (twice(node) if pairs else None) or next((each.fault for each in below if each.fault), None),
+        )
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; what YAML cannot make of a text (30 February) is a fault with its line."""
+        try:
+            return super().construct_object(node, deep)
+        except NO_VALUE as error:
+            text = str(node.value)
+            shown = repr(text) if len(text) <= 60 else f"a value of {len(text)} characters"
+            raise Fault(line_of(node), f"{shown} cannot be read: {error}") from None
 
 
 def read_blocks(path: Path) -> list[Block]:
     """The entries under ``deployments:``; a file that is no such YAML is an error as a whole."""
-    root = compose(path, read_text(path))
+    text = read_text(path)
+    try:
+        reader = Reader(text)
+        root = reader.get_single_node()
+    except Fault as fault:
+        raise SettingsError(f"{path}:{fault.line}: {fault}") from None
+    except yaml.YAMLError as error:
+        line, problem = complaint(error)
+        where = f"{path}:{line}" if line else str(path)
+        raise SettingsError(f"{where}: this is not YAML: {problem}") from None
     top = root.value if isinstance(root, yaml.MappingNode) else []
     if len(top) != 1 or top[0][0].value != "deployments":
         raise SettingsError(
@@ -64,11 +127,11 @@ def read_blocks(path: Path) -> list[Block]:
         return []
     if not isinstance(entries, yaml.MappingNode):
         raise SettingsError(f"{path}:{line_of(key)}: 'deployments' must map names to deployments")
-    lines = lines_of_names(entries)
+    lines: dict[str, list[int]] = {}
+    for name, _ in entries.value:
+        lines.setdefault(text_of(name), []).append(line_of(name))
     once = {text_of(name): (name, node) for name, node in entries.value}
-    # All entries are looked at before one is built: building writes merged keys into shared nodes.
-    faults = [fault_of(name, node, lines) for name, node in once.values()]
-    return [block(*entry, fault) for entry, fault in zip(once.values(), faults, strict=True)]
+    return [block(reader, *entry, lines) for entry in once.values()]
 
 
 def read_text(path: Path) -> str:
@@ -87,137 +150,50 @@ def read_text(path: Path) -> str:
     return text
 
 
-def compose(path: Path, text: str) -> yaml.Node | None:
-    """The tree of the file; refused when it is not YAML, or larger or deeper than any deployments file."""
-    try:
-        check_size(path, text)
-        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise SettingsError(f"{where}: this is not YAML: {problem}") from None
-    return root
-
-
-def check_size(path: Path, text: str) -> None:
-    """Count nodes, aliases and depth in the stream of events, before a tree is built by recursion."""
-    nodes = aliases = depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        nodes += isinstance(event, yaml.NodeEvent)
-        aliases += isinstance(event, yaml.AliasEvent)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        for what, found, most in (
-            ("values", nodes, MAX_NODES), ("aliases", aliases, MAX_ALIASES), ("levels", depth, MAX_DEPTH),
-        ):  # fmt: skip
-            if found > most:
-                raise SettingsError(
-                    f"{path}:{event.start_mark.line + 1}: a deployments file has at most {most:,} {what}; "
-                    "this one has more"
-                )
-
-
-def lines_of_names(entries: yaml.MappingNode) -> dict[str, list[int]]:
-    """The lines in which each name stands."""
-    lines: dict[str, list[int]] = {}
-    for key, _ in entries.value:
-        lines.setdefault(text_of(key), []).append(line_of(key))
-    return lines
-
-
-def fault_of(key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> tuple[int, str] | None:
-    """What can be said against an entry before it is built."""
+def block(reader: Reader, key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block:
+    """The entry with its values, or with its first fault."""
+    name, line = text_of(key), line_of(key)
     if not isinstance(key, yaml.ScalarNode):
-        return line_of(key), "a deployment's name must be plain text"
-    if len(at := lines[key.value]) > 1:  # which of them is meant, nobody can say: none is used
-        return at[1], f"the key {key.value!r} is already in line {at[0]}"
+        return Block(name, line, None, node, (line, "a deployment's name must be plain text"))
+    if len(at := lines[name]) > 1:  # which of them is meant, nobody can say: none is used
+        return Block(name, line, None, node, (at[1], f"the key {name!r} is already in line {at[0]}"))
     try:
-        expanded_size(node, ())
-        refuse_duplicates(node)
+        refuse(reader.measured[id(node)], node)
+        return Block(name, line, Reader("").construct_document(node), node)
     except Fault as fault:
-        return fault.line, f"deployments.{key.value}: {fault}"
+        return Block(name, line, None, node, (fault.line, f"deployments.{name}: {fault}"))
+    except yaml.YAMLError as error:
+        at_line, problem = complaint(error)
+        return Block(name, line, None, node, (at_line or line_of(node), f"deployments.{name}: {problem}"))
+
+
+def refuse(found: Measured, node: yaml.Node) -> None:
+    """Raise the fault of an entry that can be seen before it is constructed."""
+    if found.values == math.inf:
+        raise Fault(line_of(node), "refers to itself")
+    if found.levels > MAX_DEPTH or found.values > MAX_ENTRY_NODES:
+        most = f"{MAX_DEPTH} levels" if found.levels > MAX_DEPTH else f"{MAX_ENTRY_NODES:,} values"
+        raise Fault(line_of(node), f"has more than {most} with its aliases written out")
+    if found.fault is not None:
+        raise found.fault
+
+
+def twice(node: yaml.Node) -> Fault | None:
+    """YAML lets the last of two equal keys win in silence; here that is a fault."""
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        name = text_of(key)
+        if name in seen:
+            return Fault(line_of(key), f"the key {name!r} is already in line {seen[name]}")
+        seen[name] = line_of(key)
     return None
 
 
-def block(key: yaml.Node, node: yaml.Node, fault: tuple[int, str] | None) -> Block:
-    """The entry with its values."""
-    value = None
-    if fault is None:
-        try:
-            value = construct(node)
-        except Fault as found:
-            fault = found.line, f"deployments.{text_of(key)}: {found}"
-    return Block(text_of(key), line_of(key), value, node, fault)
-
-
-def construct(node: yaml.Node) -> Any:
-    """The values of a node; what YAML cannot make of a text (30 February) is a fault with its line."""
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_document(node)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise Fault(mark.line + 1 if mark else line_of(node), problem) from None
-    except NO_VALUE as error:
-        raise Fault(*culprit(node, error)) from None
-    finally:
-        loader.dispose()
-
-
-def culprit(node: yaml.Node, error: Exception) -> tuple[int, str]:
-    """The line and the words for the value that cannot be built: the first that fails by itself."""
-    for scalar in scalars(node):
-        loader = yaml.SafeLoader("")
-        try:
-            loader.construct_document(scalar)
-        except NO_VALUE as found:
-            shown = (
-                repr(scalar.value)
-                if len(scalar.value) <= 60
-                else f"a value of {len(scalar.value)} characters"
-            )
-            return line_of(scalar), f"{shown} cannot be read: {found}"
-        finally:
-            loader.dispose()
-    return line_of(node), f"cannot be read: {error}"
-
-
-def scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Every scalar below a node (without cycles: these are refused before)."""
-    if isinstance(node, yaml.ScalarNode):
-        yield node
-    elif isinstance(node, yaml.SequenceNode):
-        for each in node.value:
-            yield from scalars(each)
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield from scalars(key)
-            yield from scalars(value)
-
-
-def expanded_size(node: yaml.Node, above: tuple[int, ...], sizes: dict[int, int] | None = None) -> int:
-    """The number of values below a node with its aliases written out; bounded, and without cycles."""
-    sizes = {} if sizes is None else sizes
-    if id(node) in above:
-        raise Fault(line_of(node), "refers to itself")
-    if len(above) > MAX_DEPTH:
-        raise Fault(line_of(node), f"has more than {MAX_DEPTH} levels with its aliases written out")
-    if id(node) not in sizes:
-        below = [node.value] if isinstance(node, yaml.ScalarNode) else node.value
-        parts = [part for each in below for part in (each if isinstance(each, tuple) else (each,))]
-        inner = (*above, id(node))
-        sizes[id(node)] = 1 + sum(
-            expanded_size(part, inner, sizes) for part in parts if isinstance(part, yaml.Node)
-        )
-        if sizes[id(node)] > MAX_ENTRY_NODES:
-            raise Fault(
-                line_of(node), f"has more than {MAX_ENTRY_NODES:,} values with its aliases written out"
-            )
-    return sizes[id(node)]
+def complaint(error: yaml.YAMLError) -> tuple[int | None, str]:
+    """The line of PyYAML's complaint, where it has one, and its words in one line."""
+    mark = getattr(error, "problem_mark", None)
+    problem = " ".join(str(getattr(error, "problem", None) or error).split())
+    return (mark.line + 1 if mark else None), problem
 
 
 def child(node: yaml.Node, step: int | str) -> tuple[int, yaml.Node] | None:
@@ -229,28 +205,6 @@ def child(node: yaml.Node, step: int | str) -> tuple[int, yaml.Node] | None:
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return line_of(node.value[step]), node.value[step]
     return None
-
-
-def refuse_duplicates(root: yaml.Node) -> None:
-    """YAML lets the last of two equal keys win in silence; here that is a fault."""
-    waiting = [root]
-    visited: set[int] = set()  # anchors may make the tree a graph
-    while waiting:
-        node = waiting.pop()
-        if id(node) in visited:
-            continue
-        visited.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            seen: dict[str, int] = {}
-            for key, value in node.value:
-                if text_of(key) in seen:
-                    raise Fault(
-                        line_of(key), f"the key {text_of(key)!r} is already in line {seen[text_of(key)]}"
-                    )
-                seen[text_of(key)] = line_of(key)
-                waiting.append(value)
 
 
 def text_of(key: yaml.Node) -> str:

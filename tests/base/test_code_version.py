@@ -37,7 +37,6 @@ DECIDES_NOTHING = {
     "settings/deployments_file.py": "where a deployment is written",
     "settings/environment.py": "how a store is reached",
     "settings/models.py": "how a model is called in the registry",
-    "settings/notify.py": "who is told",
 }
 
 

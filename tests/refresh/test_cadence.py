@@ -112,7 +112,7 @@ def test_a_verdict_is_late_once(school: Places) -> None:
     [
         ({"window": {"zone": "Europe/Atlantis"}}, "'Europe/Atlantis' is no time zone"),
         ({"window": {"days": 3}}, "window.days"),
-        ({"lookback_weeks": 2}, "lookback_weeks is called lookback_windows now"),
+        ({"lookback_weeks": 2}, "did you mean 'lookback_windows'?"),
         ({"label_lag": "soon"}, "write a number with m, h or d, for example 12h or 3d; found 'soon'"),
         ({"schedule": "31 February"}, "is no schedule"),
         ({"schedule": {}}, "name a cron expression, an asset, or both"),

@@ -79,9 +79,6 @@ def test_every_kind_of_source_can_be_written(file: Path) -> None:
     [
         ("    evidence_windows: 0\n", "FILE:6: deployments.maths.evidence_windows: Input should be"),
         ("    evidence_window: 3\n", "there is no such key; did you mean 'evidence_windows'?"),
-        ("    calibration_weeks: 4\n", "there is no such key any more; write link_windows"),
-        ("    folds: 4\n", "folds: there is no such key any more; write evidence_windows"),
-        ("    decision: {nll_tie: 0.1}\n", "nll_tie: there is no such key any more; write min_gain"),
         ("    gate: always\n", "FILE:6: deployments.maths.gate: Input should be 'auto', 'manual' or 'never'"),
         ("    methods:\n      - base\n      - pl\n", "FILE:8: deployments.maths.methods.1: no method 'pl';"),
         ("    methods: [slc-eb]\n", "slc_iso, slc_eb; did you mean 'slc_eb'?"),

@@ -1,0 +1,80 @@
+"""The blocks of the deployments file that need no module of their own: ``decision`` and ``notify``."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Part(BaseModel):
+    """A block of the deployments file: unknown keys, infinities and NaN are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, values: Any) -> Any:
+        """Pydantic takes ``yes`` for the number 1 and bytes for text: refused, nobody means that."""
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if isinstance(value, bytes):
+                raise ValueError(f"{name} must be plain text, found binary data")
+            numeric = name in cls.model_fields and cls.model_fields[name].annotation in (int, float)
+            if isinstance(value, bool) and numeric:
+                raise ValueError(f"{name} must be a number, found {str(value).lower()}")
+        return values
+
+
+class Decision(Part):
+    """What it takes to change the method that serves, over the last ``evidence_windows`` windows.
+
+    A method takes over from another when its mean NLL over the windows is lower by ``min_gain`` and by one
+    standard error, or when the interval of the mean at ``confidence`` lies below 0. Parameters are renewed
+    every window and need no such proof.
+    """
+
+    min_gain: float = Field(
+        default=0.0005,
+        gt=0,
+        description="smaller mean differences in NLL over the windows decide nothing unless they are clear; "
+        "methods this close to the best are ties, and go to the simpler",
+    )
+    confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals")
+    replicates: int = Field(
+        default=1000, ge=100, le=1_000_000, description="replicates of the report's bootstrap"
+    )
+    max_slice_nll_loss: float | None = Field(
+        default=None,
+        ge=0,
+        description="NLL loss against Platt allowed in any one slice of the newest window; unset, a worse "
+        "slice is only noted",
+    )
+    prior_vars: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        default=(0.1, 1.0, 10.0), description="prior variances tried beside `prior_var`"
+    )
+    time_bins: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] = Field(
+        default=(5, 10), description="numbers of time bins tried beside `time_bins`"
+    )
+
+
+class Notifier(Part):
+    """An Airflow notifier, by its import path, with the arguments of its constructor (Jinja, no secrets)."""
+
+    path: str = Field(
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="for example the SMTP notifier's class"
+    )
+    arguments: dict[str, Any] = Field(default_factory=dict, description="arguments of its constructor")
+
+
+EventName = Literal[
+    "stop", "reject", "approval", "promotion", "held", "rollback", "retired", "new_backbone", "late"
+]
+EVENTS: tuple[EventName, ...] = get_args(EventName)
+
+
+class Notify(Part):
+    """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
+
+    events: tuple[EventName, ...] = Field(default=EVENTS, description="what is told")
+    webhook: str | None = Field(default=None, description="Airflow connection that gets the event as JSON")
+    notifiers: tuple[Notifier, ...] = Field(
+        default=(), description="Airflow notifiers: `{path: import.path.of.Class, arguments: {…}}`"
+    )
