@@ -69,8 +69,8 @@ def fit_file(paths: Paths) -> dict[str, float]:
     """``slc-ops fit`` on one log, the set written."""
     import tempfile
 
+    from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.origin import fit_with_origin
-    from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.interactions import InteractionLog
 
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as scratch:

@@ -34,7 +34,7 @@ from slc_ops.evidence.decision import decide_method
 from slc_ops.evidence.series import Entry, entry, statistic
 from slc_ops.evidence.uncertainty import Clusters, UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
 

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.simulate import simulate
 from slc_ops.intake.sources.sql import Query
 from slc_ops.quality import validate
 from slc_ops.settings.deployments import DeltaSource, Deployment, IcebergSource, LakeSource, SqlSource

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from correction_logs import CHUNK, ROOT
 
 from slc_ops.methods import fit, slc_eb
-from slc_ops.numerics import prior_sample
+from slc_ops.methods.fitting import prior_sample
 from slc_ops.rows.interactions import InteractionLog
 
 EVERY_ROW = 1 << 62

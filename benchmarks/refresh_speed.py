@@ -58,7 +58,7 @@ def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
 def prepare(home: Path, rows_per_week: str) -> dict[str, Any]:
     """The lake and its deployment, every method in it."""
     from slc_ops.base.methods import METHODS
-    from slc_ops.intake.simulate import simulate
+    from slc_ops.demo.simulate import simulate
 
     rows = int(rows_per_week)
     users, items = max(1000, rows // 25), max(300, rows * 30_000 // FULL)

@@ -29,7 +29,7 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     from slc_ops.evidence.evaluation import evaluate
     from slc_ops.methods import METHODS, fit_prepared
-    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.rows.engine import LOCAL, engine_of
     from tests.rows.spark.cluster import Cluster, descendants
 

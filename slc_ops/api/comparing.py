@@ -248,7 +248,7 @@ def compare(
     """
     from slc_ops.evidence.compare import compare as compare_logs
     from slc_ops.evidence.paired import EvaluatorWithUsers
-    from slc_ops.numerics.options import FitOptions
+    from slc_ops.methods.fitting.options import FitOptions
     from slc_ops.rows.frames import as_log
 
     with as_value_errors():

@@ -25,10 +25,10 @@ from slc_ops.api.errors import BadOption, CannotFit, FrameError, as_value_errors
 from slc_ops.api.explaining import Explanation, ItemRates, explain
 from slc_ops.api.frozen import frozen_logits
 from slc_ops.base.methods import method_named
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.methods.origin import fit_with_origin
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.kernels import sigmoid
-from slc_ops.numerics.options import FitOptions
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.columns import ColumnError, as_logits

@@ -9,11 +9,11 @@ import pyarrow as pa
 from slc_ops.api.errors import BadOption
 from slc_ops.base.text import MISSING, count, number, share, signed
 from slc_ops.evidence.detectability import z_two_sided
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.item_index import ItemIndex
 
 CONFIDENCE = 0.95
 

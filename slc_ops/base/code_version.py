@@ -15,6 +15,7 @@ DECIDING_CODE = (
     "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
     "settings/sources.py", "settings/window.py",
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
+    "demo/population.py", "demo/simulator.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
     "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/kept_fits.py",
     "refresh/pipeline.py", "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py",

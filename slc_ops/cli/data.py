@@ -55,7 +55,7 @@ def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     The platform's frozen model has a wrong scale and shift and does not know the items' biases, so there is
     something to correct, and truth.parquet says what.
     """
-    from slc_ops.intake.simulate import simulate as write_lake
+    from slc_ops.demo.simulate import simulate as write_lake
 
     with progress("simulating ..."):
         manifest = write_lake(out, **settings)  # type: ignore[arg-type]

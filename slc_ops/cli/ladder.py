@@ -83,8 +83,8 @@ def fit(
     The directory holds params.json, items.parquet and golden.json: plain files, verified whenever they are
     read.
     """
+    from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.origin import fit_with_origin
-    from slc_ops.numerics.calibration import Calibration
     from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)

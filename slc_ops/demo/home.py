@@ -57,7 +57,7 @@ def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
     lake = home / "lake" / DEMO
     if (lake / "manifest.json").exists():
         return
-    from slc_ops.intake.simulate import simulate
+    from slc_ops.demo.simulate import simulate
 
     tell(f"Simulating {DEMO_WEEKS} weeks of a learning platform's logs …")
     shutil.rmtree(lake, ignore_errors=True)

@@ -1,9 +1,10 @@
 """The ladder side by side: fit every method on one log, score it on a later one.
 
-Sums that several methods need are computed once (:class:`~slc_ops.numerics.calibration.Calibration`), and two
-methods are worked on side by side. What a parameter set is worth, the caller says: ``evaluate`` is a function
-of the set, the test log and a number of threads that returns an object with ``as_dict``; where that brings
-users' sums (:class:`~slc_ops.evidence.paired.EvaluatorWithUsers`), differences from Platt get intervals.
+Sums that several methods need are computed once
+(:class:`~slc_ops.methods.fitting.calibration.Calibration`), and two methods are worked on side by side.
+What a parameter set is worth, the caller says: ``evaluate`` is a function of the set, the test log and a
+number of threads that returns an object with ``as_dict``; where that brings users' sums
+(:class:`~slc_ops.evidence.paired.EvaluatorWithUsers`), differences from Platt get intervals.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +22,10 @@ from slc_ops.evidence.paired import EvaluatorWithUsers, against
 from slc_ops.evidence.side_by_side import SIDE_BY_SIDE, shared_options, side_by_side
 from slc_ops.evidence.uncertainty import PairedDifference, UserSums
 from slc_ops.methods import FitOptions, fit_prepared
-from slc_ops.numerics.calibration import MAX_CELLS, Calibration
-from slc_ops.numerics.item_index import ItemIndex
+from slc_ops.methods.fitting.calibration import MAX_CELLS, Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.item_index import ItemIndex
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 

@@ -22,8 +22,8 @@ from slc_ops.base import text
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import read_json, replacing_directory, write_json
 from slc_ops.base.parquet import write_parquet
-from slc_ops.numerics.calibration import Calibration, Cells
-from slc_ops.numerics.options import FitOptions
+from slc_ops.methods.fitting.calibration import Calibration, Cells
+from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Log, Rows
 

@@ -23,8 +23,8 @@ from slc_ops.evidence.row_sums import Block, RowSums
 from slc_ops.evidence.slices import Kind, Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
 from slc_ops.evidence.user_keys import UsersOf, clusters_of, n_users
+from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.numerics.kernels import slices
-from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.score_grid import SPAN_ROWS, ScoreGrid
 from slc_ops.parameters.parameter_set import Apply, ParameterSet
 from slc_ops.rows.passes import Addable, Partial, Totals, evenly_spaced

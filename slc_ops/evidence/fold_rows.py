@@ -9,9 +9,9 @@ from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
 from slc_ops.evidence.user_keys import UsersOf
 from slc_ops.methods import FitOptions
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.prior_sample import item_sample
-from slc_ops.numerics.summed_log import SummedLog
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.prior_sample import item_sample
+from slc_ops.methods.fitting.summed_log import SummedLog
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 

@@ -21,8 +21,8 @@ import numpy as np
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
 from slc_ops.evidence.slices import time_quantiles
-from slc_ops.numerics.summed_log import SummedLog
-from slc_ops.numerics.window_sums import open_windows
+from slc_ops.methods.fitting.summed_log import SummedLog
+from slc_ops.methods.fitting.window_sums import open_windows
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.rows import Log
 

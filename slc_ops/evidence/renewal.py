@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.buffers import as_numpy
+from slc_ops.rows.item_index import ItemIndex
 
 FACTOR = 5.0
 FLOOR = 0.1

@@ -6,7 +6,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TypeVar
 
-from slc_ops.numerics.options import FitOptions
+from slc_ops.methods.fitting.options import FitOptions
 
 SIDE_BY_SIDE = 2
 

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.window import Window
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.time_bins import order_statistics, span_of_time, timestamp_of
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.numerics.time_bins import timestamp_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
+from slc_ops.rows.selection import order_statistics, span_of_time
 
 TIME_SLICES = 7
 MAX_GROUPS = 50

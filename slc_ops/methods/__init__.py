@@ -16,10 +16,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 from slc_ops.base.methods import METHODS, method_named
-from slc_ops.numerics.options import FitOptions
+from slc_ops.methods.fitting.options import FitOptions
 
 if TYPE_CHECKING:
-    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.frames import Frame
     from slc_ops.rows.rows import Log
@@ -43,7 +43,7 @@ def fit(
     before it, for methods of long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that
     break the log's contract, :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted to.
     """
-    from slc_ops.numerics.calibration import Calibration
+    from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.rows.frames import log_of
 
     earlier = None if history is None else log_of(history)

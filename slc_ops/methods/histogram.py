@@ -5,7 +5,7 @@ Bins are closed on the right. A bin without rows answers with its centre.
 
 import numpy as np
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.curves import Histogram, bin_of
 from slc_ops.numerics.kernels import sigmoid, slices
 from slc_ops.parameters.parameter_set import ParameterSet

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
 from slc_ops.rows.buffers import as_arrow, as_numpy
 

@@ -10,9 +10,9 @@ rows after the last edge (and rows without a time) use the last bin. Cells whose
 
 import numpy as np
 
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.item_tables import cell_table
 from slc_ops.methods.slc_t import pseudo_observations
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 

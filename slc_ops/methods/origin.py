@@ -9,7 +9,7 @@ from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.methods import fit_prepared
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 

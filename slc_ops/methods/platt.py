@@ -4,9 +4,9 @@ A strictly increasing map of the score (when a > 0), so AUC cannot change: Lemma
 self-test at run time.
 """
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.link import fit_link
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

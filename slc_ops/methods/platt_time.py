@@ -4,9 +4,9 @@ Time is standardised with the calibration window's mean and standard deviation, 
 parameters; later rows have t̃ above the window's range.
 """
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
 from slc_ops.numerics.curves import AffineInTime
-from slc_ops.numerics.link import fit_link
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

@@ -9,8 +9,8 @@ is the sampling variance of δᵢ by the delta method; items below the minimum h
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.item_tables import item_table
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
 from slc_ops.parameters.parameter_set import ParameterSet

@@ -1,15 +1,15 @@
 """``ridge``: the offsets of ``slc`` iterated to convergence (appendix of the paper).
 
 Minimises −Σ log-likelihood of σ(η₀ + bᵢ) + Σ bᵢ²/(2σ_b²) over the offsets
-(:mod:`slc_ops.numerics.offset_newton`), then fits the link, with the bᵢ as fixed offsets.
+(:mod:`slc_ops.methods.fitting.offset_newton`), then fits the link, with the bᵢ as fixed offsets.
 """
 
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.offset_newton import converged_offsets
+from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.slc import static_items
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.link import fit_link
-from slc_ops.numerics.offset_newton import converged_offsets
-from slc_ops.numerics.offsets import ItemOffsets
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

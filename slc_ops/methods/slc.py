@@ -11,12 +11,12 @@ Time bins play no part: summing the cells of an item is summing its rows.
 
 import pyarrow as pa
 
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.item_tables import item_table
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
-from slc_ops.numerics.link import fit_link
-from slc_ops.numerics.offsets import ItemOffsets
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

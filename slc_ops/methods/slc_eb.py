@@ -5,8 +5,8 @@ miscalibrated as a whole, the offsets then take up what belongs to the link; whe
 differ only for a season, they take up noise. Here
 
 1. the offset variance v and the lasting share s are chosen on held-out rows that imitate deployment
-   (:mod:`slc_ops.numerics.prior_variance` says how and why that way);
-2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.numerics.joint`),
+   (:mod:`slc_ops.methods.fitting.prior_variance` says how and why that way);
+2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.methods.fitting.joint`),
 
        −Σ log-likelihood of σ(a·η₀ + b₀ + cᵢ) + Σ cᵢ²/(2v),
 
@@ -27,7 +27,7 @@ variance s·v (``prior_var`` of the parameter set), and the shrinkage λᵢ = 1 
 s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: every offset is 0.
 
 >>> import pyarrow as pa
->>> from slc_ops.numerics.calibration import Calibration
+>>> from slc_ops.methods.fitting.calibration import Calibration
 >>> from slc_ops.rows.interactions import InteractionLog
 >>> rng = np.random.default_rng(0)
 >>> item, user = rng.integers(0, 40, 4000), rng.integers(0, 50, 4000)
@@ -43,18 +43,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.earlier import EarlierOffsets
+from slc_ops.methods.fitting.joint import JointModel, Minimum, State
+from slc_ops.methods.fitting.link import FittedLink, fit_link, link_warnings
+from slc_ops.methods.fitting.offsets import ItemOffsets
+from slc_ops.methods.fitting.prior_sample import is_large
+from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
 from slc_ops.methods.item_tables import item_table
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.earlier import EarlierOffsets
-from slc_ops.numerics.item_index import ItemIndex
-from slc_ops.numerics.joint import JointModel, Minimum, State
 from slc_ops.numerics.kernels import Floats
-from slc_ops.numerics.link import FittedLink, fit_link, link_warnings
-from slc_ops.numerics.offsets import ItemOffsets
-from slc_ops.numerics.prior_sample import is_large
-from slc_ops.numerics.prior_variance import Prior, choose_prior
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
+from slc_ops.rows.item_index import ItemIndex
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:

@@ -1,9 +1,9 @@
 """``slc_iso``: the offsets of ``slc`` under an isotonic link, p̂ = g(σ(η₀ + bᵢ)) (Section 3.6)."""
 
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.monotone import fit_isotonic
+from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.slc import static_items, static_offsets
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.monotone import fit_isotonic
-from slc_ops.numerics.offsets import ItemOffsets
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

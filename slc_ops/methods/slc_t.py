@@ -12,13 +12,13 @@ edge (and rows without a time) use the last bin.
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.offsets import CellOffsets
 from slc_ops.methods.item_tables import cell_table
 from slc_ops.methods.slc import static_offsets
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
-from slc_ops.numerics.link import fit_link
-from slc_ops.numerics.offsets import CellOffsets
 from slc_ops.numerics.smoother import smooth
 from slc_ops.parameters.parameter_set import ParameterSet
 

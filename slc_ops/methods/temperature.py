@@ -4,9 +4,9 @@ Fitted as the slope a = 1/T without intercept. Where the likelihood asks for a �
 useless) no temperature is optimal; a is then held at 1e-6, which is T = 10⁶ and p ≈ ½, with a warning.
 """
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_slope
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.link import fit_slope
 from slc_ops.parameters.parameter_set import ParameterSet
 
 SMALLEST_SLOPE = 1e-6

@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.rows.rows import Rows
-
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 17
 _BITS = 1020  # a product of 1+e^−η is kept below two to this, which is finite
@@ -107,32 +105,40 @@ def both_sides(eta: NDArray[Any]) -> tuple[Floats, Floats]:
     return p, q
 
 
-def key_sums(keys: NDArray[np.integer], n_keys: int, rows: Rows) -> Sums:
+def key_sums(
+    keys: NDArray[np.integer],
+    n_keys: int,
+    label: NDArray[Any],
+    logit: NDArray[Any],
+    weight: NDArray[Any] | None,
+) -> Sums:
     """n, Σy, Σp and Fisher weight per key, at η₀."""
     n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
-    for part in slices(len(rows)):
-        mine, indices = rows.chosen(part), keys[part].astype(np.intp, copy=False)
-        p, q = both_sides(mine.logit)
+    for part in slices(len(keys)):
+        indices, w = keys[part].astype(np.intp, copy=False), None if weight is None else weight[part]
+        p, q = both_sides(logit[part])
         q *= p
-        np.add.at(n, indices, 1.0 if mine.weight is None else mine.weight.astype(np.float64, copy=False))
-        for into, values in ((y, mine.label.astype(np.float64)), (p_sum, p), (fisher_sum, q)):
-            _add(into, indices, values, mine.weight)
+        np.add.at(n, indices, 1.0 if w is None else w.astype(np.float64, copy=False))
+        for into, values in ((y, label[part].astype(np.float64)), (p_sum, p), (fisher_sum, q)):
+            _add(into, indices, values, w)
     return Sums(n, y, p_sum, fisher_sum)
 
 
-def offset_sums(offset: Floats, rows: Rows) -> Floats:
+def offset_sums(
+    offset: Floats, codes: NDArray[np.integer], logit: NDArray[Any], weight: NDArray[Any] | None
+) -> Floats:
     """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
     sums = np.zeros((3, len(offset)))
-    for part in slices(len(rows)):
-        mine, indices = rows.chosen(part), rows.codes[part].astype(np.intp, copy=False)
+    for part in slices(len(codes)):
+        indices, w = codes[part].astype(np.intp, copy=False), None if weight is None else weight[part]
         eta = offset.take(indices, mode="clip")
-        eta += mine.logit
+        eta += logit[part]
         p, q = both_sides(eta)
         fisher = p * q
         skew = np.subtract(q, p, out=q)
         skew *= fisher
         for into, values in zip(sums, (p, fisher, skew), strict=True):
-            _add(into, indices, values, mine.weight)
+            _add(into, indices, values, w)
     return sums
 
 

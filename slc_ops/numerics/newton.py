@@ -5,8 +5,8 @@ its end is accepted. A pass over the rows is expensive, and a step says itself w
 end needs no further pass. The step is the problem's own:
 
 * :mod:`slc_ops.numerics.link_newton`: a few coefficients, Newton's step with Chebyshev's correction;
-* :mod:`slc_ops.numerics.offset_newton`: one offset per item, each in a bracket of its own;
-* :mod:`slc_ops.numerics.joint`: both, through the bordered Hessian.
+* :mod:`slc_ops.methods.fitting.offset_newton`: one offset per item, each in a bracket of its own;
+* :mod:`slc_ops.methods.fitting.joint`: both, through the bordered Hessian.
 """
 
 from dataclasses import dataclass

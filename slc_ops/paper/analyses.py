@@ -26,7 +26,7 @@ from slc_ops.evidence.metrics import METRICS, metrics_of
 from slc_ops.evidence.slices import by_density
 from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
 from slc_ops.methods import FitOptions, fit_prepared
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.curves import Affine
 from slc_ops.paper import sweeps
 from slc_ops.paper.regime import Model, regime_map

@@ -10,7 +10,7 @@ from slc_ops.base.errors import OneClassError, SettingsError
 from slc_ops.evidence.compare import Evaluate
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.methods import FitOptions, fit_prepared
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.interactions import InteractionLog
 

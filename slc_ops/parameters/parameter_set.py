@@ -15,13 +15,12 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, AffineInTime, Curve
-from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.numerics.kernels import SLICE_ROWS, Floats, slices
-from slc_ops.numerics.options import FitOptions
 from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.passes import in_spans
+from slc_ops.rows.item_index import ItemIndex
+from slc_ops.rows.passes import in_spans, workers
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 
 Positions = NDArray[Any]
@@ -128,7 +127,7 @@ class ParameterSet:
         def work(first: int, last: int) -> None:
             apply.of(log.rows(first, last, apply.columns), out=result[first:last])
 
-        for _ in in_spans(work, log.n_rows, FitOptions(threads=threads).workers):
+        for _ in in_spans(work, log.n_rows, workers(threads)):
             pass
         return result
 

@@ -143,7 +143,7 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
     """A mixed window's rows of one version, beside it; they are a function of the window and the version."""
     import pyarrow.compute as pc
 
-    from slc_ops.numerics.window_sums import keep_sums
+    from slc_ops.methods.fitting.window_sums import keep_sums
     from slc_ops.rows.engine import engine_of
 
     key = digest_json([window.rows_key, version])

@@ -13,9 +13,9 @@ from slc_ops.refresh.plan import Plan
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
     from slc_ops.evidence.renewal import Renewal
-    from slc_ops.numerics.calibration import Calibration
-    from slc_ops.numerics.earlier import EarlierOffsets
-    from slc_ops.numerics.options import FitOptions
+    from slc_ops.methods.fitting.calibration import Calibration
+    from slc_ops.methods.fitting.earlier import EarlierOffsets
+    from slc_ops.methods.fitting.options import FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.engine import Engine
     from slc_ops.rows.rows import Log
@@ -59,8 +59,8 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     whoever was champion then.
     """
     from slc_ops.methods import FitOptions, fit
-    from slc_ops.numerics.earlier import EarlierOffsets
-    from slc_ops.numerics.window_sums import open_windows
+    from slc_ops.methods.fitting.earlier import EarlierOffsets
+    from slc_ops.methods.fitting.window_sums import open_windows
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.buffers import as_numpy
 
@@ -87,9 +87,9 @@ def rows_to_learn_from(
     plan: Plan, method: str, options: dict[str, Any]
 ) -> "tuple[Calibration, Calibration | None]":
     """The windows up to the refreshed one, opened once: the link's; the long memory where it is longer."""
-    from slc_ops.numerics.calibration import Calibration
-    from slc_ops.numerics.summed_log import SummedLog
-    from slc_ops.numerics.window_sums import open_windows
+    from slc_ops.methods.fitting.calibration import Calibration
+    from slc_ops.methods.fitting.summed_log import SummedLog
+    from slc_ops.methods.fitting.window_sums import open_windows
 
     engine, chosen = engine_of_plan(plan), replace(fit_options(plan), **options)
     if not method_named(method).long_memory or len(plan.learned) <= len(plan.linked):

@@ -19,7 +19,7 @@ from slc_ops.refresh.plan import Plan
 
 if TYPE_CHECKING:
     from slc_ops.evidence.scoring import Fitted
-    from slc_ops.numerics.options import FitOptions
+    from slc_ops.methods.fitting.options import FitOptions
 
 SUFFIX = "-key.json"
 

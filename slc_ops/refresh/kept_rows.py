@@ -14,8 +14,8 @@ import pyarrow as pa
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.numerics.summed_log import ItemSums, SummedLog
-from slc_ops.numerics.window_sums import sums_of
+from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog
+from slc_ops.methods.fitting.window_sums import sums_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import TableSource, open_source
 from slc_ops.settings.deployments import Deployment

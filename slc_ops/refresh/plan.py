@@ -198,7 +198,7 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
 
     Their item sums go with them, unless another refresh has put sums under another key there.
     """
-    from slc_ops.numerics.window_sums import key_of, sums_path
+    from slc_ops.methods.fitting.window_sums import key_of, sums_path
 
     pinned = directory / f"{window.window.key}.parquet"
     if window.log.is_dir():

@@ -26,7 +26,7 @@ from slc_ops.evidence.series import Entry, entry, paired
 from slc_ops.evidence.uncertainty import UserSums
 from slc_ops.evidence.verdict import may_not
 from slc_ops.methods import FitOptions, fit
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.backbone import versions_of
 from slc_ops.refresh.backfill import LONGEST, border

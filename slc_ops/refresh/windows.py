@@ -132,7 +132,7 @@ def validate(places: Places, name: str, window: Window, settings: Deployment | N
 
 def _planned(places: Places, name: str, deployment: Deployment, window: Window) -> Plan | None:
     from slc_ops.intake.manifest import WindowManifest
-    from slc_ops.numerics.window_sums import keep_sums
+    from slc_ops.methods.fitting.window_sums import keep_sums
     from slc_ops.quality import validate as validate_window
     from slc_ops.quality.history import History
     from slc_ops.rows.engine import engine_of

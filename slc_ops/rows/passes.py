@@ -63,6 +63,11 @@ class Pieces(Generic[Piece]):
         self.all += other.all
 
 
+def workers(threads: int | None) -> int:
+    """Threads to use: as told, otherwise one per core this process may run on."""
+    return threads or len(os.sched_getaffinity(0))
+
+
 def span_for(n_keys: int) -> int:
     """Rows of a span: sums per key cost their number once a span, so spans are longer where keys are many."""
     return SPAN_ROWS if n_keys <= 1 << 16 else 4 * SPAN_ROWS if n_keys <= 1 << 20 else 16 * SPAN_ROWS

@@ -276,7 +276,7 @@ class FilesSource(Mapped):
 
 
 class SimulatorSource(Mapped):
-    """A simulated platform; ``platform`` are fields of :class:`slc_ops.intake.population.Platform`."""
+    """A simulated platform; ``platform`` are fields of :class:`slc_ops.demo.population.Platform`."""
 
     kind: Literal["simulator"] = Field(default="simulator", description=KIND)
     start: str = Field(default="2026-01-05", description="first week")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from slc_ops.base.window import Window
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.settings.deployments import Deployment, Places
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week

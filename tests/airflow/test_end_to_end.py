@@ -17,7 +17,7 @@ import yaml
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.home import DEMO_WINDOW, simulate_lake
 from slc_ops.demo.run import DEMO_DAG, ROOT
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.registry import Version
 from tests.airflow.conftest import ENTRY
 from tests.airflow.mailbox import listening

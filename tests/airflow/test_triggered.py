@@ -12,7 +12,7 @@ import yaml
 
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.run import ROOT
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from tests.airflow.conftest import ENTRY
 from tests.airflow.mailbox import listening
 from tests.airflow.platform import Platform

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from slc_ops.base.files import read_json
 from slc_ops.cli import app
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from tests.intake.conftest import bucket, s3_endpoint
 from tests.pages import ROOT
 

@@ -13,6 +13,7 @@ from slc_ops.base.errors import SelfTestFailed
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.cli import app
+from slc_ops.demo.simulate import simulate
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.backtest import Backtest
 from slc_ops.evidence.evaluation import evaluate
@@ -21,7 +22,6 @@ from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.selftest import check_ranges
 from slc_ops.evidence.slices import by_group
 from slc_ops.evidence.uncertainty import PairedDifference, paired_difference
-from slc_ops.intake.simulate import simulate
 from slc_ops.methods import fit
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.gate import evidence_text, propose

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slc_ops.base.mlflow_client import connect
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from tests.faults.homes import BEFORE, NEWEST, REFRESH, findings, parameter_bytes, places_of, put_back, run
 from tests.refresh.school import configure
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.window import Window
+from slc_ops.demo.population import Platform, week_of_rows
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.population import Platform, week_of_rows
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 START_US = int(WEEK.start.timestamp()) * 1_000_000

@@ -9,11 +9,11 @@ import pytest
 
 from slc_ops.base.errors import MissingFile, SourceUnavailable
 from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import erase_window, extracted, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import FILE, LOG
-from slc_ops.intake.simulate import simulate
 from slc_ops.settings.deployments import Deployment, LakeSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slc_ops.base.errors import InputError, SlcError
+from slc_ops.demo.simulate import simulate
 from slc_ops.intake import labels as module
 from slc_ops.intake.extract import extract
 from slc_ops.intake.labels import Labels, changed_labels, label_span
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.simulate import simulate
 from slc_ops.settings.deployments import Deployment, LakeSource
 from tests.intake.conftest import WEEK
 

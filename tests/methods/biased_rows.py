@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.metrics import metrics_of
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.joint import JointModel, State
-from slc_ops.numerics.prior_variance import choose_prior
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.joint import JointModel, State
+from slc_ops.methods.fitting.prior_variance import choose_prior
 from slc_ops.rows.interactions import InteractionLog
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from slc_ops.base.errors import OneClassError
 from slc_ops.methods import FitOptions, fit
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.slc_eb import lasting_offsets
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.prior_variance import Prior
 from tests.methods.biased_rows import log_of, model_of, nll, predictions, prior_of, sigmoid, world
 from tests.real_data import DATA, needs_real_rows
 

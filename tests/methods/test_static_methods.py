@@ -7,9 +7,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from slc_ops.methods import FitOptions, fit
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.offset_newton import converged_offsets
 from slc_ops.numerics.curves import Isotonic
-from slc_ops.numerics.offset_newton import converged_offsets
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, log_of

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from slc_ops.numerics.kernels import SLICE_ROWS, key_sums, link_sums, offset_sums, sigmoid
+from slc_ops.numerics.kernels import SLICE_ROWS, Sums, key_sums, link_sums, offset_sums, sigmoid
 from slc_ops.rows.rows import Rows
 
 
@@ -16,6 +16,10 @@ def rows(n: int, *, weight: bool = False, kind: type = np.float64, seed: int = 0
     )
 
 
+def sums_of(keys: np.ndarray, sample: Rows, n_keys: int = 7) -> Sums:
+    return key_sums(keys, n_keys, sample.label, sample.logit, sample.weight)
+
+
 def test_the_sigmoid_is_exact_in_both_tails():
     eta = np.array([-700.0, -40.0, -1.0, 0.0, 1.0, 40.0, 700.0])
     assert np.allclose(sigmoid(eta), expit(eta), rtol=1e-14, atol=0)
@@ -25,8 +29,8 @@ def test_the_sigmoid_is_exact_in_both_tails():
 @pytest.mark.parametrize("weight", [False, True])
 def test_sums_per_key_equal_a_plain_loop(weight):
     sample = rows(500, weight=weight)
-    found = key_sums(sample.codes, 7, sample)
-    shifted = offset_sums(np.linspace(-1, 1, 7), sample)
+    found = sums_of(sample.codes, sample)
+    shifted = offset_sums(np.linspace(-1, 1, 7), sample.codes, sample.logit, sample.weight)
     for key in range(7):
         mine = sample.codes == key
         w = sample.weight[mine] if weight else np.ones(mine.sum())
@@ -42,7 +46,7 @@ def test_sums_per_key_equal_a_plain_loop(weight):
 
 def test_sums_per_key_are_exact_where_almost_nothing_is_left():
     saturated = Rows(np.zeros(2, np.int32), np.array([0, 1], np.int8), np.array([-690.0, 690.0]))
-    found = key_sums(saturated.codes, 1, saturated)
+    found = sums_of(saturated.codes, saturated, 1)
     assert found.fisher[0] == pytest.approx(2 * np.exp(-690.0), rel=1e-12)
     assert (found.n[0], found.y[0], found.p[0]) == (2.0, 1.0, 1.0)
 
@@ -55,9 +59,9 @@ def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():
     def part(span: slice) -> Rows:
         return Rows(sample.codes[span], sample.label[span], sample.logit[span])
 
-    total = key_sums(keys[:half], 7, part(slice(None, half)))
-    total.add(key_sums(keys[half:], 7, part(slice(half, None))))
-    whole = key_sums(keys, 7, sample)
+    total = sums_of(keys[:half], part(slice(None, half)))
+    total.add(sums_of(keys[half:], part(slice(half, None))))
+    whole = sums_of(keys, sample)
     for name in ("n", "y", "p", "fisher"):
         assert np.allclose(getattr(total, name), getattr(whole, name), rtol=1e-13)
 
@@ -103,4 +107,4 @@ def test_float32_logits_are_summed_in_float64():
     small = rows(400, kind=np.float32)
     wide = Rows(small.codes, small.label, small.logit.astype(np.float64))
     keys = small.codes.astype(np.intp)
-    assert np.array_equal(key_sums(keys, 7, small).p, key_sums(keys, 7, wide).p)
+    assert np.array_equal(sums_of(keys, small).p, sums_of(keys, wide).p)

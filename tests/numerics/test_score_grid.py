@@ -12,10 +12,11 @@ from hypothesis.extra import numpy as hnp
 from slc_ops.evidence.auc import auc, placements
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.ordering import Placed
-from slc_ops.numerics import monotone
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.monotone import fit_isotonic, isotonic_map, isotonic_of_counts
-from slc_ops.numerics.offsets import ItemOffsets
+from slc_ops.methods.fitting import monotone
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.monotone import fit_isotonic
+from slc_ops.methods.fitting.offsets import ItemOffsets
+from slc_ops.numerics.isotonic import isotonic_map, isotonic_of_counts
 from slc_ops.numerics.score_grid import GridCounts, ScoreGrid
 from slc_ops.rows.interactions import InteractionLog
 

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from slc_ops.numerics.kernels import SLICE_ROWS
-from slc_ops.numerics.time_bins import quantile_edges, time_bin
+from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.rows import Rows
+from slc_ops.rows.selection import quantile_edges
 
 
 def edges_of(time: np.ndarray, bins: int, weight: np.ndarray | None = None, pieces: int = 1) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slc_ops.base.window import Window
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.observability.lineage import Data, configured, lineage
 from slc_ops.refresh import pipeline
 from slc_ops.settings.deployments import Places

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.link import fit_link
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
 from slc_ops.paper.regime import CALIBRATION, SCALE, SHIFT, cell, offsets, regime_map, world
 
 

@@ -8,7 +8,7 @@ from slc_ops.base.errors import FitError
 from slc_ops.evidence import compare
 from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.methods import FitOptions, fit
-from slc_ops.numerics import calibration, joint
+from slc_ops.methods.fitting import calibration, joint
 from slc_ops.rows.interactions import InteractionLog
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.settings.deployments import Places
 from tests.plugins.conftest import register
 from tests.refresh.backbones import SETTINGS, champion_of, first_steps, furnish

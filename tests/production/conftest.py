@@ -72,7 +72,7 @@ def initialised(servers: Installation) -> Installation:
 @pytest.fixture(scope="module")
 def installation(initialised: Installation, collector: Collector, statsd: socket.socket) -> Installation:
     """Every service, two workers among them."""
-    from slc_ops.intake.simulate import simulate
+    from slc_ops.demo.simulate import simulate
 
     endpoint = f"http://127.0.0.1:{collector.server_port}/v1/metrics"
     host, port = statsd.getsockname()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
-from slc_ops.intake.simulate import simulate
 from slc_ops.quality import validate
 from slc_ops.settings.deployments import Places
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, WEEKS, Bench

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import configure
 

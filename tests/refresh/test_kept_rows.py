@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.methods import fit
-from slc_ops.numerics.window_sums import read_windows
+from slc_ops.methods.fitting.window_sums import read_windows
 from slc_ops.refresh.kept_rows import KeptRows, PastWindows
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import ParquetSource

@@ -10,7 +10,7 @@ import pytest
 
 from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.base.files import read_json
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.windows import lacking
 from slc_ops.registry import Registry

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from slc_ops.base.errors import SelfTestFailed, ValidationStopped
 from slc_ops.cli import app
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.backbone import (
     of_one_backbone,

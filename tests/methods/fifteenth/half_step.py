@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from slc_ops.methods import slc
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
 
 

@@ -18,14 +18,14 @@ import yaml
 
 from slc_ops.base.errors import ClusterUnavailable, DamagedFile, InputError, SettingsError
 from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
 from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.simulate import simulate
 from slc_ops.methods import METHODS, fit_prepared
-from slc_ops.numerics import monotone, prior_sample
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting import monotone, prior_sample
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.observability import steps
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline

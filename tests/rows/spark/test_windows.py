@@ -16,12 +16,12 @@ from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, parts_of
 from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
 from slc_ops.intake import parts
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import erase_window, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.simulate import simulate
 from slc_ops.quality import observer, validate
 from slc_ops.rows.engine import LOCAL, WindowEngine
 from slc_ops.rows.spark import gathering

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.offsets import NoOffsets, Offsets
 from slc_ops.numerics.kernels import Floats, LinkSums, link_sums, slices
 from slc_ops.numerics.link_newton import Minimum, minimise
-from slc_ops.numerics.offsets import NoOffsets, Offsets
 from slc_ops.rows.passes import add_up, evenly_spaced
 from slc_ops.rows.rows import TIME, Rows
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats, Sums, sigmoid
 from slc_ops.numerics.newton import descend
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slc_ops.numerics.calibration import Cells
+from slc_ops.methods.fitting.calibration import Cells
 from slc_ops.numerics.kernels import Floats
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
 

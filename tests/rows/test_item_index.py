@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slc_ops.base.errors import InputError
-from slc_ops.numerics.item_index import ItemIndex, keys_of
+from slc_ops.rows.item_index import ItemIndex, keys_of
 
 texts = st.lists(st.text(max_size=40), unique=True, max_size=60)
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=60)

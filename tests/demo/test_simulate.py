@@ -8,7 +8,7 @@ import pytest
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import digest_file
-from slc_ops.intake.simulate import simulate
+from slc_ops.demo.simulate import simulate
 
 SMALL = {"rows_per_week": 300, "users": 40, "items": 15, "new_items": 2}
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.numerics.item_index import ItemIndex
 from slc_ops.numerics.kernels import Floats
+from slc_ops.rows.item_index import ItemIndex
 
 
 @dataclass(frozen=True, eq=False)

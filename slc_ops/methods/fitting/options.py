@@ -1,13 +1,13 @@
 """What a fit may be told."""
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.rows.passes import workers
 
 if TYPE_CHECKING:
-    from slc_ops.numerics.earlier import EarlierOffsets
+    from slc_ops.methods.fitting.earlier import EarlierOffsets
 
 
 @dataclass(frozen=True)
@@ -36,4 +36,4 @@ class FitOptions:
     @property
     def workers(self) -> int:
         """Threads to use: as told, otherwise one per core this process may run on."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return workers(self.threads)

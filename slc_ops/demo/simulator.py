@@ -9,8 +9,7 @@ import pyarrow as pa
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import WEEK, Window
-from slc_ops.intake.population import Platform, week_of_rows
-from slc_ops.intake.simulate import monday
+from slc_ops.demo.population import Platform, monday, week_of_rows
 from slc_ops.settings.sources import SimulatorSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

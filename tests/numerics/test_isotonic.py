@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 from sklearn.isotonic import IsotonicRegression
 
-from slc_ops.numerics.monotone import isotonic_map, pooled_levels
+from slc_ops.numerics.isotonic import isotonic_map, pooled_levels
 
 
 def spread(starts, level, size):

@@ -29,7 +29,7 @@ giving it weight 2 changes anything.
 **Without a forward hold-out** (no event time, one time only, one class left on a side) the marginal
 likelihood decides alone, and s is 1.
 
-Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.numerics.prior_sample`).
+Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.methods.fitting.prior_sample`).
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.joint import JointModel, State, Visited
+from slc_ops.methods.fitting.joint import JointModel, State, Visited
+from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
-from slc_ops.numerics.prior_sample import prior_rows
 from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Log, Rows
 
 VARIANCES = tuple(2.0**-k for k in range(11))

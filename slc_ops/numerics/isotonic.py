@@ -8,43 +8,17 @@ by one. The result is scikit-learn's
 knots, constant beyond them.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.calibration import Calibration
 from slc_ops.numerics.curves import Isotonic
 from slc_ops.numerics.kernels import Floats, sigmoid, slices
-from slc_ops.numerics.offsets import NoOffsets, Offsets
 from slc_ops.numerics.ranking import Ranked, ranked
-from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
-from slc_ops.rows.passes import Pieces, evenly_spaced
-from slc_ops.rows.rows import Rows
+from slc_ops.numerics.score_grid import GridCounts
 
-EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
-CELLS = 1 << 21
 RESOLUTION = float(np.finfo(np.float64).resolution)
-
-
-def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Isotonic:
-    """The isotonic map of σ(η₀ + δ) to the label."""
-    calibration.require_two_classes()
-    offsets, log = offsets or NoOffsets(), calibration.log
-    if log.n_rows <= EXACT_ROWS:
-        every = calibration.add_up(partial(_gather, offsets), columns=offsets.columns)
-        return isotonic_map(*_together(every.all))
-    sample = log.sample(*evenly_spaced(log.n_rows), offsets.columns)
-    grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
-    counts = log.add_up(
-        partial(_count, offsets, grid),
-        threads=calibration.options.workers,
-        columns=offsets.columns,
-        n_keys=3 * grid.cells,
-        span_rows=SPAN_ROWS,
-    )
-    return isotonic_of_counts(counts)
 
 
 def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None = None) -> Isotonic:
@@ -83,32 +57,6 @@ def isotonic_of_counts(counts: GridCounts) -> Isotonic:
     # The knots of a pool of one cell coincide; so do scores that are all but 0 or 1.
     knots = np.append(True, np.diff(x) >= RESOLUTION)
     return Isotonic(x[knots], y[knots])
-
-
-Scored = tuple[Floats, NDArray[Any], NDArray[Any] | None]  # scores, labels and weights of some rows
-
-
-def _together(pieces: list[Scored]) -> Scored:
-    score, label, weight = zip(*pieces, strict=True)
-    weights = None if weight[0] is None else np.concatenate(weight).astype(np.float64)
-    return np.concatenate(score), np.concatenate(label), weights
-
-
-def _gather(offsets: Offsets, rows: Rows) -> Pieces[Scored]:
-    return Pieces([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
-
-
-def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:
-    score = _logits(offsets, rows)
-    return GridCounts.of(grid, grid.place(score), rows.label, rows.weight, score)
-
-
-def _logits(offsets: Offsets, rows: Rows) -> Floats:
-    score = np.empty(len(rows))
-    for part in slices(len(rows)):
-        few = rows.chosen(part)
-        np.add(few.logit, offsets.of(few), out=score[part])
-    return score
 
 
 def pooled_levels(mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:

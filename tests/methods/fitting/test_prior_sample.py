@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slc_ops.methods import FitOptions, fit
-from slc_ops.numerics import prior_sample
-from slc_ops.numerics.item_index import hashes_of
-from slc_ops.numerics.prior_sample import item_sample, prior_rows
+from slc_ops.methods.fitting import prior_sample
+from slc_ops.methods.fitting.prior_sample import item_sample, prior_rows
+from slc_ops.rows.item_index import hashes_of
 from tests.methods.biased_rows import log_of, predictions, prior_of, world
 
 BOUND = 4000

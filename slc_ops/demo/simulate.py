@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json
-from slc_ops.base.window import WEEK, Window, parse_timestamp
-from slc_ops.intake.population import WEEK_US, Platform, catalogue, week_of_rows
+from slc_ops.base.window import WEEK, Window
+from slc_ops.demo.population import WEEK_US, Platform, catalogue, monday, week_of_rows
 from slc_ops.settings.window import duration
 
 MANIFEST = "manifest.json"
@@ -29,7 +29,7 @@ def simulate(
 ) -> dict[str, Any]:
     """Write ``weeks`` weeks of logs from the Monday ``start`` on; answer what was written.
 
-    Keyword arguments are the fields of :class:`~slc_ops.intake.population.Platform`. The same arguments give
+    Keyword arguments are the fields of :class:`~slc_ops.demo.population.Platform`. The same arguments give
     the same bytes; asking for more weeks of the same platform adds the missing ones; a directory that holds
     anything else is refused.
 
@@ -90,16 +90,6 @@ def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: 
         with replacing(lake / f"week={day:%Y-%m-%d}" / f"part-{week}.parquet") as temporary:
             part = labels.filter(pa.array(monday_us == first)).sort_by("event_time")
             pq.write_table(part, temporary, compression="zstd")
-
-
-def monday(start: str) -> datetime:
-    """The first window's start, which must be a Monday at midnight UTC."""
-    timestamp = parse_timestamp(start)
-    if Window.week_of(timestamp).start != timestamp:
-        raise SettingsError(
-            f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {timestamp:%A} at {timestamp:%H:%M}"
-        )
-    return timestamp
 
 
 def already_there(out: Path, wanted: dict[str, Any]) -> int:

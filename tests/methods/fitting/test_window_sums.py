@@ -9,8 +9,8 @@ import pytest
 
 from slc_ops.base.errors import InputError
 from slc_ops.methods import METHODS, fit
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.window_sums import keep_sums, key_of, read_windows, sums_path
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.window_sums import keep_sums, key_of, read_windows, sums_path
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.loading import Loader
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError, InputError, OneClassError
 from slc_ops.base.once import Once
+from slc_ops.methods.fitting.options import FitOptions
+from slc_ops.methods.fitting.summed_log import Summed
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, slices
-from slc_ops.numerics.options import FitOptions
-from slc_ops.numerics.summed_log import Summed
-from slc_ops.numerics.time_bins import quantile_edges, time_bin
+from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
+from slc_ops.rows.selection import quantile_edges
 
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
@@ -213,13 +214,13 @@ class Largest:
 
 
 def _item_sums(n_items: int, rows: Rows) -> Sums:
-    return key_sums(rows.codes, n_items, rows)
+    return key_sums(rows.codes, n_items, rows.label, rows.logit, rows.weight)
 
 
 def _offset_sums(offset: Floats, wanted: NDArray[np.bool_] | None, rows: Rows) -> Totals:
     if wanted is not None:
         rows = rows.chosen(np.flatnonzero(wanted.take(rows.codes)))
-    return Totals(offset_sums(offset, rows))
+    return Totals(offset_sums(offset, rows.codes, rows.logit, rows.weight))
 
 
 def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
@@ -229,7 +230,7 @@ def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
     keys = np.subtract(bins, least, dtype=np.intp)
     keys *= n_items
     keys += rows.codes
-    sums = key_sums(keys, (most - least + 1) * n_items, rows)
+    sums = key_sums(keys, (most - least + 1) * n_items, rows.label, rows.logit, rows.weight)
     columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
     return BinSums({least + k: Sums(*parts) for k, parts in enumerate(zip(*columns, strict=True))})
 

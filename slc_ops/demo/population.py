@@ -5,6 +5,7 @@ six weeks are simulated or sixty, and a lake can be extended without touching wh
 """
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.window import Window, parse_timestamp
 
 WEEK_US = 7 * 24 * 3600 * 1_000_000
 
@@ -136,6 +138,16 @@ def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
             "backbone_version": pa.repeat(platform.backbone_version, n),
         }
     )
+
+
+def monday(start: str) -> datetime:
+    """The first window's start, which must be a Monday at midnight UTC."""
+    timestamp = parse_timestamp(start)
+    if Window.week_of(timestamp).start != timestamp:
+        raise SettingsError(
+            f"simulate starts on a Monday at 00:00 UTC, {start!r} is a {timestamp:%A} at {timestamp:%H:%M}"
+        )
+    return timestamp
 
 
 def weighted_draw(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:

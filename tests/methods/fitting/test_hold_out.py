@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.numerics.prior_sample import prior_rows
-from slc_ops.numerics.prior_variance import held_out, position
+from slc_ops.methods.fitting.prior_sample import prior_rows
+from slc_ops.methods.fitting.prior_variance import held_out, position
 from tests.methods.biased_rows import log_of, prior_of, world
 
 

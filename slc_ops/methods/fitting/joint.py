@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.methods.fitting.offset_newton import homogeneous_offsets
 from slc_ops.numerics.kernels import (
     Floats,
     Sums,
@@ -28,7 +29,6 @@ from slc_ops.numerics.kernels import (
     total,
 )
 from slc_ops.numerics.newton import descend
-from slc_ops.numerics.offset_newton import homogeneous_offsets
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows, RowSource
 

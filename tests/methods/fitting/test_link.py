@@ -3,11 +3,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from slc_ops.base.errors import NotConvergedError, OneClassError
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.numerics.kernels import LinkSums
-from slc_ops.numerics.link import fit_link
 from slc_ops.numerics.link_newton import minimise
-from slc_ops.numerics.offsets import ItemOffsets
 from slc_ops.rows import passes
 from tests.methods.synthetic import log, log_of
 

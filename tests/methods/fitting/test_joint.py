@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.numerics.calibration import Calibration
-from slc_ops.numerics.joint import JointModel, JointProblem, State
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.joint import JointModel, JointProblem, State
 from slc_ops.numerics.newton import damped
 from tests.methods.biased_rows import log_of, model_of, world
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing
-from slc_ops.numerics.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.numerics.kernels import Sums
-from slc_ops.numerics.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import open_source

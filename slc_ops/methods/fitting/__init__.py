@@ -1,0 +1,1 @@
+"""Fitting: rows in, coefficients and offsets out; what the methods share."""
