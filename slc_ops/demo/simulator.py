@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.population import Platform, monday, week_of_rows
+from slc_ops.intake.dataset_names import DatasetName
 from slc_ops.settings.sources import SimulatorSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,13 +22,18 @@ class Simulation:
 
     selects = False
 
-    def __init__(self, source: SimulatorSource, window: Window) -> None:
+    def __init__(self, source: SimulatorSource, home: Path, window: Window) -> None:
         self.source, self.window = source, window
         self.start = monday(source.start)
         try:
             self.platform = Platform(**source.platform)
         except TypeError as error:
             raise SettingsError(f"the simulator's platform: {error}") from None
+
+    @staticmethod
+    def datasets(source: SimulatorSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return [DatasetName("slc_ops", source.kind)]
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""

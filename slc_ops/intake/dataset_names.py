@@ -6,20 +6,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slc_ops.settings.deployments import Deployment
-from slc_ops.settings.sources import (
-    DeltaSource,
-    DuckdbSource,
-    FilesSource,
-    IcebergSource,
-    LakeSource,
-    SqlSource,
-)
-
 PORTS = {"postgres": 5432, "mysql": 3306, "redshift": 5439}
 SCHEMAS = {"postgres": "public"}
-_TABLE = re.compile(r"\b(?:from|join)\s+([A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*){0,2})", re.IGNORECASE)
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|[()]|[\w$.]+", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*){0,2}")
 
 
 @dataclass(frozen=True)
@@ -49,8 +39,28 @@ def tables_of(query: str) -> list[str]:
 
     >>> tables_of("SELECT * FROM app.answers a JOIN pupils p USING (id) -- FROM nowhere")
     ['app.answers', 'pupils']
+    >>> tables_of("SELECT extract(epoch FROM at) FROM (SELECT * FROM logs WHERE a IS DISTINCT FROM b) x")
+    ['logs']
     """
-    return list(dict.fromkeys(_TABLE.findall(_COMMENT.sub(" ", query))))
+    found: dict[str, None] = {}
+    selects: list[bool | None] = [True]  # per open parenthesis whether a SELECT is in it; None: not known yet
+    before, expected = "", False
+    for token in _TOKEN.findall(query):
+        if token.startswith(("'", "--", "/*")):
+            continue
+        word = token.lower()
+        if word == ")":
+            selects = selects[:-1] or [True]
+        elif word != "(":
+            if selects[-1] is None:
+                selects[-1] = word in ("select", "with")
+            if expected and _NAME.fullmatch(token):
+                found[token] = None
+        expected = word == "join" or (word == "from" and bool(selects[-1]) and before != "distinct")
+        if word == "(":
+            selects.append(None)
+        before = word
+    return list(found)
 
 
 def in_database(url: Any, query: str) -> list[DatasetName]:
@@ -72,27 +82,3 @@ def in_database(url: Any, query: str) -> list[DatasetName]:
         known = [*([SCHEMAS[kind]] if missing == 2 and kind in SCHEMAS else []), table]
         found.append(DatasetName(namespace, ".".join([*([url.database or ""] if missing else []), *known])))
     return found
-
-
-def read_from(deployment: Deployment, home: Path) -> list[DatasetName]:
-    """The data sets that a deployment's rows and labels come from."""
-    both = [each for each in (deployment.source, deployment.labels) if each is not None]
-    return [name for source in both for name in _of(source, home)]
-
-
-def _of(source: Any, home: Path) -> list[DatasetName]:
-    if isinstance(source, LakeSource | DeltaSource):
-        return [at(source.path, home)]
-    if isinstance(source, FilesSource):
-        return [at(path, home) for path in source.paths]
-    if isinstance(source, IcebergSource):
-        return [DatasetName(f"iceberg://{source.catalog}", source.table)]
-    if isinstance(source, DuckdbSource):
-        file = at(source.path, home).name
-        tables = [source.table] if source.table else tables_of(source.query or "")
-        return [DatasetName(f"duckdb://{file}", table) for table in tables]
-    if isinstance(source, SqlSource):
-        from slc_ops.intake.sources.sql import database_url
-
-        return in_database(database_url(source, home), source.query)
-    return [DatasetName("slc_ops", f"{source.kind}")]

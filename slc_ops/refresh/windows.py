@@ -37,13 +37,15 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     may have reached them; older ones are final once extracted. An empty past window is no window, an empty
     newest window is an error. Further back lie the windows that validation measures the oldest ones against.
     """
-    from slc_ops.intake.dataset_names import read_from
+    from slc_ops.intake.sources import reader_of
 
     deployment = settings or places.deployment(name)
     home = places.sources or places.home
 
     def reads() -> list[Data]:
-        return [Data(each.namespace, each.name) for each in read_from(deployment, home)]
+        both = [each for each in (deployment.source, deployment.labels) if each is not None]
+        named = [name for each in both for name in reader_of(each).datasets(each, home)]
+        return [Data(each.namespace, each.name) for each in named]
 
     with lineage("extract", name, window, reads) as written:
         found, newest = _extracted(places, name, window, deployment, home)

@@ -142,5 +142,5 @@ def _keys() -> list[str]:
         d.Grid,
         d.Schedule,
     )
-    parts = (*blocks, *d.SOURCES, d.Partition)
+    parts: tuple[type[d.Part], ...] = (*blocks, *d.SOURCES, d.Partition)
     return sorted({key for part in parts for key in part.model_fields})

@@ -8,7 +8,7 @@ import math
 import re
 from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import available_timezones
 
@@ -55,6 +55,7 @@ Location = Annotated[str, Field(min_length=1), AfterValidator(without_secret)]
 class Mapped(Part):
     """What every source may say about its columns."""
 
+    kind: str = Field(description=KIND)
     columns: dict[str, str] = Field(default_factory=dict, description="contract column → the source's column")
     naive_time_zone: str | None = Field(
         default=None, description="zone of event times that carry none; without it they are refused"
@@ -291,10 +292,18 @@ class SimulatorSource(Mapped):
         return platform
 
 
-SOURCES = (
-    LakeSource, DeltaSource, IcebergSource, SqlSource, DuckdbSource, FilesSource, SimulatorSource,
-)  # fmt: skip
-AnySource = (
-    LakeSource | DeltaSource | IcebergSource | SqlSource | DuckdbSource | FilesSource | SimulatorSource
-)
-Source = Annotated[AnySource, Field(discriminator="kind")]
+READERS: dict[type[Mapped], str] = {
+    LakeSource: "slc_ops.intake.sources.lake:Lake",
+    DeltaSource: "slc_ops.intake.sources.delta:Delta",
+    IcebergSource: "slc_ops.intake.sources.iceberg:Iceberg",
+    SqlSource: "slc_ops.intake.sources.sql:Query",
+    DuckdbSource: "slc_ops.intake.sources.duckdb:Duckdb",
+    FilesSource: "slc_ops.intake.sources.files:Files",
+    SimulatorSource: "slc_ops.demo.simulator:Simulation",
+}
+"""The registry of sources: the settings of a kind → its reader, which is imported when it is needed."""
+SOURCES = tuple(READERS)
+if TYPE_CHECKING:
+    Source = Mapped
+else:
+    Source = Annotated[Union[SOURCES], Field(discriminator="kind")]  # noqa: UP007 - of a tuple

@@ -120,14 +120,10 @@ def block_table(head: str, part: type[BaseModel]) -> str:
 
 def source_tables() -> dict[str, str]:
     """A table of what every source may say, then one of each kind."""
-    common: list[Row] = [
-        ("`kind`", "needed", "text", settings.SOURCES[0].model_fields["kind"].description or "")
-    ]
-    common += _named(rows_of(settings.Mapped))
     head = ("`source.`", "default", "type", "what it says")
-    found = {"source": _table(head, common)}
+    found = {"source": _table(head, _named(rows_of(settings.Mapped)))}
     for source in settings.SOURCES:
-        rows = [row for row in rows_of(source) if row[0] not in {"kind", *settings.Mapped.model_fields}]
+        rows = [row for row in rows_of(source) if row[0] not in settings.Mapped.model_fields]
         found[f"source {source.model_fields['kind'].default}"] = _table(head, _named(rows))
     return found
 

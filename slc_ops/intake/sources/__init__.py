@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from slc_ops.base.window import Window
-from slc_ops.settings import sources as settings
+from slc_ops.intake.dataset_names import DatasetName
+from slc_ops.settings.sources import READERS, Mapped
 
 
 class Source(Protocol):
@@ -31,34 +32,23 @@ class Source(Protocol):
         """At least the window's rows, in batches of bounded size."""
 
 
-def open_source(source: settings.AnySource, home: Path, window: Window) -> Source:  # noqa: PLR0911 - one return per kind
+class Reader(Protocol):
+    """What the registry :data:`slc_ops.settings.sources.READERS` names: opens a window of a source."""
+
+    def __call__(self, source: Any, home: Path, window: Window) -> Source:
+        """A window of the source; relative paths begin at ``home``."""
+
+    def datasets(self, source: Any, home: Path) -> list[DatasetName]:
+        """How lineage calls what the rows are read from."""
+
+
+def reader_of(source: Mapped) -> Reader:
+    """The reader of a kind of source."""
+    module, _, name = READERS[type(source)].partition(":")
+    reader: Reader = getattr(import_module(module), name)
+    return reader
+
+
+def open_source(source: Mapped, home: Path, window: Window) -> Source:
     """A window of the source that a deployment names; relative paths begin at ``home``."""
-    match source:
-        case settings.LakeSource():
-            from slc_ops.intake.sources.lake import Lake
-
-            return Lake(source, home, window)
-        case settings.DeltaSource():
-            from slc_ops.intake.sources.delta import Delta
-
-            return Delta(source, home, window)
-        case settings.IcebergSource():
-            from slc_ops.intake.sources.iceberg import Iceberg
-
-            return Iceberg(source, home, window)
-        case settings.SqlSource():
-            from slc_ops.intake.sources.sql import Query
-
-            return Query(source, home, window)
-        case settings.DuckdbSource():
-            from slc_ops.intake.sources.duckdb import Duckdb
-
-            return Duckdb(source, home, window)
-        case settings.FilesSource():
-            from slc_ops.intake.sources.files import Files
-
-            return Files(source, home)
-        case settings.SimulatorSource():
-            # The simulator belongs to the demo, above this package: it is named, not imported.
-            simulated: Source = import_module("slc_ops.demo.simulator").Simulation(source, window)
-            return simulated
+    return reader_of(source)(source, home, window)

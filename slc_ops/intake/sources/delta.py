@@ -22,6 +22,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import selection
+from slc_ops.intake.dataset_names import DatasetName, at
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.intake.sources.locations import locate
 from slc_ops.intake.sources.parquet import Part, Parts
@@ -49,6 +50,11 @@ class Delta:
         self.source, self.window = source, window
         self.filesystem, self.root = locate(source, home)
         self.parts = Parts(self.filesystem, source, window, inside=True)
+
+    @staticmethod
+    def datasets(source: DeltaSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return [at(source.path, home)]
 
     def describe(self) -> dict[str, Any]:
         """Which table, and which version of it."""

@@ -11,6 +11,7 @@ from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.intake.dataset_names import DatasetName, at, tables_of
 from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
 from slc_ops.settings.sources import DuckdbSource
 
@@ -36,6 +37,12 @@ class Duckdb:
         self.source, self.window = source, window
         self.selects = source.query is not None
         self.path = home / source.path
+
+    @staticmethod
+    def datasets(source: DuckdbSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        tables = [source.table] if source.table else tables_of(source.query or "")
+        return [DatasetName(f"duckdb://{at(source.path, home).name}", table) for table in tables]
 
     def describe(self) -> dict[str, Any]:
         """Which file, and what of it."""

@@ -12,7 +12,9 @@ from pyarrow import fs as pafs
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.base.tabular import TabularFile
+from slc_ops.base.window import Window
 from slc_ops.intake.contract import NUMBERS
+from slc_ops.intake.dataset_names import DatasetName, at
 from slc_ops.intake.sources.locations import reading, refuse_tables
 from slc_ops.settings.sources import FilesSource
 
@@ -22,10 +24,15 @@ class Files:
 
     selects = False
 
-    def __init__(self, source: FilesSource, home: Path) -> None:
+    def __init__(self, source: FilesSource, home: Path, window: Window) -> None:
         self.source = source
         self.home = home
         self._opened: dict[Path, TabularFile] = {}
+
+    @staticmethod
+    def datasets(source: FilesSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return [at(path, home) for path in source.paths]
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""

@@ -14,6 +14,7 @@ from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
+from slc_ops.intake.dataset_names import DatasetName
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.settings.sources import IcebergSource
 
@@ -31,6 +32,11 @@ class Iceberg:
     def __init__(self, source: IcebergSource, home: Path, window: Window) -> None:
         require("an Iceberg table", "tables")
         self.source, self.home, self.window = source, home, window
+
+    @staticmethod
+    def datasets(source: IcebergSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return [DatasetName(f"iceberg://{source.catalog}", source.table)]
 
     def describe(self) -> dict[str, Any]:
         """Which table, and which snapshot of it."""

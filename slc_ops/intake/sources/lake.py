@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.intake.dataset_names import DatasetName, at
 from slc_ops.intake.sources.locations import locate, reading, refuse_tables
 from slc_ops.intake.sources.parquet import Part, Parts
 from slc_ops.settings.sources import LakeSource
@@ -31,6 +32,11 @@ class Lake:
         self.selects = source.partition is not None
         self.filesystem, self.root = locate(source, home)
         self.parts = Parts(self.filesystem, source, window, inside=not self.selects)
+
+    @staticmethod
+    def datasets(source: LakeSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return [at(source.path, home)]
 
     def describe(self) -> dict[str, Any]:
         """Where the rows come from."""

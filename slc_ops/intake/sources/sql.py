@@ -17,6 +17,7 @@ from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
+from slc_ops.intake.dataset_names import DatasetName, in_database
 from slc_ops.intake.sources.adbc import arrow_batches, has_driver
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.settings.connections import Connection, find_connection
@@ -44,6 +45,11 @@ class Query:
     def __init__(self, source: SqlSource, home: Path, window: Window) -> None:
         self.source, self.window = source, window
         self.url = database_url(source, home)
+
+    @staticmethod
+    def datasets(source: SqlSource, home: Path) -> list[DatasetName]:
+        """For lineage."""
+        return in_database(database_url(source, home), source.query)
 
     def describe(self) -> dict[str, Any]:
         """Which database and which query; no user, no password."""
