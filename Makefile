@@ -1,9 +1,12 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long quick faults check bench ui lock docs docs-tables screenshots env clean install spark dist lowest pythons ranges sizes
+.PHONY: help run test long tests quick mutants faults check bench ui lock docs docs-tables screenshots env clean install spark dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
+# Files of tests are spread over the cores; the ones that wait for servers begin first (tests/conftest.py).
+WORKERS := 2
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,17 +23,24 @@ ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's r
 # A test is plain, `slow` (large inputs, or a server of its own), `services` (whole installations, many kills) or
 # `chaos` (minutes of kills, damage and full disks, for `make faults`).
 test: install ## Set up and run the tests
-	@$(PY) -m pytest -m "not services and not chaos"
+	@$(PYTEST) -m "not services and not chaos"
 
 long: install ## Run the long tests: whole installations on real servers, controls on real data
-	@$(PY) -m pytest -m services
+	@$(PYTEST) -m services
 
 quick: install ## Run the tests that need no services
-	@$(PY) -m pytest -m "not slow and not services and not chaos"
+	@$(PYTEST) -m "not slow and not services and not chaos"
 
 # The table of what was done and what came of it is written by the run itself.
 faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the arguments; write docs/reliability.md
 	@$(PY) -m pytest -p tests.faults.table -m faults
+
+# Both of the above in one go, so that no core waits for the end of either.
+tests: install ## Run the tests and the long tests together
+	@$(PYTEST) -m "not chaos"
+
+mutants: install ## Make one line of the deciding code wrong at a time; say which ones the quick tests miss
+	@$(PY) scripts/mutants.py
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark
@@ -40,7 +50,7 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports --no-cache
-	@.venv/bin/mypy
+	@.venv/bin/mypy --num-workers 2
 	@$(PY) -m pytest --doctest-modules slc_ops
 
 ROWS := 1e8

@@ -35,6 +35,15 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for servers come first, large inputs next: no core waits for the last of them."""
+    ranks: dict[Path, int] = {}
+    for item in items:
+        own = [rank for rank, name in enumerate(("services", "slow")) if item.get_closest_marker(name)]
+        ranks[item.path] = min([*own, ranks.get(item.path, 2)])
+    items.sort(key=lambda item: ranks[item.path])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_trace() -> Iterator[None]:
     yield

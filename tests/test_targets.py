@@ -13,13 +13,14 @@ INSTALLATIONS = ("tests.airflow.platform", "tests.production.installation import
 def expression(target: str) -> str:
     """The markers of the one pytest line of a target."""
     recipe = MAKEFILE.split(f"\n{target}: install")[1].split("\n\n")[0]
-    (found,) = re.findall(r'-m pytest (?:-p \S+ )?-m "?([a-z ]+)"?$', recipe, re.MULTILINE)
+    (found,) = re.findall(r'(?:-m pytest|PYTEST\)) (?:-p \S+ )?-m "?([a-z ]+)"?$', recipe, re.MULTILINE)
     return found
 
 
 def test_every_test_is_in_exactly_one_of_test_and_long() -> None:
     assert expression("long") == "services"
     assert expression("test") == "not services and not chaos"
+    assert expression("tests") == "not chaos"
     assert expression("quick") == "not slow and not services and not chaos"
 
 

@@ -40,33 +40,6 @@ def test_parsing_imports_nothing_heavy(places: Places) -> None:
     assert loaded & HEAVY == set()
 
 
-@pytest.mark.slow  # a figure of the locked versions
-def test_parsing_all_files_takes_less_than_a_second_of_processor_time(
-    places: Places, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each file in a fork of the DAG processor, as Airflow does it; the best of three rounds."""
-    script = (
-        "import os, sys\n"
-        "import airflow.cli.commands.dag_processor_command\n"
-        "from airflow.dag_processing.dagbag import DagBag\n"
-        "def parse(file):\n"
-        "    if not (child := os.fork()):\n"
-        "        os._exit(len(DagBag(file).import_errors))\n"
-        "    _, status, used = os.wait4(child, 0)\n"
-        "    assert status == 0, file\n"
-        "    return used.ru_utime + used.ru_stime\n"
-        "print(min(sum(map(parse, sys.argv[1:])) for _ in range(3)))"
-    )
-    files = [str(path) for path in sorted(DAGS.glob("*.py"))]
-
-    done = subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True, check=True)
-
-    seconds = float(done.stdout.split()[-1])
-    with capsys.disabled():
-        print(f"\nparsing {len(files)} DAG files: {seconds:.2f} s of processor time")
-    assert seconds < 1
-
-
 def test_every_good_entry_is_a_dag(places: Places) -> None:
     entries = {"school": ENTRY, "second": {**ENTRY, "gate": "manual"}}
     places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))

@@ -38,9 +38,7 @@ def test_a_registry_that_fails_is_survived(
     corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None, timeout=0.5)
     before = corrector.correct("item-1", 0.5)
     server.fault = fault
-    began = time.monotonic()
     assert not corrector.refresh()
-    assert time.monotonic() - began < 10  # the server would hang for 30 s
     health = corrector.health()
     assert health["status"] == "stale"
     assert re.search(message, health["problem"])

@@ -1,0 +1,262 @@
+"""Which wrong lines would the quick tests notice?  scripts/mutants.py [--mutants 300] [--seed 1]
+
+One expression of the deciding code at a time is turned into something wrong (`<` into `<=`, `+` into `-`,
+`and` into `or`, 1 into 2, a condition into its opposite), in a process of its own, and the quick tests that
+reach its line run there until one fails. A mutant that no test notices survives: it is a test to write or
+code to delete. A mutant replaces the code object of its function in a forked process: nothing is written,
+and nothing is imported again.
+"""
+
+import argparse
+import ast
+import copy
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import types
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from coverage import CoverageData
+
+ROOT = Path(__file__).resolve().parents[1]
+QUICK = "not slow and not services and not chaos"
+DECIDING = {
+    "evidence": ["slc_ops/evidence"],
+    "methods": ["slc_ops/methods"],
+    "parameters": ["slc_ops/parameters"],
+    "refresh rules": [
+        "slc_ops/refresh/window_rules.py",
+        "slc_ops/refresh/gate.py",
+        "slc_ops/refresh/plan.py",
+    ],
+    "registry rules": ["slc_ops/registry/rules.py", "slc_ops/registry/ledger.py"],
+}
+DATA = ROOT / "var" / "mutants.coverage"
+LONGEST_TEST = 30
+"""Seconds after which a test counts as failed: a mutant that loops for ever is noticed."""
+LONGEST_RUN = 120
+"""Seconds after which the tests of a mutant that none of them has noticed end: it survives."""
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong expression: the ``index``-th place of a file that can be turned."""
+
+    package: str
+    path: Path
+    index: int
+    line: int
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.change}"
+
+
+def main() -> int:
+    """Draw the mutants, run their tests, print the table; 1 where fewer than 90 % were noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--measured", action="store_true", help="use the coverage of an earlier run")
+    given = parser.parse_args()
+    os.chdir(ROOT)
+    if not given.measured or not DATA.exists():
+        measure()
+    reached = tests_by_line()
+    everything = [each for package in DECIDING for each in mutants(package)]
+    chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
+    chosen.sort(key=lambda each: (str(each.path), each.line, each.index))
+    collect({test for each in chosen for test in reached.get((each.path, each.line), ())})
+    noticed: Counter[str] = Counter()
+    survivors = []
+    for number, each in enumerate(chosen, 1):
+        tests = reached.get((each.path, each.line), [])
+        outcome = "unreached" if not tests else "noticed" if is_noticed(each, tests) else "survived"
+        noticed[each.package] += outcome == "noticed"
+        if outcome != "noticed":
+            survivors.append((each, outcome))
+        print(f"{number}/{len(chosen)} {outcome}: {each}", flush=True)
+    report(chosen, noticed, survivors)
+    return 0 if sum(noticed.values()) >= 0.9 * len(chosen) else 1
+
+
+def report(chosen: list[Mutant], noticed: Counter[str], survivors: list[tuple[Mutant, str]]) -> None:
+    """The table by package, then what nobody noticed."""
+    drawn = Counter(each.package for each in chosen)
+    print(f"\n{'package':<16}{'mutants':>8}{'noticed':>9}{'share':>8}")
+    for package, count in drawn.items():
+        print(f"{package:<16}{count:>8}{noticed[package]:>9}{noticed[package] / count:>8.0%}")
+    total = sum(noticed.values())
+    print(f"{'all':<16}{len(chosen):>8}{total:>9}{total / len(chosen):>8.0%}\n")
+    for each, outcome in survivors:
+        print(f"{outcome}: {each}")
+
+
+def measure() -> None:
+    """Run the quick tests once and keep which test reaches which line."""
+    DATA.parent.mkdir(exist_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        QUICK,
+        "--cov=slc_ops",
+        "--cov-context=test",
+        "--cov-report=",
+    ]
+    subprocess.run(command, check=True, env={**os.environ, "COVERAGE_FILE": str(DATA)})
+
+
+def tests_by_line() -> dict[tuple[Path, int], list[str]]:
+    """Line of the deciding code → the tests that reach it."""
+    data = CoverageData(basename=str(DATA))
+    data.read()
+    found = {}
+    for name in data.measured_files():
+        for line, contexts in data.contexts_by_lineno(name).items():
+            tests = sorted({context.partition("|")[0] for context in contexts if context})
+            found[Path(name), line] = tests
+    return found
+
+
+def sources(package: str) -> Iterator[Path]:
+    """The files of a package that decide."""
+    for name in DECIDING[package]:
+        yield from sorted((ROOT / name).rglob("*.py")) if (ROOT / name).is_dir() else [ROOT / name]
+
+
+def mutants(package: str) -> Iterator[Mutant]:
+    """Everything that can be turned into something wrong."""
+    for path in sources(package):
+        tree = ast.parse(path.read_text())
+        for index, node in enumerate(turnable(tree)):
+            before = ast.unparse(node)
+            turn(node)
+            yield Mutant(package, path, index, node.lineno, f"{before} → {ast.unparse(node)}"[:120])
+
+
+def turnable(tree: ast.Module) -> list[ast.expr]:
+    """The expressions inside functions that can be turned, in a fixed order; not the text for people."""
+    found: list[ast.expr] = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.JoinedStr | ast.Raise | ast.AnnAssign | ast.arguments):
+            return
+        if inside and isinstance(node, ast.expr) and can_turn(node):
+            found.append(node)
+        for field, value in ast.iter_fields(node):
+            if field in ("decorator_list", "returns", "annotation"):
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    visit(child, inside or (isinstance(node, ast.FunctionDef) and field == "body"))
+
+    visit(tree, False)
+    return found
+
+
+def can_turn(node: ast.expr) -> bool:
+    """Whether :func:`turn` knows a wrong form of it."""
+    if isinstance(node, ast.Compare):
+        return len(node.ops) == 1
+    if isinstance(node, ast.BinOp):
+        return type(node.op) in OPERATORS
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, bool | int | float)
+    return isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
+
+
+def turn(node: ast.expr) -> None:
+    """Make the expression wrong, in place."""
+    if isinstance(node, ast.Compare):
+        node.ops = [COMPARISONS[type(node.ops[0])]()]
+    elif isinstance(node, ast.BinOp):
+        node.op = OPERATORS[type(node.op)]()
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif isinstance(node, ast.UnaryOp):
+        inner = copy.copy(node)
+        node.operand = inner  # `not not x` is `bool(x)`
+    elif isinstance(node, ast.Constant):
+        node.value = not node.value if isinstance(node.value, bool) else node.value + 1
+
+
+def collect(tests: set[str]) -> None:
+    """Import what the tests need, once for all forks."""
+    files = sorted({test.partition("::")[0] for test in tests})
+    pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *files])
+
+
+def is_noticed(mutant: Mutant, tests: list[str]) -> bool:
+    """Run the tests in a fork that has the wrong code; whether one of them fails."""
+    child = os.fork()
+    if child == 0:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        os.setsid()
+        put_in_place(mutant)
+        code = pytest.main(
+            ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--timeout={LONGEST_TEST}", *tests]
+        )
+        os._exit(int(code))
+    end = time.monotonic() + LONGEST_RUN
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) != 0
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def put_in_place(mutant: Mutant) -> None:
+    """Replace the code of the function that the mutant lies in, wherever it is referred to."""
+    before = compile(mutant.path.read_text(), str(mutant.path), "exec")
+    tree = ast.parse(mutant.path.read_text())
+    turn(turnable(tree)[mutant.index])
+    after = compile(ast.fix_missing_locations(tree), str(mutant.path), "exec")
+    wrong = dict(changed(before, after))
+    for function in gc.get_objects():
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == str(mutant.path):
+            code = function.__code__
+            if (code.co_qualname, code.co_firstlineno) in wrong:
+                function.__code__ = wrong[code.co_qualname, code.co_firstlineno]
+
+
+def changed(
+    before: types.CodeType, after: types.CodeType
+) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
+    """The functions of a module whose code differs, by name and line."""
+    pairs = zip(nested(before), nested(after), strict=True)
+    for old, new in pairs:
+        if old != new:
+            yield (new.co_qualname, new.co_firstlineno), new
+            yield from changed(old, new)
+
+
+def nested(code: types.CodeType) -> list[types.CodeType]:
+    """The code objects directly inside another, class bodies opened."""
+    return [each for each in code.co_consts if isinstance(each, types.CodeType)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
