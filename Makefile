@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .PHONY: help run test long tests quick mutants faults check bench ui lock docs docs-tables screenshots env clean install spark dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
-# Files of tests are spread over the cores; the ones that wait for servers begin first (tests/conftest.py).
+# Files of tests are spread over the cores; the ones that wait for servers begin first.
 WORKERS := 2
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
