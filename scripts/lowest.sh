@@ -4,13 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PYTHONPATH
-export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=${UV_LINK_MODE:-copy}
+export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
 uv=${UV:-$(command -v uv || true)}
 [ -n "$uv" ] || { echo "slc-ops: make lowest needs uv, which resolves to the oldest versions; install it first" >&2; exit 2; }
 "$uv" venv --quiet --clear --python "${PYTHON:-python3.11}" .venv-lowest
 resolved=$(mktemp)
 trap 'rm -f "$resolved"' EXIT
 "$uv" pip compile --quiet --python .venv-lowest/bin/python --resolution lowest-direct --extra all pyproject.toml > "$resolved"
-# The tools of the tests are not what is tested: they are as new as these allow.
-"$uv" pip install --quiet --compile-bytecode --python .venv-lowest/bin/python --constraint "$resolved" --editable ".[all,dev]"
-.venv-lowest/bin/python -m pytest -m "not slow and not services and not chaos" "$@"
+# The tools of the tests are not what is tested: they are as new as these allow. Python compiles what is imported.
+"$uv" pip install --quiet --python .venv-lowest/bin/python --constraint "$resolved" --editable ".[all,dev]"
+.venv-lowest/bin/python -m pytest -n 2 --dist loadfile -m "not slow and not services and not chaos" "$@"

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PYTHONPATH
-export UV_PYTHON_DOWNLOADS=never
+export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=${UV_LINK_MODE:-hardlink}
 uv=${UV:-$(command -v uv || true)}
 [ -n "$uv" ] || { echo "slc-ops: make pythons needs uv, which finds interpreters; install it first" >&2; exit 2; }
 for version in ${PYTHONS:-3.12 3.13}; do
@@ -23,5 +23,5 @@ for version in ${PYTHONS:-3.12 3.13}; do
   "$uv" venv --quiet --clear --python "$found" ".venv-$version"
   "$uv" pip install --quiet --python ".venv-$version/bin/python" --no-deps --require-hashes -r requirements.txt
   "$uv" pip install --quiet --python ".venv-$version/bin/python" --no-deps --no-build-isolation --editable .
-  ".venv-$version/bin/python" -m pytest -m "not slow and not services and not chaos" "$@"
+  ".venv-$version/bin/python" -m pytest -n 2 --dist loadfile -m "not slow and not services and not chaos" "$@"
 done
