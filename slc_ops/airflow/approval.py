@@ -94,7 +94,7 @@ def approver(answer: Any) -> str | None:
 
 def tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
     """Tell that a candidate was held, and how many windows in a row."""
-    from slc_ops.refresh.holding import held_in_a_row
+    from slc_ops.refresh.schedule import held_in_a_row
 
     context, count = get_current_context(), held_in_a_row(places, plan)
     announce(

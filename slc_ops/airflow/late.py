@@ -20,7 +20,7 @@ def look() -> list[str]:
     """Tell of every window that is late and was not told before."""
     from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
-    from slc_ops.refresh.late import late_window, note_told
+    from slc_ops.refresh.schedule import late_window, note_told
 
     places = Places.from_environment()
     told = []

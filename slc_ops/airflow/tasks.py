@@ -24,7 +24,7 @@ from slc_ops.settings.deployments import Places
 def extract(deployment: str) -> str:
     """Pull the run's window and the history that its backtest needs."""
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.grid import check_window
+    from slc_ops.refresh.schedule import check_window
 
     places = Places.from_environment()
     settings = places.deployment(deployment)

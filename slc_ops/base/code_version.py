@@ -17,8 +17,8 @@ DECIDING_CODE = (
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
     "demo/population.py", "demo/simulator.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
-    "refresh/finished.py", "refresh/fitting.py", "refresh/held.py", "refresh/kept_fits.py",
-    "refresh/pipeline.py", "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py",
+    "refresh/finished.py", "refresh/fitting.py", "refresh/kept_fits.py", "refresh/pipeline.py",
+    "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py", "refresh/window_rules.py",
     "refresh/windows.py",
 )  # fmt: skip
 """What decides which rows are used and what is worked out from them: packages and modules of ``slc_ops``."""

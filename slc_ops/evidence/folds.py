@@ -1,17 +1,9 @@
 """Rolling-origin folds: learn from the windows before, be scored on the window after, never the other way.
 
-    window   1   2   3   4   5   6   7   8
-             o   o   c   c   T
-                 o   o   c   c   T
-                     o   o   c   c   T
-                         o   o   c   c   T      the newest window
-
-Every method learns from the last ``link_windows`` (c); a method of long memory learns its offsets from the
-last ``offset_windows`` (o and c). Each fold gives one entry of the series that decides the method
-(:mod:`slc_ops.evidence.series`). The very first window of all has nothing before it: it is cut in time.
+Which windows these are is said by :mod:`slc_ops.refresh.window_rules`; a fold opens their rows and cuts them
+in time. Each gives one entry of the series that decides the method (:mod:`slc_ops.evidence.series`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,43 +129,3 @@ def hold_out(log: Log) -> tuple[Log, Log]:
     if not log.has("event_time"):
         raise InputError("a window without event_time cannot be cut into an earlier and a later part")
     return log.cut(float(time_quantiles(log, np.array([1 - HOLD_OUT]))[0]))
-
-
-def plan_folds(
-    windows: Sequence[tuple[Window, Path]],
-    *,
-    link_windows: int,
-    offset_windows: int = 0,
-    evidence_windows: int,
-    summed: bool = False,
-) -> FoldPlan:
-    """Lay out the folds over the windows that exist; gaps are left out and noted, never filled."""
-    files = dict(sorted(windows))
-    if not files:
-        raise InputError("a comparison over windows needs windows; there are none")
-    newest = max(files)
-    notes = []
-    planned = []
-    for window in [*newest.before(evidence_windows - 1), newest]:
-        long = tuple(files[w] for w in window.before(max(offset_windows, link_windows)) if w in files)
-        calibration = tuple(files[w] for w in window.before(link_windows) if w in files)
-        if window not in files:
-            notes.append(f"window {window} has no rows that may be used, so it has no entry")
-        elif not calibration:
-            notes.append(f"nothing before window {window} to learn from, so it has no entry")
-        else:
-            if len(calibration) < link_windows:
-                notes.append(
-                    f"the methods scored on {window} learned from {len(calibration)} of {link_windows} "
-                    "windows; the others have no rows that may be used"
-                )
-            planned.append(
-                Fold(window, calibration, files[window], long, newest=window == newest, summed=summed)
-            )
-    if not planned or planned[-1].window != newest:
-        notes.append(
-            f"there is no window to learn from before {newest}: its later part was scored by fits on its "
-            "earlier part"
-        )
-        planned.append(Fold(newest, (files[newest],), None, newest=True))
-    return FoldPlan(tuple(planned), tuple(notes))

@@ -130,11 +130,15 @@ def most_unusual_day(ratios: Sequence[float | None]) -> tuple[int, float] | None
 
 
 def mix_distance(now: Statistics, past: Sequence[Statistics]) -> float:
-    """The share of rows that would have to change their backbone version to give the trailing mix."""
+    """The share of rows that would have to change their backbone version to give the trailing mix.
+
+    Of rows that name one; the others may be of any.
+    """
     before: Counter[str] = Counter()
     for statistics in past:
         before.update(statistics.versions)
+    named = sum(now.versions.values())
     return 0.5 * sum(
-        abs(now.versions.get(name, 0) / now.rows - before[name] / before.total())
+        abs(now.versions.get(name, 0) / named - before[name] / before.total())
         for name in {*now.versions, *before}
     )

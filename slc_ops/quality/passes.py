@@ -124,7 +124,8 @@ class Pass:
                 self._items = [merged(self._items)]
         if "backbone_version" in names:
             for entry in batch.column("backbone_version").value_counts().to_pylist():
-                self._count_version(short(str(entry["values"])), entry["counts"])
+                if entry["values"] is not None:  # rows that name none may be of any
+                    self._count_version(short(str(entry["values"])), entry["counts"])
         if "event_id" in names:
             ids = batch.column("event_id")
             found = hashes["event_id"]

@@ -25,7 +25,7 @@ from slc_ops.rows.spark.gathering import ANSWER, ROW_BITS
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
-VERSION = 2
+VERSION = 3
 MAX_EXAMPLES = 10
 
 

@@ -22,7 +22,7 @@ from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, WindowEngine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 5
+VERSION = 6
 
 
 def judge_window(

@@ -1,17 +1,15 @@
 """A new backbone: rows of one version only, and what becomes of a champion that was fitted for another."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, open_parquet
-from slc_ops.base.window import Window
 from slc_ops.observability.steps import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
     from slc_ops.rows.engine import Engine
@@ -44,52 +42,6 @@ class News:
         )
 
 
-def of_one_backbone(
-    windows: Sequence[PlannedWindow], deployment: Deployment
-) -> tuple[list[PlannedWindow], list[dict[str, str]]]:
-    """The windows whose rows are of the backbone that served at the end of the newest one, and the others.
-
-    A window that mixes versions is split where the deployment says so: its rows of that backbone stay. With
-    ``allow_mixed_backbones`` everything stays as it is, and so does a window that names no version.
-    """
-    from slc_ops.rows.engine import engine_of
-
-    if deployment.quality.allow_mixed_backbones or not windows:
-        return list(windows), []
-    engine = engine_of(deployment.engine)
-    serving = serving_version(windows[-1].log, engine)
-    if serving is None:
-        return list(windows), []
-    kept, left_out = [], []
-    for each in windows:
-        found = names_in(each.log, engine)
-        if not found or set(found) == {serving}:
-            kept.append(each)
-        elif serving in found:
-            kept.append(_part(each, serving, deployment))
-        else:
-            reason = f"of backbone {', '.join(sorted(found))}; the newest window is of {serving}"
-            left_out.append({"window": str(each.window), "kind": "backbone", "reason": reason})
-    return kept, left_out
-
-
-def windows_before(
-    first: Window, others: Sequence[tuple[Window, set[str]]], deployment: Deployment
-) -> list[Window]:
-    """The windows of the backbone that served before ``first``, whose offsets the new one may begin from.
-
-    Of ``others``, windows of other backbones with their versions, those that are wholly of the newest version
-    before ``first``. Where that is the long memory away there are none left, and so the influence ends.
-    """
-    if "slc_eb" not in deployment.methods:
-        return []
-    before = [(window, found) for window, found in others if window.end <= first.start and len(found) == 1]
-    if not before:
-        return []
-    _, newest = max(before, key=lambda each: each[0].end)
-    return [window for window, found in before if found == newest][-deployment.offset_windows :]
-
-
 def versions_of(log: Path) -> Counter[str]:
     """Backbone version → rows; empty where the log does not name it."""
     found: Counter[str] = Counter()
@@ -104,47 +56,40 @@ def versions_of(log: Path) -> Counter[str]:
     return found
 
 
-def names_in(log: Path, engine: "Engine") -> set[str]:
-    """The versions that a log names; a cluster is asked only where the window's statistics do not tell."""
-    from slc_ops.quality.statistics import FILE
+def exact_names(log: Path, names: set[str], engine: "Engine") -> set[str]:
+    """The versions that usable rows name; ``names`` are those of the window's statistics.
+
+    A single name of all rows is that of the usable ones. Of several, some may have gone with rows that were
+    put aside, and a long name is kept shortened: then the rows are asked.
+    """
     from slc_ops.rows.engine import LOCAL
 
-    if engine is LOCAL:
-        return set(versions_of(log))
-    kept = log.parent / FILE
-    known = set(read_json(kept)["versions"]) if kept.exists() else {"None"}
-    # One name of all rows is that of those that were kept; "None" means rows without one, "…" a long name.
-    if len(known) > 1 or any(name == "None" or name.endswith("…") for name in known):
-        known = set(engine.read(log).backbone_versions)
-    return known
+    if len(names) < 2 and not any(name.endswith("…") for name in names):
+        return names
+    return set(versions_of(log) if engine is LOCAL else engine.read(log).backbone_versions)
 
 
-def serving_version(log: Path, engine: "Engine | None" = None) -> str | None:
-    """The backbone that served at the end of a window; None where the log does not name it.
+def serving_version(log: Path, names: set[str], engine: "Engine") -> str | None:
+    """The backbone that served at the end of a window; None where the rows do not name it.
 
-    A window that mixes versions is looked at by this process, whatever the engine.
+    A window that mixes versions is read by this process, whatever the engine.
     """
     import pyarrow.parquet as pq
 
-    from slc_ops.rows.engine import LOCAL
-
-    if engine is not None and engine is not LOCAL and len(names := names_in(log, engine)) < 2:
-        return next(iter(names), None)
-    found = versions_of(log)
-    if len(found) < 2:
-        return next(iter(found), None)
+    exact = exact_names(log, names, engine)
+    if len(exact) < 2:
+        return next(iter(exact), None)
     table = pq.read_table(log, columns=["event_time", COLUMN]).sort_by("event_time")
     last = table.slice(table.num_rows - max(1, table.num_rows // _END)).column(COLUMN).drop_null().to_pylist()
-    counts = Counter(str(version) for version in last) or found
+    counts = Counter(str(version) for version in last) or versions_of(log)
     return max(sorted(counts), key=lambda version: counts[version])
 
 
-def _part(window: PlannedWindow, version: str, deployment: Deployment) -> PlannedWindow:
+def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWindow:
     """A mixed window's rows of one version, beside it; they are a function of the window and the version."""
     import pyarrow.compute as pc
 
     from slc_ops.methods.fitting.window_sums import keep_sums
-    from slc_ops.rows.engine import engine_of
 
     key = digest_json([window.rows_key, version])
     target = window.log.parent / f"backbone-{key[:16]}.parquet"
@@ -156,7 +101,7 @@ def _part(window: PlannedWindow, version: str, deployment: Deployment) -> Planne
         ):
             for batch in file.iter_batches():
                 part.write_batch(batch.filter(pc.equal(batch.column(COLUMN), version)))
-    keep_sums(target, key, engine_of(deployment.engine))
+    keep_sums(target, key, engine)
     return replace(window, log=target, rows_key=key)
 
 
@@ -167,11 +112,9 @@ def note_backbone(places: Places, plan: Plan) -> News | None:
     Before anything is compared: a champion of another backbone is no opponent. The same refresh again finds
     what it did. An older window than the champion's says nothing.
     """
-    from slc_ops.refresh.fitting import engine_of_plan
     from slc_ops.registry import Registry
 
-    name = plan.deployment
-    version = serving_version(plan.newest.log, engine_of_plan(plan))
+    name, version = plan.deployment, plan.backbone_version
     registry = Registry.open(places)
     line = registry.history(name)
     if version is None or not line:

@@ -9,6 +9,7 @@ from slc_ops.base.window import Cadence, Window, parse_timestamp
 from slc_ops.refresh.finished import newest_refresh
 from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.window_rules import is_scheduled
 from slc_ops.settings.deployments import Deployment, Places
 
 LONGEST = 1000
@@ -69,7 +70,7 @@ def windows_between(deployment: Deployment, start: str, end: str, due: datetime)
         )
     every = deployment.refresh_every
     windows = cadence.between(whole.start, whole.end)
-    found = [each for each in windows if cadence.span(each, every).end == each.end]
+    found = [each for each in windows if is_scheduled(each, cadence, every)]
     if len(found) > LONGEST:
         raise SettingsError(f"{whole} is {len(found)} refreshes; ask for at most {LONGEST} at a time")
     if not found:

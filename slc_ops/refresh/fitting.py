@@ -9,6 +9,7 @@ from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
 from slc_ops.refresh.kept_fits import fit_key, forget_key, keep_key
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.window_rules import plan_folds
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 def folds_of(plan: Plan) -> "FoldPlan":
     """The plan's windows as rolling-origin folds."""
-    from slc_ops.evidence.folds import plan_folds
-
     return plan_folds(
         [(each.window, each.log) for each in plan.windows],
         link_windows=plan.settings["link_windows"],

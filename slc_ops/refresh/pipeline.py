@@ -21,9 +21,9 @@ from slc_ops.refresh.champion import Opponent
 from slc_ops.refresh.evidence import backtest, decide, detectability, fit
 from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.gate import promote_if_allowed as promote
-from slc_ops.refresh.grid import check_window
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.publishing import publish, write_report
+from slc_ops.refresh.schedule import check_window
 from slc_ops.refresh.windows import extract, validate
 from slc_ops.settings.deployments import Deployment, Places
 

@@ -20,6 +20,7 @@ from slc_ops.base.files import (
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
+from slc_ops.refresh.window_rules import Reach, is_held_before, memory_up_to
 from slc_ops.settings.deployments import Deployment
 
 NOT_IN_KEY = {
@@ -30,8 +31,6 @@ NOT_IN_KEY = {
 }  # fmt: skip
 """Settings that change when or by whom a refresh runs, not what it works out; and those whose effect is in
 the windows themselves: their bounds and the digests of their rows are part of the key."""
-HELD = "held"
-"""The kind of exclusion of a window whose renewal moved too far."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,8 @@ class Plan:
     directory: Path
     earlier: tuple[PlannedWindow, ...] = ()
     """Windows of the backbone before this one, where its first windows are still needed."""
+    backbone_version: str | None = None
+    """The backbone that served at the end of the window, where its rows name one."""
 
     @property
     def pinned(self) -> tuple[PlannedWindow, ...]:
@@ -101,16 +102,15 @@ class Plan:
         return learned_of(self.windows, self.settings)
 
     @property
-    def held_before(self) -> bool:
-        """Whether the renewal of the window before was held, which left that window out of this refresh."""
-        before = str(self.window.before(1)[0])
-        return any(each.get("kind") == HELD and each["window"] == before for each in self.excluded)
-
-    @property
     def linked(self) -> tuple[PlannedWindow, ...]:
         """The last of them, that links and all methods of short memory are fitted on."""
-        memory = {self.window, *self.window.before(self.settings["link_windows"] - 1)}
-        return tuple(each for each in self.windows if each.window in memory)
+        memory = memory_up_to(self.window, [each.window for each in self.windows], Reach.of(self.settings))
+        return tuple(each for each in self.windows if each.window in memory.link)
+
+    @property
+    def held_before(self) -> bool:
+        """Whether the renewal of the window before was held, which left that window out of this refresh."""
+        return is_held_before(self.window, self.excluded)
 
     @property
     def files(self) -> RefreshFiles:
@@ -130,6 +130,7 @@ class Plan:
             "windows": [each.as_dict() for each in self.windows],
             **({"earlier": [each.as_dict() for each in self.earlier]} if self.earlier else {}),
             "excluded": list(self.excluded),
+            "backbone_version": self.backbone_version,
             "settings": self.settings,
             "input_digest": self.input_digest,
             "config_digest": self.config_digest,
@@ -139,10 +140,8 @@ class Plan:
 
 def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
     """The windows of the long memory, the refreshed one included; of these the last are the link's."""
-    newest = windows[-1].window
-    reach = max(settings["offset_windows"], settings["link_windows"])
-    memory = {newest, *newest.before(reach - 1)}
-    return tuple(each for each in windows if each.window in memory)
+    memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
+    return tuple(each for each in windows if each.window in memory.offsets)
 
 
 def make_plan(
@@ -154,6 +153,7 @@ def make_plan(
     refreshes: Path,
     digest_now: Callable[[Window], str],
     earlier: Sequence[PlannedWindow] = (),
+    backbone_version: str | None = None,
 ) -> Plan | None:
     """Name the refresh by what goes into it and write the plan; the same input gives the same plan.
 
@@ -181,6 +181,7 @@ def make_plan(
         config_digest=config_digest,
         code_version=code_version(),
         directory=refreshes / window.key / key[:16],
+        backbone_version=backbone_version,
     )
     if not plan.path.exists():
         pinned, before = (
@@ -244,4 +245,5 @@ def _plan_of(value: dict[str, Any], directory: Path) -> Plan:
         config_digest=value["config_digest"],
         code_version=value["code_version"],
         directory=directory,
+        backbone_version=value.get("backbone_version"),
     )

@@ -93,14 +93,15 @@ def remove(found: Superfluous) -> None:
 
 def _windows(places: Places, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
     from slc_ops.quality.history import REACH
-    from slc_ops.refresh.windows import needed_windows
+    from slc_ops.refresh.window_rules import Reach, needed_windows
 
     found = sorted(path.parent for path in places.windows(name).glob(f"[!.]*/{FILE}"))
     if not found:
         return []
-    newest = needed_windows(deployment, WindowManifest.read(found[-1]).window)
+    reach = Reach.of(dict(deployment))
+    newest = needed_windows(WindowManifest.read(found[-1]).window, reach)
     next_one = Window(newest[-1].end, newest[-1].end + (newest[-1].end - newest[-1].start))
-    needed = [*newest[0].before(REACH), *newest, *needed_windows(deployment, next_one)]
+    needed = [*newest[0].before(REACH), *newest, *needed_windows(next_one, reach)]
     kept = {window.key for window in needed} | at_work
     return [
         path for path in found[: -deployment.keep_windows] if path.name not in kept and not _is_recent(path)

@@ -2,31 +2,37 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
-from slc_ops.base.files import digest_json
+from slc_ops.base.files import digest_json, read_json
 from slc_ops.base.window import Window
 from slc_ops.observability.lineage import Data, lineage
 from slc_ops.observability.steps import observed
-from slc_ops.refresh.backbone import names_in, of_one_backbone, windows_before
-from slc_ops.refresh.held import held_windows
-from slc_ops.refresh.plan import HELD, Plan, PlannedWindow, make_plan
+from slc_ops.refresh.backbone import exact_names, rows_of, serving_version
+from slc_ops.refresh.finished import newest_refresh
+from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan
+from slc_ops.refresh.window_rules import (
+    BACKBONE,
+    STOPPED,
+    Reach,
+    excluded,
+    held_windows,
+    left_out,
+    needed_windows,
+    of_another,
+    part_to_use,
+    windows_of_the_backbone_before,
+    windows_read_again,
+)
 from slc_ops.settings.deployments import Deployment, Places
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
-    from slc_ops.rows.engine import WindowEngine
 
 ATTEMPTS = 3
 """How often the windows are validated again when late rows replace one meanwhile."""
-
-
-def needed_windows(deployment: Deployment, window: Window) -> list[Window]:
-    """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
-    memory = max(deployment.offset_windows, deployment.link_windows)
-    return [*window.before(deployment.evidence_windows - 1 + memory), window]
 
 
 @observed
@@ -69,8 +75,8 @@ def _extracted(
     from slc_ops.rows.engine import engine_of
 
     engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
-    wanted = needed_windows(deployment, window)
-    late = wanted[-(1 + deployment.lookback_windows) :]
+    wanted = needed_windows(window, Reach.of(dict(deployment)))
+    late = windows_read_again(window, deployment.lookback_windows)
     found = []
     for each in [*wanted[0].before(REACH), *wanted]:
         manifest = extract_window(
@@ -137,6 +143,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     from slc_ops.methods.fitting.window_sums import keep_sums
     from slc_ops.quality import validate as validate_window
     from slc_ops.quality.history import History
+    from slc_ops.quality.statistics import statistics_of
     from slc_ops.rows.engine import engine_of
 
     engine = engine_of(deployment.engine)
@@ -144,53 +151,58 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     def manifest_of(each: Window) -> WindowManifest:
         return WindowManifest.read(places.windows(name) / each.key)
 
-    judged = deployment
+    checked = deployment
     if deployment.on_new_backbone == "split":  # a mixture stops nothing: it is split afterwards
         quality = deployment.quality.model_copy(update={"allow_mixed_backbones": True})
-        judged = deployment.model_copy(update={"quality": quality})
-    history = History(manifest_of, judged.quality, engine)
-    usable: list[PlannedWindow] = []
-    others: list[tuple[Window, set[str]]] = []
-    excluded: list[dict[str, str]] = []
+        checked = deployment.model_copy(update={"quality": quality})
+    history = History(manifest_of, checked.quality, engine)
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        result = validate_window(manifest, history.yardstick(each), judged, engine)
+        result = validate_window(manifest, history.yardstick(each), checked, engine)
         # The usable rows are a function of the window's content, the suite's settings and the code.
         engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order
-        key = digest_json([manifest.digest, judged.quality.model_dump(mode="json"), code_version(), *engines])
+        key = digest_json(
+            [manifest.digest, checked.quality.model_dump(mode="json"), code_version(), *engines]
+        )
         keep_sums(result.clean_path, key, engine)
         return PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key)
 
-    backbones = _backbones(manifest_of(window), deployment, engine)
-    held = held_windows(places, name, needed_windows(deployment, window))
-    for each in needed_windows(deployment, window):
-        manifest = manifest_of(each)
-        if not manifest.rows:
-            continue
-        found = _backbones(manifest, deployment, engine)
-        if found and backbones and not found & backbones:
-            theirs, ours = (", ".join(sorted(names)) for names in (found, backbones))
-            reason = f"it is of backbone {theirs}, and {window} of {ours}"
-            excluded.append({"window": str(each), "kind": "backbone", "reason": reason})
-            others.append((each, found))
-            continue
-        if each in held:
-            excluded.append({"window": str(each), "kind": HELD, "reason": held[each]})
+    reach = Reach.of(dict(deployment))
+    needed = needed_windows(window, reach)
+    held = held_windows([(each, _renewal(places, name, each)) for each in needed[:-1]])
+    limit = deployment.quality.logit_limit
+    names = {
+        each: set(statistics_of(manifest, limit, engine).versions)
+        for each in needed
+        if (manifest := manifest_of(each)).rows
+    }
+    validated: list[PlannedWindow] = []
+    others: list[tuple[Window, set[str]]] = []
+    exclusions: list[dict[str, str]] = []
+    for each, found in names.items():
+        if (reason := left_out(each, found, window, names[window], held)) is not None:
+            exclusions.append(reason)
+            others += [(each, found)] if reason["kind"] == BACKBONE else []
             continue
         try:
-            usable.append(usable_rows(each))
+            validated.append(usable_rows(each))
         except ValidationStopped as stopped:
             if each == window:
                 raise
-            excluded.append({"window": str(each), "kind": "stopped", "reason": str(stopped)})
-    validated = usable
-    usable, left_out = of_one_backbone(validated, deployment)
-    excluded += left_out
-    kept = {each.window for each in usable}
-    others += [(each.window, names_in(each.log, engine)) for each in validated if each.window not in kept]
+            exclusions.append(excluded(each, STOPPED, str(stopped)))
+    serving = serving_version(validated[-1].log, names[window], engine)
+    usable = []
+    for one in validated:
+        found = exact_names(one.log, names[one.window], engine)
+        part = part_to_use(found, serving, mixed=deployment.quality.allow_mixed_backbones)
+        if part == "none":
+            exclusions.append(of_another(one.window, found, serving))
+            others.append((one.window, found))
+        else:
+            usable.append(one if part == "all" else rows_of(one, str(serving), engine))
     earlier = []
-    for each in windows_before(usable[0].window, others, deployment):
+    for each in windows_of_the_backbone_before(usable[0].window, others, reach, deployment.methods):
         with suppress(ValidationStopped):  # nothing is learned from it, now as then
             earlier.append(usable_rows(each))
     return make_plan(
@@ -198,17 +210,15 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         deployment,
         window,
         usable,
-        excluded,
+        exclusions,
         places.refreshes(name),
         lambda each: manifest_of(each).digest,
         earlier,
+        serving,
     )
 
 
-def _backbones(manifest: "WindowManifest", deployment: Deployment, engine: "WindowEngine") -> set[str]:
-    """The versions of the backbone that a window's rows name."""
-    from slc_ops.quality.statistics import statistics_of
-
-    if not manifest.rows:
-        return set()
-    return set(statistics_of(manifest, deployment.quality.logit_limit, engine).versions)
+def _renewal(places: Places, name: str, window: Window) -> dict[str, Any]:
+    """What the last refresh of a window said about its renewal; nothing where there is none."""
+    plan = newest_refresh(places, name, window)
+    return {} if plan is None else read_json(plan.files.verdict).get("renewal") or {}

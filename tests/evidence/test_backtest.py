@@ -11,11 +11,11 @@ import pytest
 from slc_ops.base.errors import InputError
 from slc_ops.base.methods import ladder
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
-from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.series import statistic
 from slc_ops.methods import FitOptions, fit
+from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import backtest, week, write_weeks

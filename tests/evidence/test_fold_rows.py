@@ -11,10 +11,10 @@ from slc_ops.base.window import Window
 from slc_ops.evidence import scoring
 from slc_ops.evidence.evaluation import Evaluation, EvaluationInOrder, evaluate, mean_log_loss
 from slc_ops.evidence.fold_rows import FoldRows
-from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import Grid
 from slc_ops.methods import METHODS, FitOptions, fit, fit_prepared
+from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import write_weeks
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.folds import Fold, FoldPlan, hold_out, plan_folds
+from slc_ops.evidence.folds import Fold, FoldPlan, hold_out
+from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import week, write_weeks
 

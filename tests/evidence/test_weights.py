@@ -11,13 +11,13 @@ import pytest
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import METHODS
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.items import item_gains
 from slc_ops.evidence.scoring import ITEMS, score_directory, score_fold
 from slc_ops.evidence.slices import MAX_GROUPS, by_density, by_group
 from slc_ops.methods import fit
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import FitOptions
+from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import rows, write_weeks
 

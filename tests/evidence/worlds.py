@@ -13,12 +13,12 @@ from slc_ops.base.methods import ladder
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.detectability import Detectability
-from slc_ops.evidence.folds import plan_folds
 from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import Grid
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.refresh.window_rules import plan_folds
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
 

@@ -8,10 +8,9 @@ import pytest
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
-from slc_ops.refresh import grid, pipeline
+from slc_ops.refresh import pipeline, schedule
 from slc_ops.refresh.backfill import windows_between
-from slc_ops.refresh.grid import check_window
-from slc_ops.refresh.late import late_window, note_told
+from slc_ops.refresh.schedule import check_window, late_window, note_told
 from slc_ops.settings.deployments import Deployment, Places
 from tests.refresh.school import NEWEST, configure
 
@@ -35,7 +34,7 @@ def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_wha
     school: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = [Refreshed(each) for each in [*NEWEST.before(1), NEWEST]]
-    monkeypatch.setattr(grid, "decided_refreshes", lambda *_: iter(done))
+    monkeypatch.setattr(schedule, "decided_refreshes", lambda *_: iter(done))
     configure(school, window={"days": 14, "anchor": "2026-02-02"})
 
     with pytest.raises(SettingsError) as refusal:

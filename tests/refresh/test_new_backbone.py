@@ -12,14 +12,10 @@ from slc_ops.base.errors import SelfTestFailed, ValidationStopped
 from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.backbone import (
-    of_one_backbone,
-    read_news,
-    serving_version,
-    versions_of,
-    windows_before,
-)
+from slc_ops.refresh.backbone import read_news, serving_version, versions_of
+from slc_ops.refresh.window_rules import Reach, windows_of_the_backbone_before
 from slc_ops.registry import Registry
+from slc_ops.rows.engine import LOCAL
 from slc_ops.serving import Corrector
 from slc_ops.settings.deployments import Places
 from tests.refresh.backbones import SETTINGS, WEEKS, champion_of, first_steps, furnish, named, refresh
@@ -111,15 +107,16 @@ def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_
     assert first_steps(school, 10)[0].earlier == ()
 
 
-def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one(school: Places) -> None:
-    configure(school, **SETTINGS, methods=["platt", "slc_eb"])
-    settings = school.deployment("school")
+def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one() -> None:
     others = [
         (WEEKS[k], {f"gru-{version}"}) for k, version in ((1, 6), (2, 7), (3, 6), (4, 7), (5, 7), (8, 9))
     ]
     mixed = (WEEKS[6], {"gru-7", "gru-8"})
-    assert windows_before(WEEKS[7], [*others, mixed], settings) == [WEEKS[4], WEEKS[5]], "of two at most"
-    assert windows_before(WEEKS[1], others, settings) == []
+    reach, methods = Reach(2, 2, 2), ("platt", "slc_eb")
+    before = windows_of_the_backbone_before(WEEKS[7], [*others, mixed], reach, methods)
+    assert before == [WEEKS[4], WEEKS[5]], "of two at most"
+    assert windows_of_the_backbone_before(WEEKS[1], others, reach, methods) == []
+    assert windows_of_the_backbone_before(WEEKS[7], others, reach, ("platt", "slc")) == []
 
 
 def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Places) -> None:
@@ -181,9 +178,9 @@ def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> 
     order = np.random.default_rng(0).permutation(100)
     table = pa.table({"event_time": np.arange(100), "backbone_version": versions}).take(order)
     pq.write_table(table, path)
-    assert serving_version(path) == "gru-8"
+    assert serving_version(path, {"gru-7", "gru-8"}, LOCAL) == "gru-8"
     pq.write_table(table.drop_columns("backbone_version"), path)
-    assert serving_version(path) is None
+    assert serving_version(path, set(), LOCAL) is None
 
 
 def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Places) -> None:
@@ -192,4 +189,30 @@ def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(sc
     plan, _ = first_steps(school, 9)
     assert len(plan.windows) == 4
     assert set(versions_of(plan.newest.log)) == {"gru-7", "gru-8"}
-    assert of_one_backbone([], school.deployment("school")) == ([], [])
+
+
+def unnamed(rows: pa.Table, count: int | None = None) -> pa.Table:
+    """The first rows without a version; all of them where no count is given."""
+    versions = rows["backbone_version"].to_pylist()
+    count = len(versions) if count is None else count
+    place = rows.schema.names.index("backbone_version")
+    changed = pa.array([None] * count + versions[count:], pa.string())
+    return rows.set_column(place, "backbone_version", changed)
+
+
+def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Places) -> None:
+    change_week(school, WEEKS[7], lambda rows: unnamed(rows, 1))
+    change_week(school, WEEKS[8], lambda rows: unnamed(rows, 1))
+    plan, _ = first_steps(school, 8)
+    assert [each.window for each in plan.windows] == WEEKS[5:9]
+    assert plan.backbone_version == "gru-7"
+    assert plan.excluded == ()
+
+
+def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Places) -> None:
+    for week in WEEKS[4:9]:
+        change_week(school, week, unnamed)
+    plan, _ = first_steps(school, 9)
+    assert [each.window for each in plan.windows] == WEEKS[6:10]
+    assert plan.backbone_version == "gru-8"
+    assert plan.excluded == ()

@@ -1,0 +1,65 @@
+"""Which windows may be refreshed, which verdict is late, and how long nothing has been promoted."""
+
+from datetime import datetime
+from pathlib import Path
+
+from slc_ops.base.files import write_json
+from slc_ops.base.window import Window
+from slc_ops.refresh.finished import decided_refreshes
+from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.window_rules import check_labels_due, check_no_overlap, check_on_grid
+from slc_ops.settings.deployments import Deployment, Places
+
+
+def check_window(
+    places: Places, name: str, window: Window, settings: Deployment | None = None, *, hint: str = "--off-grid"
+) -> None:
+    """Refuse a window off the deployment's grid, or one that overlaps with a refreshed window."""
+    cadence = (settings or places.deployment(name)).cadence
+    check_on_grid(window, cadence, name, hint=hint)
+    refreshed = [plan.window for plan in decided_refreshes(places, name)]
+    check_no_overlap(window, refreshed, cadence, name, hint=hint)
+
+
+def check_due(places: Places, name: str, window: Window, at: datetime, *, hint: str = "--force") -> None:
+    """Refuse a window whose labels are not due at ``at``; steps have no clock, so their callers ask."""
+    check_labels_due(window, places.deployment(name).label_lag, at, hint=hint)
+
+
+def late_window(places: Places, name: str, at: datetime) -> Window | None:
+    """The newest window whose verdict was due at ``at``, where it has none and nobody was told."""
+    settings = places.deployment(name)
+    if settings.verdict_due is None:
+        return None
+    window = settings.newest_window(at - settings.verdict_due)
+    if window.start < settings.starts_at or _note(places, name, window).exists():
+        return None
+    found = any(plan.window == window for plan in decided_refreshes(places, name, window))
+    return None if found else window
+
+
+def note_told(places: Places, name: str, window: Window) -> None:
+    """Remember that somebody was told, so that it is told once."""
+    write_json(_note(places, name, window), {"window": window.as_dict()})
+
+
+def _note(places: Places, name: str, window: Window) -> Path:
+    return places.home / "late" / name / f"{window.key}.json"
+
+
+def held_in_a_row(places: Places, plan: Plan) -> int:
+    """The windows up to this one, newest first, that brought no new champion, this one included.
+
+    Counted by the ledger: windows that published a version since the last change of the champion.
+    """
+    from slc_ops.registry import Registry
+
+    ledger = Registry.open(places).ledger
+    line = ledger.line(plan.deployment)
+    since = line[-1].window.end if line else None
+    windows = {
+        version.window
+        for version in ledger.versions(plan.deployment)
+        if version.window.end <= plan.window.end and (since is None or version.window.end > since)
+    }
+    return len(windows | {plan.window})

@@ -1,0 +1,291 @@
+"""Which windows a refresh uses, and for what: every rule about windows, as functions of small values.
+
+    window   1   2   3   4   5   6   7   8
+             o   o   c   c   T
+                 o   o   c   c   T
+                     o   o   c   c   T
+                         o   o   c   c   T      the newest window
+                             o   o   c   c      the published parameters
+
+Every method learns from the last ``link_windows`` (c); a method of long memory learns its offsets from the
+last ``offset_windows`` (o and c). Each of the last ``evidence_windows`` that can be scored (T) is one entry
+of the series that decides the method. Windows that are missing, stopped, held or of another backbone are left
+out, never replaced. The very first window has nothing before it: it is cut in time.
+
+A refresh asks these functions with what it found on disk. A replay is a sequence of refreshes, so it asks
+them too; nothing else decides about windows.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.window import Cadence, Window
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.folds import FoldPlan
+
+BACKBONE, HELD, STOPPED = "backbone", "held", "stopped"
+"""Why a window is left out: rows of another backbone, a renewal that moved too far, validation."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How many windows links, offsets and the series of evidence look back."""
+
+    link: int
+    offsets: int
+    evidence: int
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Reach":
+        """What a deployment, or the plan of a refresh, says."""
+        return cls(settings["link_windows"], settings["offset_windows"], settings["evidence_windows"])
+
+    @property
+    def memory(self) -> int:
+        """The longer of both memories: the link's windows are among the offsets'."""
+        return max(self.link, self.offsets)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The windows that a fit learns from, oldest first; ``link`` is the end of ``offsets``."""
+
+    link: tuple[Window, ...]
+    offsets: tuple[Window, ...]
+
+
+# --- reach ----------------------------------------------------------------------------------------------
+
+
+def needed_windows(window: Window, reach: Reach) -> list[Window]:
+    """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
+    return [*window.before(reach.evidence - 1 + reach.memory), window]
+
+
+def windows_read_again(window: Window, lookback: int) -> list[Window]:
+    """The windows that late rows and labels may still reach: the newest, and ``lookback`` before it."""
+    return [*window.before(lookback), window]
+
+
+def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
+    """What a method learns from to be scored on a window: usable windows that end before it.
+
+    >>> week = Window.parse("2026-02-02/2026-02-09")
+    >>> found = memory_before(week, [*week.before(3)[:2], week], Reach(2, 3, 1))
+    >>> [each.key for each in found.link], [each.key for each in found.offsets]
+    (['2026-01-19'], ['2026-01-12', '2026-01-19'])
+    """
+    return Memory(
+        tuple(each for each in window.before(reach.link) if each in usable),
+        tuple(each for each in window.before(reach.memory) if each in usable),
+    )
+
+
+def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
+    """What the published parameters learn from: the same number of windows, the refreshed one included."""
+    link, offsets = ([*window.before(count - 1), window] for count in (reach.link, reach.memory))
+    return Memory(
+        tuple(each for each in link if each in usable), tuple(each for each in offsets if each in usable)
+    )
+
+
+def plan_folds(
+    windows: Sequence[tuple[Window, Path]],
+    *,
+    link_windows: int,
+    offset_windows: int = 0,
+    evidence_windows: int,
+    summed: bool = False,
+) -> "FoldPlan":
+    """Lay out the folds over the usable windows; gaps are left out and noted, never filled."""
+    from slc_ops.evidence.folds import Fold, FoldPlan
+
+    files = dict(sorted(windows))
+    if not files:
+        raise InputError("a comparison over windows needs windows; there are none")
+    reach, newest = Reach(link_windows, offset_windows, evidence_windows), max(files)
+    notes = []
+    planned = []
+    for window in [*newest.before(reach.evidence - 1), newest]:
+        memory = memory_before(window, files, reach)
+        if window not in files:
+            notes.append(f"window {window} has no rows that may be used, so it has no entry")
+        elif not memory.link:
+            notes.append(f"nothing before window {window} to learn from, so it has no entry")
+        else:
+            if len(memory.link) < reach.link:
+                notes.append(
+                    f"the methods scored on {window} learned from {len(memory.link)} of {reach.link} "
+                    "windows; the others have no rows that may be used"
+                )
+            link, offsets = (tuple(files[w] for w in part) for part in (memory.link, memory.offsets))
+            planned.append(Fold(window, link, files[window], offsets, newest=window == newest, summed=summed))
+    if not planned or planned[-1].window != newest:
+        notes.append(
+            f"there is no window to learn from before {newest}: its later part was scored by fits on its "
+            "earlier part"
+        )
+        planned.append(Fold(newest, (files[newest],), None, newest=True))
+    return FoldPlan(tuple(planned), tuple(notes))
+
+
+# --- usable or not --------------------------------------------------------------------------------------
+
+
+def left_out(
+    window: Window,
+    names: AbstractSet[str],
+    newest: Window,
+    newest_names: AbstractSet[str],
+    held: Mapping[Window, str],
+) -> dict[str, str] | None:
+    """Why a window is not even validated; None where it may be used if its rows are good.
+
+    ``names`` are the backbone versions that its rows name, ``newest_names`` those of the newest window. Rows
+    without a version may be of any backbone.
+    """
+    if names and newest_names and not names & newest_names:
+        reason = f"it is of backbone {_listed(names)}, and {newest} of {_listed(newest_names)}"
+        return excluded(window, BACKBONE, reason)
+    return excluded(window, HELD, held[window]) if window in held else None
+
+
+def excluded(window: Window, kind: str, reason: str) -> dict[str, str]:
+    """A window that is left out, as the plan keeps it."""
+    return {"window": str(window), "kind": kind, "reason": reason}
+
+
+def part_to_use(
+    names: AbstractSet[str], serving: str | None, *, mixed: bool
+) -> Literal["all", "some", "none"]:
+    """How much of a validated window is of the backbone that served at the end of the newest one.
+
+    ``mixed``: the deployment allows mixtures, and every window stays as it is.
+
+    >>> [part_to_use(set(names), "b", mixed=False) for names in ("", "b", "ab", "a")]
+    ['all', 'all', 'some', 'none']
+    """
+    if mixed or serving is None or names <= {serving}:
+        return "all"
+    return "some" if serving in names else "none"
+
+
+def of_another(window: Window, names: AbstractSet[str], serving: str | None) -> dict[str, str]:
+    """A validated window none of whose rows are of the backbone that serves."""
+    return excluded(window, BACKBONE, f"of backbone {_listed(names)}; the newest window is of {serving}")
+
+
+def windows_of_the_backbone_before(
+    first: Window, others: Iterable[tuple[Window, AbstractSet[str]]], reach: Reach, methods: Collection[str]
+) -> list[Window]:
+    """The windows of the backbone that served before ``first``, whose offsets the new one may begin from.
+
+    Of ``others``, windows of other backbones with their versions, those that are wholly of the newest version
+    before ``first``. Once the long memory no longer reaches them there are none left.
+    """
+    if "slc_eb" not in methods:
+        return []
+    before = [(window, names) for window, names in others if window.end <= first.start and len(names) == 1]
+    if not before:
+        return []
+    _, newest = max(before, key=lambda each: each[0].end)
+    return [window for window, names in before if names == newest][-reach.offsets :]
+
+
+def held_windows(renewals: Sequence[tuple[Window, Mapping[str, Any]]]) -> dict[Window, str]:
+    """The windows whose renewal moved too far, and its sentence; ``renewals`` oldest first, ``{}`` for none.
+
+    Later refreshes leave them out, unless the next window moved as far and was accepted.
+    """
+    found = {}
+    for (window, renewal), (_, later) in zip(renewals, [*renewals[1:], (None, {})], strict=True):
+        too_far = renewal.get("limit") is not None and not renewal["accepted"]
+        if too_far and not later.get("news"):
+            found[window] = f"its renewal was held: {renewal['sentence']}"
+    return found
+
+
+def is_held_before(window: Window, exclusions: Iterable[Mapping[str, str]]) -> bool:
+    """Whether the window right before was held, and therefore left out."""
+    before = str(window.before(1)[0])
+    return any(each.get("kind") == HELD and each["window"] == before for each in exclusions)
+
+
+# --- due, and on the grid -------------------------------------------------------------------------------
+
+
+def is_scheduled(window: Window, cadence: Cadence, every: int) -> bool:
+    """Whether a scheduled refresh ends with this window; with ``refresh_every`` it is one of so many."""
+    return cadence.span(window, every).end == window.end
+
+
+def check_labels_due(window: Window, lag: timedelta | None, at: datetime, *, hint: str) -> None:
+    """Refuse a window whose labels may still be on their way at ``at``: its rates would be wrong."""
+    if lag is not None and at < (due := window.end + lag):
+        raise SettingsError(
+            f"the labels of window {window} are due on {due:%Y-%m-%d %H:%M} UTC (label_lag), and it is "
+            f"{at:%Y-%m-%d %H:%M}; refresh it then, or give {hint} if it is meant"
+        )
+
+
+def check_on_grid(window: Window, cadence: Cadence, name: str, *, hint: str) -> None:
+    """Refuse a window that is not one of the deployment's."""
+    if not cadence.holds(window):
+        instead = " or ".join(str(each) for each in _windows_at(cadence, window))
+        raise SettingsError(
+            f"window {window} is no {cadence.name} of {name!r} ({cadence.described}); refresh {instead}, "
+            f"or give {hint} if it is meant"
+        )
+
+
+def check_no_overlap(
+    window: Window, refreshed: Collection[Window], cadence: Cadence, name: str, *, hint: str
+) -> None:
+    """Refuse a window that overlaps with a refreshed one, as after a change of ``window`` in the settings."""
+    for other in refreshed:
+        if other != window and other.start < window.end and window.start < other.end:
+            raise SettingsError(
+                f"window {window} of {name!r} overlaps with {other}, which was refreshed before, so the same "
+                f"rows would count in both; "
+                f"{_way_out(cadence, other, max(each.end for each in refreshed if each != window))}"
+                f"give {hint} if it is meant"
+            )
+
+
+def _way_out(cadence: Cadence, other: Window, end: datetime) -> str:
+    """What to do about a window that overlaps with ``other``; ``end`` is where refreshed windows end."""
+    from zoneinfo import ZoneInfo
+
+    if cadence.holds(other):
+        return ""
+    free = cadence.containing(end)
+    if free.start < end:
+        free = cadence.containing(free.end)
+    day = end.astimezone(ZoneInfo(cadence.zone)).date()
+    return (
+        f"its windows were others then: go on with {free}, or set window.anchor to {day} so that one begins "
+        "there, or give the new cadence a deployment of its own; "
+    )
+
+
+def _windows_at(cadence: Cadence, window: Window) -> list[Window]:
+    """The windows of the grid in which the window starts and ends.
+
+    >>> [str(week) for week in _windows_at(Cadence(), Window.parse("2026-01-06/2026-01-13"))]
+    ['2026-01-05/2026-01-12', '2026-01-12/2026-01-19']
+    """
+    first = cadence.containing(window.start)
+    if window.end <= first.end:
+        return [first]
+    last = cadence.containing(window.end)
+    return [first, last if last.start < window.end else cadence.complete_at(window.end)]
+
+
+def _listed(names: AbstractSet[str]) -> str:
+    return ", ".join(sorted(names))
