@@ -75,8 +75,8 @@ def ladder(rows: float) -> list[Figures]:
     size = int(min(rows, 2e7))
     for seed in (1, SEED_TEST):
         write_log(size, 50_000, seed=seed)
-    scan, whole, plain = (best_of_three(what, size) for what in ("scan", "ladder", "ladder-plain"))
-    return [whole | {"scan": scan["seconds"], "scan_cpu": scan["cpu"], "without_intervals": plain}]
+    scan, whole = (best_of_three(what, size) for what in ("scan", "ladder"))
+    return [whole | {"scan": scan["seconds"], "scan_cpu": scan["cpu"]}]
 
 
 def one_fit(rows: float) -> list[Figures]:

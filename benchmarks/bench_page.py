@@ -79,14 +79,10 @@ def refresh_text(figures: list[Figures]) -> str:
         f"{title} {found[name]['times_compare']:.1f} × ({_bar(found[name]['times_compare'], bar)})"
         for title, (name, bar) in zip(titles, refresh_speed.BARS.items(), strict=True)
     )
-    plain = " and ".join(
-        f"{found[name]['seconds'] / found['compare without intervals']['seconds']:.1f} ×"
-        for name in refresh_speed.BARS
-    )
     return (
         f"Nine weeks of {found['rows_per_week']:,} rows, 14 methods, all steps from extraction to promotion "
         "beside one `slc-ops compare --methods all` on the newest fold's calibration and test weeks, its "
-        f"intervals included: {ratios}; {plain} the same comparison without intervals. Peak {peak:.1f} GB "
+        f"intervals included: {ratios}. Peak {peak:.1f} GB "
         f"({_bar(peak, refresh_speed.PEAK_BAR_GB)}). The bars are set at five million rows a week; the "
         f"columns after the peak are the seconds of each step.\n\n{refresh_speed.table(found)}"
     )
@@ -111,7 +107,6 @@ def ladder_text(figures: list[Figures]) -> str:
     def line(title: str, seconds: float, cpu: float, bar: str) -> list[str]:
         return [title, f"{seconds:.1f}", f"{seconds / scan:.1f}", bar, f"{cpu:.1f}", f"{cpu / scan_cpu:.1f}"]
 
-    plain = found["without_intervals"]
     table = _table(
         ["", "seconds", "× scan", "", "CPU seconds", "× scan"],
         [
@@ -120,7 +115,6 @@ def ladder_text(figures: list[Figures]) -> str:
                 "14 methods fitted and scored, with intervals", found["seconds"], found["cpu"],
                 _bar(found["seconds"] / scan, 12) if rows >= 2e7 else "",
             ),
-            line("the same without intervals", plain["seconds"], plain["cpu"], ""),
         ],
     )  # fmt: skip
     return (

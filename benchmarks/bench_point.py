@@ -5,7 +5,6 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from correction_logs import write_log
 
@@ -81,23 +80,11 @@ def fit_file(paths: Paths) -> dict[str, float]:
 
 def ladder(paths: Paths) -> dict[str, float]:
     """Fourteen methods, fitted on one log and scored on the other, with intervals: ``slc-ops compare``."""
-    from slc_ops.evidence.paired import EvaluatorWithUsers
 
-    return compare_with(EvaluatorWithUsers(), paths)
-
-
-def ladder_plain(paths: Paths) -> dict[str, float]:
-    """The same without intervals."""
-    from slc_ops.evidence.evaluation import Evaluator
-
-    return compare_with(Evaluator(), paths)
-
-
-def compare_with(evaluate: Any, paths: Paths) -> dict[str, float]:
     from slc_ops.evidence.compare import compare
     from slc_ops.rows.interactions import InteractionLog
 
-    compare(*(InteractionLog.read(path) for path in paths), evaluate)
+    compare(*(InteractionLog.read(path) for path in paths))
     return {}
 
 
@@ -112,9 +99,9 @@ def fit(method: str, paths: Paths, bins: int) -> dict[str, float]:
     parameters = fit_method(method, log, options=FitOptions(time_bins=bins))
     found = {"fit": time.perf_counter() - begun, "fit_cpu": time.process_time() - spent}
     if len(paths) > 1:
-        from slc_ops.evidence.evaluation import Evaluator
+        from slc_ops.evidence.evaluation import evaluate
 
-        metrics = Evaluator()(parameters, InteractionLog.read(paths[1])).as_dict()
+        metrics = evaluate(parameters, InteractionLog.read(paths[1])).metrics
         found |= {"auc": metrics["auc"], "nll": metrics["nll"]}
     return found
 
@@ -187,7 +174,7 @@ def wide_apply(paths: Paths) -> dict[str, float]:
 
 
 WHAT = {
-    "scan": scan, "scan-fit": scan_fit, "fit": fit_file, "ladder": ladder, "ladder-plain": ladder_plain,
+    "scan": scan, "scan-fit": scan_fit, "fit": fit_file, "ladder": ladder,
     "wide-fit": wide_fit, "wide-publish": wide_publish, "wide-load": wide_load, "wide-apply": wide_apply,
 }  # fmt: skip
 

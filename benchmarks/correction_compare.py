@@ -17,13 +17,12 @@ def main() -> None:
     calibration, test = (write_log(rows, items, seed=seed) for seed in (1, 2))
     begun, spent = time.perf_counter(), time.process_time()
     from slc_ops.evidence.compare import compare
-    from slc_ops.evidence.evaluation import Evaluator
     from slc_ops.rows.interactions import InteractionLog
 
     imported = time.perf_counter()
     logs = [InteractionLog.read(path) for path in (calibration, test)]
     read = time.perf_counter()
-    found = compare(*logs, Evaluator())
+    found = compare(*logs)
     ended = time.perf_counter()
     for name, scored in found.methods.items():
         metrics = scored.metrics

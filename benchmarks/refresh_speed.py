@@ -5,7 +5,7 @@
 A lake of nine simulated weeks (200,000 users and 30,000 items at five million rows a week) is refreshed for
 its eighth week from nothing, then for its ninth, with every method; then ``compare`` fits and scores the same
 methods once, on the calibration and test weeks of the newest fold, with intervals as ``slc-ops compare`` does
-it by default, and once more without. Each runs in a process of its own; ratios are between wall times of one
+it. Each runs in a process of its own; ratios are between wall times of one
 run. The bars: the first refresh within 15 ×, the next within 3.5 × the comparison, 2.5 GB at most.
 """
 
@@ -37,7 +37,6 @@ def measure(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
             run("prepare", place, rows_per_week)
         found = {"first": run("refresh", place, FIRST), "next": run("refresh", place, NEXT)}
         found["compare"] = run("compare", place)
-        found["compare without intervals"] = run("compare", place, "plain")
     for name in BARS:
         found[name]["times_compare"] = found[name]["seconds"] / found["compare"]["seconds"]
     return found | {"rows_per_week": rows_per_week}
@@ -92,17 +91,14 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     return {"steps": steps, "cpu_steps": cpu}
 
 
-def compare(home: Path, intervals: str = "with") -> dict[str, Any]:
-    """The same methods once, as ``slc-ops compare`` does it; its intervals may be left out."""
+def compare(home: Path) -> dict[str, Any]:
+    """The same methods once, as ``slc-ops compare`` does it."""
     from slc_ops.evidence.compare import compare as compare_methods
-    from slc_ops.evidence.evaluation import Evaluator
-    from slc_ops.evidence.paired import EvaluatorWithUsers
     from slc_ops.rows.interactions import InteractionLog
 
     weeks = sorted((home / "home" / "windows" / NAME).glob("20*/log.parquet"))
     calibration, test = weeks[-1 - CALIBRATION_WEEKS : -1], weeks[-1]
-    evaluate = EvaluatorWithUsers() if intervals == "with" else Evaluator()
-    compare_methods(InteractionLog.read(calibration), InteractionLog.read(test), evaluate)
+    compare_methods(InteractionLog.read(calibration), InteractionLog.read(test))
     return {}
 
 
@@ -112,10 +108,7 @@ def table(found: dict[str, Any]) -> str:
     head = ["", "seconds", "× compare", "CPU seconds", "peak GB", *steps]
     lines = [head, ["---"] * len(head)]
     compared = found["compare"]["seconds"]
-    for name, title in (
-        ("first", "first refresh"), ("next", "next week's"), ("compare", "`compare`"),
-        ("compare without intervals", "`compare` without intervals"),
-    ):  # fmt: skip
+    for name, title in (("first", "first refresh"), ("next", "next week's"), ("compare", "`compare`")):
         each = found[name]
         bar = f" (bar {BARS[name]:g})" if name in BARS else ""
         ratio = f"{each['seconds'] / compared:.1f}{bar}"

@@ -57,7 +57,7 @@ def main() -> None:
                 start = time.perf_counter()
                 parameters = fit_prepared(method, ready)
                 fitted = time.perf_counter()
-                metrics = evaluate(parameters, test).metrics()
+                metrics = evaluate(parameters, test).metrics
                 now = time.perf_counter()
                 print(
                     f"{name:5s} {method:12s} fit {fitted - start:6.2f} s  score {now - fitted:6.2f} s  "

@@ -136,7 +136,7 @@ class Compared:
         return rows
 
     def _notes(self) -> Sequence[str]:
-        from slc_ops.evidence.paired import NO_SCIPY
+        from slc_ops.evidence.compare import NO_SCIPY
 
         known = [each for found in self.differences.values() for each in found.intervals.values()]
         said = "Differences are from Platt on the same rows; " + (
@@ -149,7 +149,7 @@ class Compared:
 
 def _difference(found: "Interval") -> str:
     """With its interval; why there is none on any row is said once, below the table."""
-    from slc_ops.evidence.paired import NO_SCIPY
+    from slc_ops.evidence.compare import NO_SCIPY
 
     return signed(found.estimate) if found.reason == NO_SCIPY else found.text()
 
@@ -247,7 +247,6 @@ def compare(
         BadOption: An unknown method, or an option that cannot be used.
     """
     from slc_ops.evidence.compare import compare as compare_logs
-    from slc_ops.evidence.paired import EvaluatorWithUsers
     from slc_ops.methods.fitting.options import FitOptions
     from slc_ops.rows.frames import as_log
 
@@ -256,7 +255,6 @@ def compare(
             compare_logs(
                 as_log(calibration, columns, name="the calibration frame"),
                 as_log(test, columns, name="the test frame"),
-                EvaluatorWithUsers(),
                 methods=methods,
                 history=None if history is None else as_log(history, columns, name="the history frame"),
                 options=FitOptions(prior_var=prior_var, time_bins=time_bins, threads=n_jobs),

@@ -176,14 +176,13 @@ def compare(
     from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.evidence.metrics import METRICS, paired_metrics
-    from slc_ops.evidence.paired import EvaluatorWithUsers
     from slc_ops.rows.history import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):
         earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
-            _read(calibration, rename), _read(test, rename), EvaluatorWithUsers(),
+            _read(calibration, rename), _read(test, rename),
             methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
         )  # fmt: skip
     emit_json(json_path, found.as_dict())
@@ -248,7 +247,6 @@ def sweep(
     delta_nll) are the method minus what "against" names, on the same test rows: the frozen backbone (base)
     for prior variances, Platt scaling fitted on the same share of the rows (platt) for fractions.
     """
-    from slc_ops.evidence.evaluation import Evaluator
     from slc_ops.evidence.metrics import paired_metrics
     from slc_ops.paper import sweeps
 
@@ -262,7 +260,7 @@ def sweep(
             run, values = sweeps.prior_variance_sweep, values or sweeps.PRIOR_VARIANCES
         else:
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
-        rows = run(first, second, Evaluator(), values=values, method=method, options=options)
+        rows = run(first, second, values=values, method=method, options=options)
     against = sweeps.AGAINST[what]
     emit_json(json_path, {"sweep": what, "method": method, "against": against, "rows": rows})
     metrics = paired_metrics()

@@ -1,20 +1,27 @@
-"""The area under the ROC curve: exact, with mid-ranks for ties, at the speed of a sort.
+"""The area under the ROC curve: exact, with mid-ranks for ties, from rows in the order of their scores.
 
-With P positives and N negatives
+With weights w (ones where none are given), P the weight of the positives and N that of the negatives,
 
-    AUC = 1/(P·N) · Σ_{i positive} Σ_{j negative} ( 1[s_i > s_j] + ½·1[s_i = s_j] ).
+    AUC = 1/(P·N) · Σ_{i positive} Σ_{j negative} wᵢwⱼ ( 1[s_i > s_j] + ½·1[s_i = s_j] ).
 
-Unweighted, the double sum needs no ranks and no index array: of rows in order of their scores
-(:mod:`slc_ops.numerics.ranking`) the positives stand at known positions, and Σ position − P(P−1)/2 counts
-the pairs that are in order. Nothing is rounded.
+Each row has a *placement value* V (DeLong): the weight in the other class that a positive beats, or that
+beats a negative, ties counting half. Then Σ_{positive} wV = Σ_{negative} wV = P·N·AUC, and intervals of the
+AUC are made of the values' sums by user. Rows in order need one walk. Without weights V are whole and half
+numbers far below 2⁵³: nothing is rounded.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
-from slc_ops.numerics.ranking import BLOCK, Ranked, ranked
+from slc_ops.numerics.kernels import dot
+from slc_ops.numerics.ranking import ranked, ranked_rows
+
+Floats = NDArray[np.float64]
+BLOCK = 1 << 15  # rows that are walked together: their temporaries stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,36 @@ class Auc:
     reason: str | None = None
 
 
-def auc(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Auc:
+@dataclass(frozen=True)
+class Scored:
+    """Rows with a score (a probability, or whatever orders them), their labels and weights."""
+
+    score: Floats
+    positive: NDArray[np.bool_]
+    weight: Floats
+
+    def take(self, rows: NDArray[np.intp]) -> "Scored":
+        """Some of the rows, or all of them in another order."""
+        weight = self.weight
+        weight = ones(len(rows)) if _all_ones(weight) else weight.take(rows, mode="clip")
+        return Scored(self.score.take(rows, mode="clip"), self.positive.take(rows, mode="clip"), weight)
+
+
+def ones(rows: int) -> Floats:
+    """The weights of rows that have none; they take no memory."""
+    return np.broadcast_to(np.float64(1.0), rows)
+
+
+def weights(rows: int, weight: NDArray[Any] | None) -> Floats:
+    """Weights as numbers, ones where none are given."""
+    return ones(rows) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+
+
+def _all_ones(weight: Floats) -> bool:
+    return weight.strides == (0,)
+
+
+def auc(label: NDArray[Any], score: NDArray[Any], weight: NDArray[Any] | None = None) -> Auc:
     """AUC of ``score`` for 0/1 labels; ``score`` may be probabilities or logits.
 
     >>> auc(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.4, 0.8]))
@@ -41,10 +77,11 @@ def auc(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) 
         raise InputError("AUC needs finite scores; found NaN or infinity")
     if weight is not None:
         check_weights(label, weight)
-    return area(ranked(label, score, weight))
+    rows = ranked(label, score, weight)
+    return placed(Scored(rows.score, rows.positive, weights(rows.score.size, rows.weight)))[1]
 
 
-def check_weights(label: np.ndarray, weight: np.ndarray) -> None:
+def check_weights(label: NDArray[Any], weight: NDArray[Any]) -> None:
     """Refuse weights that are no weights."""
     if np.shape(weight) != label.shape or (
         label.size and not (np.min(weight) >= 0 and np.isfinite(np.max(weight)))
@@ -52,94 +89,71 @@ def check_weights(label: np.ndarray, weight: np.ndarray) -> None:
         raise InputError("weights must be finite, at least 0, and one per row")
 
 
-def area(rows: Ranked) -> Auc:
-    """The area under the curve of ranked rows."""
-    if rows.weight is not None:
-        return _weighed_pairs(rows.score, rows.positive, rows.weight)
-    positives = int(np.count_nonzero(rows.positive))
-    negatives = rows.positive.size - positives
-    if positives == 0 or negatives == 0:
-        return Auc(None, reason=one_class(rows.positive.size, positives > 0))
-    in_order = _positions(rows.positive) - positives * (positives - 1) // 2
-    tied, pairs = _tied_pairs(rows.score, rows.positive), positives * negatives
-    return Auc((in_order - tied / 2) / pairs, tied / pairs)
+def in_order(
+    label: NDArray[Any], probability: Floats, weight: NDArray[Any] | None = None
+) -> tuple[NDArray[np.intp], Scored]:
+    """The rows in the order of their probabilities, and their indices: the one sort of an evaluation."""
+    order, rows = ranked_rows(label, probability)
+    all_of = weights(probability.size, weight)
+    weight = all_of if _all_ones(all_of) else all_of.take(order, mode="clip")
+    return order, Scored(rows.score, rows.positive, weight)
 
 
-def placements(
-    label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None
-) -> tuple[np.ndarray, float, float]:
-    """Each row's weight in the other class that it beats (a positive) or that beats it (a negative).
+def placed(rows: Scored) -> tuple[Floats, Auc]:
+    """The placement value of each of the rows, which are in the order of their scores, and their area.
 
-    These are DeLong's placement values before division, ties counting half: Σ_{i positive} wᵢVᵢ / (P·N) is
-    the AUC, and so is the sum over the negatives. Returns (V, P, N).
-
-    >>> V, P, N = placements(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.4, 0.8]))
-    >>> V.tolist(), P, N
-    ([2.0, 1.5, 1.5, 2.0], 2.0, 2.0)
+    >>> V, area = placed(in_order(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.4, 0.8]))[1])
+    >>> V.tolist(), area.value
+    ([2.0, 1.5, 1.5, 2.0], 0.875)
     """
-    order = np.argsort(score, kind="stable")
-    ranked = score[order]
-    positive = label[order] != 0
-    mass = np.ones(label.size) if weight is None else np.asarray(weight, dtype=np.float64)[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    ends = np.r_[starts[1:], label.size]
-    below_negative, tied_negative, N = _masses(np.where(positive, 0.0, mass), starts, ends)
-    below_positive, tied_positive, P = _masses(np.where(positive, mass, 0.0), starts, ends)
-    group = np.repeat(np.arange(starts.size), ends - starts)
-    beaten = below_negative + tied_negative / 2
-    beating = P - below_positive - tied_positive / 2
-    V = np.empty(label.size)
-    V[order] = np.where(positive, beaten[group], beating[group])
-    return V, P, N
+    score, size, V = rows.score, rows.score.size, np.empty(rows.score.size)
+    P, total = float(np.einsum("i,i->", rows.weight, rows.positive)), float(rows.weight.sum())
+    below_positive = below_negative = tied = 0.0
+    first = 0
+    while first < size:
+        last = min(first + BLOCK, size)
+        if last < size and score[last] == score[last - 1]:  # equal scores share a block
+            last = int(np.searchsorted(score, score[last], side="right"))
+        here, weight = rows.positive[first:last], rows.weight[first:last]
+        positive = weight * here
+        negative = weight - positive
+        new = np.append(True, score[first + 1 : last] != score[first : last - 1])
+        starts = None if new.all() else np.flatnonzero(new)
+        if starts is not None:
+            positive, negative = np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
+            tied += dot(positive, negative)
+        beaten, beating = np.cumsum(negative), np.cumsum(positive)
+        upto_negative, upto_positive = float(beaten[-1]), float(beating[-1])
+        beaten += below_negative
+        np.subtract(P - below_positive, beating, out=beating)
+        if starts is not None:
+            beaten -= negative / 2
+            beating += positive / 2
+            sizes = np.diff(np.append(starts, last - first))
+            beaten, beating = np.repeat(beaten, sizes), np.repeat(beating, sizes)
+        np.copyto(beating, beaten, where=here)
+        V[first:last] = beating
+        below_negative, below_positive = below_negative + upto_negative, below_positive + upto_positive
+        first = last
+    N = below_negative
+    if not (P > 0 and N > 0):
+        counted = size if _all_ones(rows.weight) else int(np.count_nonzero(rows.weight))
+        return V, Auc(None, reason=_one_class(counted if total > 0 else 0, P > 0))
+    return V, Auc(dot(rows.weight, V) / 2 / (P * N), tied / (P * N))
 
 
-def _masses(mass: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Per group of equal scores: the mass before it and in it; and the total."""
-    cumulated = np.r_[0.0, np.cumsum(mass)]
-    return cumulated[starts], cumulated[ends] - cumulated[starts], float(cumulated[-1])
+def placed_cells(mass: NDArray[Any]) -> tuple[Floats, Auc]:
+    """The same of the cells of a grid, whose ``mass`` is the weight of their negatives and positives in turn.
+
+    A cell is a negative and a positive row of one score.
+    """
+    index = np.arange(mass.size)
+    cells = (index // 2).astype(np.float64)
+    return placed(Scored(cells, index % 2 == 1, mass.astype(np.float64)))
 
 
-def _weighed_pairs(score: np.ndarray, positive: np.ndarray, weight: np.ndarray) -> Auc:
-    """The same area with observation weights; rows of weight 0 do not exist."""
-    kept = weight > 0
-    score, positive, mass = score[kept], positive[kept], weight[kept]
-    positives = int(np.count_nonzero(positive))
-    if positives in (0, score.size):
-        return Auc(None, reason=one_class(score.size, positives > 0))
-    starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])
-    ends = np.r_[starts[1:], score.size]
-    below, tied, N = _masses(np.where(positive, 0.0, mass), starts, ends)
-    _, won, P = _masses(np.where(positive, mass, 0.0), starts, ends)
-    return Auc(float(won @ (below + tied / 2)) / (P * N), float(won @ tied) / (P * N))
-
-
-def one_class(rows: int, positive: bool) -> str:
+def _one_class(rows: int, positive: bool) -> str:
     """Why there is no AUC."""
     if rows == 0:
         return "AUC needs both classes; there are no rows"
     return f"AUC needs both classes; all {rows} labels are {int(positive)}"
-
-
-def _positions(positive: np.ndarray) -> int:
-    """Σ of the positions of the positives."""
-    total = 0
-    for start in range(0, positive.size, BLOCK):
-        places = np.flatnonzero(positive[start : start + BLOCK])
-        total += int(places.sum()) + places.size * start
-    return total
-
-
-def _tied_pairs(score: np.ndarray, positive: np.ndarray) -> int:
-    """Σ over scores that both classes share of (positives · negatives)."""
-    total = 0
-    for start in range(0, score.size - 1, BLOCK):
-        part, mark = score[start : start + BLOCK + 1], positive[start : start + BLOCK + 1]
-        # Of one score the negatives come first; where they meet the positives the label changes.
-        meeting = np.flatnonzero((part[1:] == part[:-1]) & (mark[1:] > mark[:-1]))
-        if meeting.size:
-            shared = part[meeting]
-            before = np.searchsorted(score, shared, side="left")
-            after = np.searchsorted(score, shared, side="right")
-            middle = meeting + start + 1
-            total += int((middle - before) @ (after - middle))
-    return total

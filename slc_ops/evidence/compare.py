@@ -2,25 +2,27 @@
 
 Sums that several methods need are computed once
 (:class:`~slc_ops.methods.fitting.calibration.Calibration`), and two methods are worked on side by side.
-What a parameter set is worth, the caller says: ``evaluate`` is a function of the set, the test log and a
-number of threads that returns an object with ``as_dict``; where that brings users' sums
-(:class:`~slc_ops.evidence.paired.EvaluatorWithUsers`), differences from Platt get intervals.
+Differences from Platt on the same rows get intervals from the users' sums; by group (``group_id``) the
+intervals of a method hold together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, Method, method_named
+from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
 from slc_ops.evidence.guards import Finding, findings, refuse
-from slc_ops.evidence.paired import EvaluatorWithUsers, against
-from slc_ops.evidence.side_by_side import SIDE_BY_SIDE, shared_options, side_by_side
-from slc_ops.evidence.uncertainty import PairedDifference, UserSums
+from slc_ops.evidence.slices import by_group
+from slc_ops.evidence.uncertainty import Interval, PairedDifference, UserSums, differences
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import MAX_CELLS, Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -30,7 +32,33 @@ from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 
 REFERENCE = "platt"
-Evaluate = Callable[[ParameterSet, InteractionLog, int | None], Any]
+NO_SCIPY = "intervals need more: pip install 'slc-ops[report]'"
+SIDE_BY_SIDE = 2
+"""Methods at a time: a fit has stretches that only one thread can walk (sorting, item tables)."""
+
+T = TypeVar("T")
+
+
+def shared_options(options: FitOptions) -> FitOptions:
+    """The options of methods that run side by side: on two cores each method's passes keep to their own."""
+    return replace(options, threads=1) if options.workers <= SIDE_BY_SIDE else options
+
+
+def side_by_side(
+    methods: Sequence[str], work: Callable[[str], T], workers: int = SIDE_BY_SIDE
+) -> dict[str, T]:
+    """``work`` of every method, by at most two threads; the first error ends it, what has not begun is left.
+
+    >>> side_by_side(["platt", "slc"], len)
+    {'platt': 5, 'slc': 3}
+    """
+    with ThreadPoolExecutor(min(SIDE_BY_SIDE, workers)) as pool:
+        # The last of the ladder take longest, so they begin. Log lines name the step that they belong to.
+        running = {method: pool.submit(copy_context().run, work, method) for method in reversed(methods)}
+        try:
+            return {method: running[method].result() for method in methods}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -38,9 +66,13 @@ class Scored:
     """One method: its parameters, what they are worth on the test log, and what the fit took."""
 
     parameters: ParameterSet
-    metrics: dict[str, Any]
+    found: Evaluation
     seconds_fit: float
-    users: UserSums | None = None
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """On all rows."""
+        return self.found.metrics.as_dict()
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form (contract, section 3)."""
@@ -65,8 +97,24 @@ class Comparison:
     findings: tuple[Finding, ...] = ()
     differences: dict[str, PairedDifference] = field(default_factory=dict)
     """Each method minus Platt on the same rows."""
+    by_group: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)
+    """By method and group: the method minus Platt on the group's rows, all groups of a method together."""
     clusters: str = "rows"
     """What the intervals resample: "users", or "rows" where the test log names no users."""
+
+    @property
+    def groups(self) -> dict[str, dict[str, Part]]:
+        """By group, the largest first, and method: its metrics on the group's rows."""
+        names = [part.name for each in self.methods.values() for part in each.found.parts]
+        return {
+            group: {
+                name: part
+                for name, each in self.methods.items()
+                for part in each.found.parts
+                if part.name == group
+            }
+            for group in dict.fromkeys(names)
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form (contract, section 3)."""
@@ -80,15 +128,22 @@ class Comparison:
             "cold_start_share": self.cold_start_share,
             "methods": methods,
             "differences": {"against": REFERENCE, "clusters": self.clusters} if self.differences else None,
+            "groups": {group: self._group(group, parts) for group, parts in self.groups.items()} or None,
             "warnings": list(self.warnings),
             "findings": [each.as_dict() for each in self.findings],
         }
+
+    def _group(self, group: str, parts: Mapping[str, Part]) -> dict[str, dict[str, Any]]:
+        found = {name: part.metrics.as_dict() for name, part in parts.items()}
+        for name, groups in self.by_group.items():
+            if group in groups:
+                found[name] |= {"against_platt": groups[group].as_dict()}
+        return found
 
 
 def compare(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
     *,
     methods: Sequence[str] | None = None,
     history: InteractionLog | None = None,
@@ -111,18 +166,21 @@ def compare(
         refuse(found)
     warnings = (*(each.message for each in found), *warnings)
 
+    slicing = by_group(test)
+
     def fitted_and_scored(method: str) -> Scored:
         begun = perf_counter()
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
-        metrics = evaluate(parameters, test, options.workers)
+        found = evaluate(parameters, test, [slicing], threads=options.workers)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
-        return Scored(replace(parameters), metrics.as_dict(), seconds, getattr(metrics, "users", None))
+        return Scored(replace(parameters), found, seconds)
 
-    with_users = [REFERENCE] if isinstance(evaluate, EvaluatorWithUsers) else []  # what differences are from
-    scored = side_by_side(list(dict.fromkeys([*chosen, *with_users])), fitted_and_scored, workers)
-    sums = {name: each.users for name, each in scored.items() if each.users is not None}
-    differences = against(sums, REFERENCE)
+    scored = side_by_side(list(dict.fromkeys([*chosen, REFERENCE])), fitted_and_scored, workers)
+    evaluations = {name: each.found for name, each in scored.items()}
+    platt, others = evaluations[REFERENCE], [name for name in chosen if name != REFERENCE]
+    against = _against({name: (evaluations[name].users, platt.users) for name in others})
+    groups = platt.users_by_slice()
     return Comparison(
         n_calibration=calibration.n_rows,
         n_test=test.n_rows,
@@ -131,9 +189,38 @@ def compare(
         methods={name: scored[name] for name in chosen},
         warnings=warnings,
         findings=found,
-        differences={name: each for name, each in differences.items() if name in chosen},
+        differences=against,
+        by_group={
+            name: _against(
+                {
+                    key.removeprefix("group:"): (own, groups[key])
+                    for key, own in evaluations[name].users_by_slice().items()
+                },
+                together=True,
+            )
+            for name in others
+            if groups
+        },
         clusters="users" if test.has("user_id") else "rows",
     )
+
+
+def _against(
+    pairs: Mapping[str, tuple[UserSums, UserSums]], *, together: bool = False
+) -> dict[str, PairedDifference]:
+    """One minus the other of each pair; without scipy, the differences alone."""
+    if find_spec("scipy") is None:
+        return {name: _without_intervals(*pair) for name, pair in pairs.items()}
+    return dict(zip(pairs, differences(list(pairs.values()), together=together), strict=True))
+
+
+def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:
+    def minus(a: float | None, b: float | None) -> Interval:
+        return Interval(None if a is None or b is None else a - b, reason=NO_SCIPY)
+
+    found = {"auc": minus(one.auc, other.auc)}
+    found |= {name: minus(one.mean(name), other.mean(name)) for name in one.means}
+    return PairedDifference(found, one.rows, int((one.weight > 0).sum()), 0.95)
 
 
 def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:

@@ -7,7 +7,6 @@ import numpy as np
 from slc_ops.base.once import Once
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
-from slc_ops.evidence.user_keys import UsersOf
 from slc_ops.methods import FitOptions
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.prior_sample import item_sample
@@ -46,11 +45,6 @@ class FoldRows:
     def test(self) -> Log:
         """The rows to be scored on, all later."""
         return self._once.get("test", self._test)
-
-    @property
-    def users(self) -> UsersOf:
-        """The users of the test rows."""
-        return self._once.get("users", lambda: UsersOf(self.test))
 
     @property
     def tuning(self) -> tuple[Calibration, Log]:

@@ -3,21 +3,18 @@
 The probabilities are cut into *stretches*: the fifteen equal-width bins of the calibration error, closed on
 the right, the middle one cut once more at ½, where a prediction changes sides. A stretch keeps its rows,
 their weight, and the weighted sums of labels and predictions. Beside them stands one total for each metric
-that is a mean over rows.
+that is a mean over rows. The rows are in the order of their probabilities, so a stretch is one slice of them.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.numerics.curves import bin_of
+from slc_ops.evidence.auc import BLOCK, Scored
 from slc_ops.numerics.kernels import dot
-from slc_ops.numerics.ranking import BLOCK, Ranked
 
 BINS = 15
 STRETCHES = BINS + 1
@@ -26,33 +23,8 @@ EDGES = np.linspace(0.0, 1.0, BINS + 1)
 _BIN_OF_STRETCH = np.array([k - (k >= HALF) for k in range(STRETCHES)])
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Block:
-    """A few rows whose temporaries stay in the processor's cache; what several metrics need is kept."""
-
-    label: NDArray[Any]
-    probability: Floats
-    weight: NDArray[Any] | None = None
-
-    @cached_property
-    def of_label(self) -> Floats:
-        """The probability that was given to what happened."""
-        return np.asarray(np.abs((1.0 - self.label) - self.probability))
-
-    @cached_property
-    def wrong(self) -> Floats:
-        """The probability that was given to what did not happen."""
-        return np.asarray(1.0 - self.of_label)
-
-    def total(self, values: Floats) -> float:
-        """The weighted sum of one value per row."""
-        return float(np.sum(values)) if self.weight is None else dot(self.weight, values)
-
-
-Totals = Mapping[str, Callable[[Block], float]]
-"""By metric: its sum over a block."""
+PerRow = Callable[[NDArray[Any], Floats], Floats]
+"""What a row adds to a metric, as a function of labels and probabilities."""
 
 
 @dataclass
@@ -66,55 +38,26 @@ class RowSums:
     totals: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, totals: Totals, rows: int = 0) -> "RowSums":
-        """Of no rows, or of ``rows`` that do not count."""
-        n = np.zeros(STRETCHES)
-        n[0] = rows
-        weight, prediction, label = np.zeros((3, STRETCHES))
-        return cls(n, weight, prediction, label, dict.fromkeys(totals, 0.0))
-
-    @classmethod
-    def of(
-        cls, label: NDArray[Any], probability: Floats, weight: NDArray[Any] | None, totals: Totals
-    ) -> "RowSums":
-        """Of rows in any order, block by block."""
-        found = cls.empty(totals)
-        for start in range(0, label.size, BLOCK):
-            rows = slice(start, start + BLOCK)
-            found.add(_of_block(Block(label[rows], probability[rows], _part(weight, rows)), totals))
-        return found
-
-    @classmethod
-    def of_ranked(cls, rows: Ranked, totals: Totals) -> "RowSums":
-        """Of rows in the order of their probabilities, where a stretch is one slice.
-
-        The same sums as :meth:`of` up to rounding, but several times faster once the rows are sorted, and
-        the order in which unweighted rows came changes no bit.
-        """
+    def of(cls, rows: Scored, means: Mapping[str, PerRow]) -> "RowSums":
+        """Of rows in the order of their probabilities; ``means`` are the metrics that are means over rows."""
         p, y, w = rows.score, rows.positive, rows.weight
         ends = np.searchsorted(p, EDGES[1:-1], side="right")
         ends = np.insert(ends, HALF - 1, np.searchsorted(p, 0.5, side="left"))
         bounds = np.array([0, *ends, p.size])
-        kept = np.flatnonzero(np.diff(bounds))
-        starts, n = bounds[kept], np.diff(bounds)
+        n = np.diff(bounds)
+        kept = np.flatnonzero(n)
 
-        def per_stretch(values: NDArray[Any]) -> Floats:
+        def per_stretch(values: Floats) -> Floats:
             found = np.zeros(STRETCHES)
-            found[kept] = np.add.reduceat(values, starts)
+            found[kept] = np.add.reduceat(values, bounds[kept]) if kept.size else 0.0
             return found
 
-        by_block = []
+        totals = dict.fromkeys(means, 0.0)
         for start in range(0, p.size, BLOCK):
             part = slice(start, start + BLOCK)
-            block = Block(y[part], p[part], _part(w, part))
-            by_block.append([total(block) for total in totals.values()])
-        return cls(
-            n=n.astype(np.float64),
-            weight=n.astype(np.float64) if w is None else per_stretch(w),
-            prediction=per_stretch(p if w is None else w * p),
-            label=_counts(y, bounds) if w is None else per_stretch(w * y),
-            totals=dict(zip(totals, np.sum(by_block, axis=0).tolist(), strict=True)),
-        )
+            for name, per_row in means.items():
+                totals[name] += dot(w[part], per_row(y[part], p[part]))
+        return cls(n.astype(np.float64), per_stretch(w), per_stretch(w * p), per_stretch(w * y), totals)
 
     def add(self, other: "RowSums") -> None:
         """Take up further rows."""
@@ -146,36 +89,10 @@ class RowSums:
 
     def right(self) -> float:
         """The weight of the rows whose label is on the predicted side of ½."""
-        kept = self.n > 0
         high = np.arange(STRETCHES) >= HALF
-        return float(np.sum(np.where(high, self.label, self.weight - self.label)[kept]))
+        return float(np.sum(np.where(high, self.label, self.weight - self.label)))
 
 
 def by_bin(values: Floats) -> Floats:
     """Sums per stretch as sums per bin."""
     return np.asarray(np.bincount(_BIN_OF_STRETCH, values, BINS), dtype=np.float64)
-
-
-def _of_block(rows: Block, totals: Totals) -> RowSums:
-    stretch = bin_of(rows.probability, BINS) + (rows.probability >= 0.5)
-
-    def per_stretch(values: NDArray[Any] | None) -> Floats:
-        mass = values if rows.weight is None else rows.weight if values is None else values * rows.weight
-        return np.bincount(stretch, mass, STRETCHES).astype(np.float64)
-
-    return RowSums(
-        n=np.bincount(stretch, minlength=STRETCHES).astype(np.float64),
-        weight=per_stretch(None),
-        prediction=per_stretch(rows.probability),
-        label=per_stretch(rows.label.astype(np.float64)),
-        totals={name: total(rows) for name, total in totals.items()},
-    )
-
-
-def _counts(marked: NDArray[Any], bounds: NDArray[Any]) -> Floats:
-    """How many are marked between each bound and the next; a sum would make numbers of all of them first."""
-    return np.array([np.count_nonzero(marked[low:high]) for low, high in pairwise(bounds)], dtype=np.float64)
-
-
-def _part(values: NDArray[Any] | None, part: slice) -> NDArray[Any] | None:
-    return None if values is None else values[part]

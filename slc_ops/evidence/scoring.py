@@ -20,11 +20,11 @@ from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
 from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
-from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
+from slc_ops.evidence.compare import shared_options, side_by_side
+from slc_ops.evidence.evaluation import ALL_ROWS, evaluate, tied_logits
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
-from slc_ops.evidence.side_by_side import shared_options, side_by_side
 from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
@@ -211,29 +211,27 @@ def _score(
     options: FitOptions,
     seconds: float | None,
 ) -> Score:
-    fold, test, slicings = rows.fold, rows.test, rows.slicings
-    evaluation = evaluate(parameters, test, rows.options.threads, users=rows.users)
-    metrics = evaluation.metrics()
-    users = evaluation.users([each for each in slicings if "time" not in each.columns])
-    _write_users(directory / USERS, {ALL_ROWS: users.pop(ALL_ROWS)})
-    if users:
-        _write_users(directory / SLICE_USERS, users)
-    if fold.newest:
-        _write_items(directory / ITEMS, test.items, evaluation.items())
+    fold, test = rows.fold, rows.test
+    found = evaluate(parameters, test, rows.slicings, items=fold.newest, threads=rows.options.threads)
+    _write_users(directory / USERS, {ALL_ROWS: found.users})
+    if by_slice := found.users_by_slice():
+        _write_users(directory / SLICE_USERS, by_slice)
+    if found.items is not None:
+        _write_items(directory / ITEMS, test.items, found.items)
     return Score(
         method=name,
         fold=fold.key,
-        metrics=metrics,
+        metrics=found.metrics,
         n_calibration=rows.calibration.log.n_rows,
         options=_options(options),
         slope=slope_of(parameters),
-        tied_logits=evaluation.tied_logits() if name == "base" else None,
+        tied_logits=tied_logits(test, found.metrics) if name == "base" else None,
         seconds_fit=seconds,
         warnings=tuple(parameters.warnings),
-        reliability=[asdict(each) for each in metrics.reliability],
+        reliability=[asdict(each) for each in found.metrics.reliability],
         slices=[
             {"kind": part.kind, "name": part.name, "label": part.label, **part.metrics.as_dict()}
-            for part in evaluation.parts(slicings)
+            for part in found.parts
         ],
     )
 

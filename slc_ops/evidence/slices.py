@@ -43,11 +43,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class Slicing:
-    """A way to cut rows: ``number_of`` gives each row the number of its part, −1 for none of them."""
+    """A way to cut rows: ``number_of`` gives each row the number of its part, −1 for none of them.
+
+    ``intervals`` says whether differences on its parts get intervals.
+    """
 
     parts: tuple[tuple[Kind, str, str], ...]
     number_of: Callable[[Rows], NDArray[Any]]
     columns: Columns = NO_COLUMNS
+    intervals: bool = True
 
     def of(self, log: InteractionLog) -> Iterator[Slice]:
         """The slices of a log in this process."""
@@ -117,7 +121,7 @@ def by_time(test: Log, window: Window | None) -> Slicing:
         edges = np.unique(time_quantiles(test, np.linspace(0, 1, TIME_SLICES + 1)))
         edges[-1] = np.nextafter(edges[-1], np.inf)
     parts = tuple(("time", f"{edge:.17g}", f"{edge:.17g}") for edge in edges[:-1])
-    return Slicing(parts, partial(_by_moment, edges), TIME)  # type: ignore[arg-type]
+    return Slicing(parts, partial(_by_moment, edges), TIME, intervals=False)  # type: ignore[arg-type]
 
 
 def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:

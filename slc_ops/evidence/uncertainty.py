@@ -28,10 +28,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slc_ops.base.text import interval, signed
-from slc_ops.evidence.auc import placements
-from slc_ops.evidence.metrics import METRICS, NOT_COMPUTED, PerRow
+from slc_ops.evidence.auc import BLOCK, Scored, in_order, placed
+from slc_ops.evidence.metrics import METRICS, NOT_COMPUTED
+from slc_ops.evidence.row_sums import PerRow
 
 MAX_CLUSTERS = 4096
 MIN_CLUSTERS = 10
@@ -134,57 +136,58 @@ class UserSums:
 class Clusters:
     """Which cluster of users each row belongs to."""
 
-    of_row: np.ndarray
+    of_row: NDArray[np.integer]
     count: int
 
     @classmethod
-    def of(cls, user: np.ndarray | None, rows: int) -> "Clusters":
+    def of(cls, user: NDArray[Any] | None, rows: int) -> "Clusters":
         """One cluster per user, or groups of users when they are many; without users, each row is one.
 
         >>> Clusters.of(np.array([7, 3, 7]), 3)
-        Clusters(of_row=array([1, 0, 1]), count=2)
+        Clusters(of_row=array([1, 0, 1], dtype=int16), count=2)
         """
         if user is None:
-            codes, users = np.arange(rows), rows
-        else:
-            distinct, codes = np.unique(user, return_inverse=True)
-            users = int(distinct.size)
-        count = min(users, MAX_CLUSTERS)
-        return cls(codes % count if users > count else codes, count)
+            return cls.of_codes(np.arange(rows), rows)
+        distinct, codes = np.unique(user, return_inverse=True)
+        return cls.of_codes(codes, int(distinct.size))
 
-    def take(self, rows: np.ndarray) -> "Clusters":
+    @classmethod
+    def of_codes(cls, codes: NDArray[np.integer], users: int) -> "Clusters":
+        """The same of users who are numbered from 0 on."""
+        count = min(users, MAX_CLUSTERS)
+        few = codes if users <= count else codes % codes.dtype.type(count)
+        return cls(few.astype(np.int16), count)
+
+    def take(self, rows: NDArray[np.intp]) -> "Clusters":
         """The same clusters for some of the rows."""
-        return Clusters(self.of_row[rows], self.count)
+        return Clusters(self.of_row.take(rows, mode="clip"), self.count)
 
 
 def user_sums(
-    label: np.ndarray, probability: np.ndarray, clusters: Clusters, weight: np.ndarray | None = None
+    label: NDArray[Any], probability: NDArray[Any], clusters: Clusters, weight: NDArray[Any] | None = None
 ) -> UserSums:
-    """Reduce one method's rows to sums per cluster of users: one sort, a few bincounts."""
-    label, probability = np.asarray(label, dtype=np.float64), np.asarray(probability, dtype=np.float64)
-    value, _, _ = placements(label, probability, weight)
-    return cluster_sums(label, probability, value, clusters, weight)
+    """Reduce one method's rows to sums per cluster of users: by one sort and one pass."""
+    order, rows = in_order(label, np.asarray(probability, dtype=np.float64), weight)
+    return cluster_sums(rows, placed(rows)[0], clusters.take(order))
 
 
-def cluster_sums(
-    label: np.ndarray,
-    probability: np.ndarray,
-    value: np.ndarray,
-    clusters: Clusters,
-    weight: np.ndarray | None = None,
-) -> UserSums:
-    """The sums of some rows whose placement values are known."""
-    mass = np.ones(label.size) if weight is None else np.asarray(weight, dtype=np.float64)
-
-    def per_cluster(values: np.ndarray) -> np.ndarray:
-        return np.bincount(clusters.of_row, values, clusters.count)
-
+def cluster_sums(rows: Scored, placement: NDArray[np.float64], clusters: Clusters) -> UserSums:
+    """The sums of rows whose placement values are known, in any order."""
+    per_row = averaged()
+    weight, positive, placements, *means = sums = np.zeros((3 + len(per_row), clusters.count))
+    for start in range(0, rows.score.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        here, w, p = rows.positive[part], rows.weight[part], rows.score[part]
+        adds = (w, w * here, w * placement[part], *(w * each(here, p) for each in per_row.values()))
+        keys = clusters.of_row[part].astype(np.intp)
+        for into, values in zip(sums, adds, strict=True):
+            np.add.at(into, keys, values)  # as a bincount, but it lets the other threads run
     return UserSums(
-        positive=per_cluster(mass * (label != 0)),
-        negative=per_cluster(mass * (label == 0)),
-        placement=per_cluster(mass * value),
-        means={name: per_cluster(mass * per_row(label, probability)) for name, per_row in averaged().items()},
-        rows=label.size,
+        positive=positive,
+        negative=weight - positive,
+        placement=placements,
+        means=dict(zip(per_row, means, strict=True)),
+        rows=rows.score.size,
     )
 
 

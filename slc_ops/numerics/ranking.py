@@ -15,7 +15,6 @@ import numpy as np
 BLOCK = 1 << 17  # rows whose temporaries stay in the processor's cache
 _SORT_ALONE = 1 << 21  # below this a second thread costs more than it sorts
 _ONE = np.uint64(1)
-_MOST_RUNS = 1 << 16  # of equal scores that are put in order one by one
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,8 @@ class Ranked:
     weight: np.ndarray | None = None
 
 
-def ranked(
-    label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None, *, overwrite: bool = False
-) -> Ranked:
-    """The rows in order; with ``overwrite`` they may be put in order where they are.
+def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
+    """The rows in order.
 
     >>> rows = ranked(np.array([1, 1, 0]), np.array([0.5, -2.0, 0.5]))
     >>> rows.score.tolist(), rows.positive.tolist()
@@ -39,7 +36,7 @@ def ranked(
     if weight is not None:
         order = np.argsort(score, kind="stable")
         return Ranked(score[order], label[order] != 0, np.asarray(weight, dtype=np.float64)[order])
-    keys, below = _packed(label, score, overwrite)
+    keys, below = _packed(label, score)
     _sort(keys[:below])
     _sort(keys[below:])
     positive = np.empty(keys.size, np.bool_)
@@ -87,36 +84,6 @@ def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranke
     return order, rows
 
 
-def ranked_again(order: np.ndarray, label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranked] | None:
-    """The same for scores that rise with those of an order that is known; None where they do not.
-
-    >>> order, rows = ranked_again(np.array([2, 0, 1]), np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25]))
-    >>> order.tolist(), rows.positive.tolist()
-    ([2, 1, 0], [False, False, True])
-    >>> ranked_again(np.array([0, 1]), np.array([0, 1]), np.array([0.5, 0.25]))
-    """
-    rows, wrong = Ranked(np.empty(score.size), np.empty(score.size, np.bool_)), []
-    for start in range(0, score.size, BLOCK):
-        part, before = slice(start, start + BLOCK), slice(max(start - 1, 0), start + BLOCK)
-        np.take(score, order[part], out=rows.score[part], mode="clip")
-        np.not_equal(label.take(order[part], mode="clip"), 0, out=rows.positive[part])
-        here, mark = rows.score[before], rows.positive[before]
-        if (here[1:] < here[:-1]).any():
-            return None
-        wrong.append(before.start + np.flatnonzero((here[1:] == here[:-1]) & (mark[1:] < mark[:-1])))
-    tied = np.unique(rows.score[np.concatenate(wrong)]) if wrong else np.empty(0)
-    if tied.size > _MOST_RUNS:
-        return None
-    order = order.copy() if tied.size else order
-    for first, last in zip(
-        *(np.searchsorted(rows.score, tied, side) for side in ("left", "right")), strict=True
-    ):
-        run, mark = order[first:last], rows.positive[first:last]
-        run[:] = np.concatenate([run[~mark], run[mark]])
-        mark.sort()
-    return order, rows
-
-
 def _layout(score: np.ndarray) -> tuple[np.uint64, int, int]:
     """The bits of the least score, the bits of an index, and how many low bits of a score find no room."""
     if not score.size:
@@ -148,12 +115,11 @@ def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> No
         values[of_runs] = values[right]
 
 
-def _packed(label: np.ndarray, score: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, int]:
+def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
     """``bits << 1 | label`` of the scores below zero, then of the others; and how many are below zero."""
     starts = range(0, score.size, BLOCK)
     below = [int(np.count_nonzero(score[start : start + BLOCK] < 0)) for start in starts]
-    # A block is read before it is written; blocks are written elsewhere only where scores lie below zero.
-    keys = score.view(np.uint64) if overwrite and not any(below) else np.empty(score.size, np.uint64)
+    keys = np.empty(score.size, np.uint64)
     low, high = 0, sum(below)
     for start, count in zip(starts, below, strict=True):
         block = score[start : start + BLOCK] + 0.0  # -0.0 becomes 0.0

@@ -11,7 +11,7 @@ the ends as probabilities do. A few scores that lie far beyond all others share 
 **Error bounds.** Rows of one cell count as tied.
 
 * AUC: a pair of rows in one cell counts ½ instead of 0 or 1, so the error is at most half the share of
-  (positive, negative) pairs that share a cell, which the counts themselves tell (:attr:`GridCounts.tied`).
+  (positive, negative) pairs that share a cell, which the counts themselves tell.
 * Isotonic map: let g be the exact fit and h the fit on cells. Both are projections of the labels onto convex
   cones, and the cell means of g are one candidate for h. So the mean squared error of h on its rows is above
   that of g by at most Σ_c m_c·(3·Δ_c), where m_c is a cell's share of the weight and Δ_c how far g rises
@@ -148,28 +148,6 @@ class GridCounts:
     def positive(self) -> Floats:
         """Weight of the positive labels by cell."""
         return self.mass[1::2].astype(np.float64)
-
-    @property
-    def pairs(self) -> float:
-        """How many (positive, negative) pairs there are."""
-        return float(self.mass[0::2].sum()) * float(self.mass[1::2].sum())
-
-    @property
-    def tied(self) -> float:
-        """The share of (positive, negative) pairs that share a cell; 0 where there are no pairs."""
-        return float(np.einsum("i,i->", self.positive, self.negative)) / self.pairs if self.pairs else 0.0
-
-    @property
-    def auc(self) -> float | None:
-        """The area under the ROC curve, ties counting half; None without both classes."""
-        beaten, _ = self.placements()
-        return float(np.einsum("i,i->", self.positive, beaten)) / self.pairs if self.pairs else None
-
-    def placements(self) -> tuple[Floats, Floats]:
-        """By cell: the negatives that a positive of it beats; the positives that beat a negative of it."""
-        positive, negative = self.positive, self.negative
-        beaten = np.cumsum(negative) - negative / 2
-        return beaten, float(positive.sum()) - (np.cumsum(positive) - positive / 2)
 
 
 def _small(mass: NDArray[Any]) -> NDArray[Any]:

@@ -21,7 +21,6 @@ import numpy as np
 from slc_ops.evidence.auc import auc
 from slc_ops.evidence.compare import compare
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.metrics import METRICS, metrics_of
 from slc_ops.evidence.slices import by_density
 from slc_ops.evidence.uncertainty import Clusters, Interval, difference, user_sums
@@ -69,7 +68,7 @@ def analyse(
     tables["density"] = density(calibration, test, fitted)
     tell("the sweeps")
     tables["calibration_fraction"] = trimmed(
-        sweeps.calibration_fraction_sweep(calibration, test, Evaluator(), options=options)
+        sweeps.calibration_fraction_sweep(calibration, test, options=options)
     )
     tables["prior_variance"] = prior_variance(calibration, test, options)
     tell("links and ridge")
@@ -134,7 +133,7 @@ def ladder(
     history: InteractionLog | None = None,
 ) -> Rows:
     """Every method that the files allow, on the pair."""
-    found = compare(calibration, test, Evaluator(), history=history, options=options)
+    found = compare(calibration, test, history=history, options=options)
     return [
         {
             "method": name,
@@ -196,12 +195,11 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
 
 def prior_variance(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
     """The sweep with the files' backbone, and with the paper's constant one."""
-    own = sweeps.prior_variance_sweep(calibration, test, Evaluator(), options=options)
+    own = sweeps.prior_variance_sweep(calibration, test, options=options)
     constant = sweeps.mean_label_logit(calibration)
     same = sweeps.prior_variance_sweep(
         sweeps.with_constant_backbone(calibration, constant),
         sweeps.with_constant_backbone(test, constant),
-        Evaluator(),
         options=options,
     )
     return [{"backbone": "own", **row} for row in trimmed(own)] + [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from slc_ops.base.errors import OneClassError, SettingsError
-from slc_ops.evidence.compare import Evaluate
+from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
@@ -25,7 +25,6 @@ AGAINST = {
 def prior_variance_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
     *,
     values: Sequence[float] = PRIOR_VARIANCES,
     method: str = "slc",
@@ -37,18 +36,17 @@ def prior_variance_sweep(
     """
     options = options or FitOptions()
     against = AGAINST["prior-variance"]
-    base = _score(against, Calibration(calibration, None, options), test, evaluate)
+    base = _score(against, Calibration(calibration, None, options), test)
     rows = []
     for value in values:
         ready = Calibration(calibration, None, replace(options, prior_var=value))
-        rows.append({"value": value, **_against(_score(method, ready, test, evaluate), base, against)})
+        rows.append({"value": value, **_against(_score(method, ready, test), base, against)})
     return rows
 
 
 def calibration_fraction_sweep(
     calibration: InteractionLog,
     test: InteractionLog,
-    evaluate: Evaluate,
     *,
     values: Sequence[float] = FRACTIONS,
     method: str = "slc",
@@ -65,7 +63,7 @@ def calibration_fraction_sweep(
         kept = newest(calibration, value)
         ready = Calibration(kept, None, options)
         against = AGAINST["calibration-fraction"]
-        row = _against(_score(method, ready, test, evaluate), _score(against, ready, test, evaluate), against)
+        row = _against(_score(method, ready, test), _score(against, ready, test), against)
         rows.append({"value": value, "n_calibration": kept.n_rows, **row})
     return rows
 
@@ -97,9 +95,9 @@ def mean_label_logit(log: InteractionLog) -> float:
     return float(np.log(rate) - np.log1p(-rate))
 
 
-def _score(method: str, ready: Calibration, test: InteractionLog, evaluate: Evaluate) -> dict[str, Any]:
+def _score(method: str, ready: Calibration, test: InteractionLog) -> dict[str, Any]:
     parameters = fit_prepared(method, ready)
-    metrics: dict[str, Any] = evaluate(parameters, test, ready.options.threads).as_dict()
+    metrics: dict[str, Any] = evaluate(parameters, test, threads=ready.options.threads).metrics.as_dict()
     return {**metrics, "link": parameters.affine(), "warnings": list(parameters.warnings)}
 
 

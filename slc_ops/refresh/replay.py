@@ -18,7 +18,7 @@ from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.evaluation import ALL_ROWS, evaluate
+from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.folds import hold_out
 from slc_ops.evidence.renewal import check_renewal
 from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow, Status
@@ -286,7 +286,7 @@ class Operation:
 
 
 def _sums(parameters: ParameterSet, test: Log) -> UserSums:
-    return evaluate(parameters, test, threads=1).users([])[ALL_ROWS]
+    return evaluate(parameters, test, threads=1).users
 
 
 def _sentence(parts: Iterable[str]) -> str:

@@ -111,7 +111,7 @@ def test_detectability_says_what_the_command_says(tmp_path: Path) -> None:
 def test_without_scipy_the_differences_are_there_and_what_to_install_for_intervals_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("slc_ops.evidence.paired.find_spec", lambda name: None)
+    monkeypatch.setattr("slc_ops.evidence.compare.find_spec", lambda name: None)
     found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods=["platt", "slc"])
     slc = found.differences["slc"].auc
     assert slc.estimate is not None

@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.auc import BLOCK, auc, placements
+from slc_ops.evidence.auc import BLOCK, Scored, auc, placed
+from slc_ops.evidence.metrics import metrics_of
 
 
 def by_definition(label, score, weight=None):
@@ -113,10 +114,24 @@ def test_scores_that_are_not_numbers_are_refused(bad):
         auc(np.array([0, 1]), np.array([0.1, bad]))
 
 
-def test_placements_of_either_class_average_to_the_area(rows):
-    label, score, weight = rows
-    V, P, N = placements(label, score, weight)
+def test_placement_values_of_either_class_average_to_the_area(rows):
+    label, score, weight = (each[np.argsort(rows[1])] for each in rows)
     positive = label == 1
-    area = auc(label, score, weight).value
-    assert (weight * V)[positive].sum() / (P * N) == pytest.approx(area, abs=1e-13)
-    assert (weight * V)[~positive].sum() / (P * N) == pytest.approx(area, abs=1e-13)
+    V, found = placed(Scored(score, positive, weight))
+    pairs = weight[positive].sum() * weight[~positive].sum()
+    assert found == auc(*rows)
+    assert (weight * V)[positive].sum() / pairs == pytest.approx(found.value, abs=1e-13)
+    assert (weight * V)[~positive].sum() / pairs == pytest.approx(found.value, abs=1e-13)
+
+
+def test_equal_scores_across_a_block_count_half(rows):
+    score = np.repeat([0.1, 0.5, 0.9], [BLOCK - 5, 20, BLOCK])
+    label = np.random.default_rng(0).integers(0, 2, score.size)
+    assert auc(label, score).value == pytest.approx(roc_auc_score(label, score), abs=1e-12)
+
+
+def test_weights_that_are_all_two_are_not_taken_for_ones():
+    label, score = np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.4, 0.4, 0.8, 0.2])
+    two = np.broadcast_to(2.0, 5)
+    assert metrics_of(label, score, two).weight == 10
+    assert auc(label, score, two) == auc(label, score)

@@ -4,7 +4,6 @@ import pytest
 
 from slc_ops.base.errors import OneClassError, SettingsError
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.paper.sweeps import (
@@ -20,7 +19,7 @@ from tests.methods.synthetic import log, log_of, table
 
 def test_the_whole_ladder_is_scored_on_the_later_log():
     rows, later = log(), log(seed=1)
-    found = compare(rows, later, Evaluator()).as_dict()
+    found = compare(rows, later).as_dict()
     assert list(found["methods"]) == list(METHODS)
     assert (found["n_calibration"], found["n_test"], found["n_items"]) == (3000, 3000, len(rows.items))
     for name, scored in found["methods"].items():
@@ -35,7 +34,7 @@ def test_the_whole_ladder_is_scored_on_the_later_log():
 @pytest.mark.parametrize("threads", [2, 3])
 def test_two_methods_side_by_side_give_what_one_after_the_other_gives(threads):
     rows, later = log(weight=True), log(seed=1, weight=True)
-    one, many = (compare(rows, later, Evaluator(), options=FitOptions(threads=n)) for n in (1, threads))
+    one, many = (compare(rows, later, options=FitOptions(threads=n)) for n in (1, threads))
     assert list(many.methods) == list(one.methods)
     for name, scored in many.methods.items():
         alone = one.methods[name]
@@ -49,14 +48,14 @@ def test_cold_start_is_the_share_of_test_rows_with_unknown_items():
         item_id=["a", "b", "b", "c"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4], weight=[1.0, 1, 1, 0]
     )
     later = log_of(item_id=["a", "b", "c", "d"], label=[0, 1, 1, 0], logit=[0.1, 0.2, 0.3, 0.4])
-    assert compare(rows, later, Evaluator(), methods=["base"]).cold_start_share == 0.5
+    assert compare(rows, later, methods=["base"]).cold_start_share == 0.5
 
 
 def test_no_item_in_common_is_a_warning():
     rows = log()
     foreign = pa.array([f"other {n % 7}" for n in range(3000)])
     later = InteractionLog.from_table(table().set_column(2, "item_id", foreign))
-    found = compare(rows, later, Evaluator(), methods=["platt", "slc"])
+    found = compare(rows, later, methods=["platt", "slc"])
     assert found.cold_start_share == 1.0
     assert any("no item in common (40 and 7 items)" in each for each in found.warnings)
 
@@ -64,20 +63,20 @@ def test_no_item_in_common_is_a_warning():
 def test_without_times_the_methods_that_need_them_are_left_out():
     rows = InteractionLog.from_table(table().drop_columns(["event_time"]))
     later = InteractionLog.from_table(table(seed=1).drop_columns(["event_time"]))
-    found = compare(rows, later, Evaluator())
+    found = compare(rows, later)
     assert not {"platt_time", "naive", "slc_t"} & set(found.methods)
     assert "event_time" in found.warnings[0]
 
 
 def test_weights_of_the_test_log_count():
     rows, later = log(), log(seed=1, weight=True)
-    found = compare(rows, later, Evaluator(), methods=["slc"]).methods["slc"].metrics
+    found = compare(rows, later, methods=["slc"]).methods["slc"].metrics
     assert found["nll"] == metrics_of(later.label, fit("slc", rows).apply(later), later.weight).nll
 
 
 def test_a_test_log_of_one_class_has_no_auc_and_says_why():
     later = log_of(label=[1, 1], logit=[0.1, 0.2], event_time=[1, 2])
-    found = compare(log(), later, Evaluator(), methods=["base"]).as_dict()["methods"]["base"]
+    found = compare(log(), later, methods=["base"]).as_dict()["methods"]["base"]
     assert found["auc"] is None
     assert "both classes" in found["reasons"]["auc"]
 
@@ -85,12 +84,12 @@ def test_a_test_log_of_one_class_has_no_auc_and_says_why():
 @pytest.mark.parametrize("methods", [["slc", "nothing"], []])
 def test_unknown_methods_are_refused(methods):
     with pytest.raises(SettingsError, match="the ladder has base"):
-        compare(log(), log(), Evaluator(), methods=methods)
+        compare(log(), log(), methods=methods)
 
 
 def test_the_prior_variance_sweep_fits_each_value():
     rows, later = log(), log(seed=1)
-    found = prior_variance_sweep(rows, later, Evaluator(), values=[0.1, 10.0])
+    found = prior_variance_sweep(rows, later, values=[0.1, 10.0])
     for row in found:
         alone = fit("slc", rows, options=FitOptions(prior_var=row["value"]))
         assert row["auc"] == metrics_of(later.label, alone.apply(later)).auc
@@ -99,7 +98,7 @@ def test_the_prior_variance_sweep_fits_each_value():
 
 def test_the_fraction_sweep_keeps_the_newest_rows():
     rows, later = log(), log(seed=1)
-    found = calibration_fraction_sweep(rows, later, Evaluator(), values=[0.1, 1.0])
+    found = calibration_fraction_sweep(rows, later, values=[0.1, 1.0])
     assert [row["n_calibration"] for row in found] == [300, 3000]
     kept = newest(rows, 0.1)
     assert kept.time.min() >= np.sort(rows.time)[-300]
@@ -129,7 +128,7 @@ def test_a_constant_backbone_predicts_the_mean_label():
 def test_methods_side_by_side_know_the_step_that_they_belong_to():
     from contextvars import ContextVar
 
-    from slc_ops.evidence.side_by_side import side_by_side
+    from slc_ops.evidence.compare import side_by_side
 
     step: ContextVar[str] = ContextVar("step")
     step.set("fit")

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.evidence.evaluation import evaluate
-from slc_ops.evidence.metrics import METRICS, ReliabilityBin
+from slc_ops.evidence.evaluation import evaluate, tied_logits
+from slc_ops.evidence.metrics import METRICS, ReliabilityBin, metrics_of
 from slc_ops.evidence.slices import by_density, by_group, by_time
+from slc_ops.evidence.uncertainty import Clusters, user_sums
 from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.curves import Affine
 from slc_ops.rows import interactions
@@ -44,9 +45,9 @@ def test_every_method_is_worth_the_same(
     logs: tuple[InteractionLog, InteractionLog], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = fit(method, logs[0])
-    exact = evaluate(parameters, logs[1]).metrics()
+    exact = evaluate(parameters, logs[1]).metrics
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    one, two = (evaluate(parameters, logs[1], threads).metrics() for threads in (1, 2))
+    one, two = (evaluate(parameters, logs[1], threads=threads).metrics for threads in (1, 2))
     assert one == two
     assert (one.n, one.weight) == (exact.n, exact.weight)
     for name in METRICS:
@@ -59,9 +60,9 @@ def test_every_method_is_worth_the_same(
 def test_both_areas_are_the_textbooks(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters, test = fit(method, log_of(1)), log_of(2)
     expected = rank_sum_auc(test.label, parameters.apply(test))
-    assert evaluate(parameters, test).metrics().auc == pytest.approx(expected, abs=1e-14)
+    assert evaluate(parameters, test).metrics.auc == pytest.approx(expected, abs=1e-14)
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    found = evaluate(parameters, test).metrics()
+    found = evaluate(parameters, test).metrics
     assert abs(found.auc - expected) <= found.tied / 2 + 1e-14
 
 
@@ -70,9 +71,9 @@ def test_rows_without_users_are_users_of_their_own(monkeypatch: pytest.MonkeyPat
         {"item_id": np.arange(500) % 7, "label": np.arange(500) % 2, "logit": np.linspace(-1, 1, 500)}
     )
     test = InteractionLog.from_table(table)
-    here = evaluate(fit("base", test), test).users([])["all"]
+    here = evaluate(fit("base", test), test).users
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    there = evaluate(fit("base", test), test).users([])["all"]
+    there = evaluate(fit("base", test), test).users
     assert here.weight.tolist() == there.weight.tolist() == [1.0] * 500
 
 
@@ -81,7 +82,7 @@ def test_an_increasing_link_cannot_change_the_area(
 ) -> None:
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
     areas = {
-        evaluate(fit(method, logs[0]), logs[1]).metrics().auc for method in ("base", "platt", "temperature")
+        evaluate(fit(method, logs[0]), logs[1]).metrics.auc for method in ("base", "platt", "temperature")
     }
     assert len(areas) == 1
 
@@ -105,20 +106,47 @@ def test_slices_users_and_items_agree(
 ) -> None:
     parameters, test = fit("slc", logs[0]), logs[1]
     slicings = [by_density(*logs), by_group(test), by_time(test, None)]
-    here = evaluate(parameters, test)
+    here, tied_here = (
+        evaluate(parameters, test, slicings, items=True),
+        tied_logits(test, evaluate(parameters, test).metrics),
+    )
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    there = evaluate(parameters, test)
-    assert type(here.ordering) is not type(there.ordering)
-    for found, expected in zip(there.parts(slicings), here.parts(slicings), strict=True):
+    there = evaluate(parameters, test, slicings, items=True)
+    for found, expected in zip(there.parts, here.parts, strict=True):
         assert found.key == expected.key
         assert found.metrics.n == expected.metrics.n
+        assert (found.users is None) == (expected.users is None)
         if expected.metrics.n:
             assert found.metrics.auc == pytest.approx(expected.metrics.auc, abs=1e-4)
             assert found.metrics.nll == pytest.approx(expected.metrics.nll, rel=1e-12)
-    found_users, expected_users = there.users(slicings), here.users(slicings)
+    found_users, expected_users = there.users_by_slice(), here.users_by_slice()
     assert list(found_users) == list(expected_users)
     for name, sums in found_users.items():
         assert sums.auc == pytest.approx(expected_users[name].auc, abs=1e-4), name
-        assert np.sort(sums.means["nll"]) == pytest.approx(np.sort(expected_users[name].means["nll"])), name
-    np.testing.assert_allclose(there.items(), here.items())
-    assert there.tied_logits() == pytest.approx(here.tied_logits(), abs=2e-6)
+        assert sums.means["nll"] == pytest.approx(expected_users[name].means["nll"]), name
+    np.testing.assert_allclose(there.items, here.items)
+    assert tied_logits(test, there.metrics) == pytest.approx(tied_here, abs=2e-6)
+
+
+@pytest.mark.parametrize("method", ["slc_t", "platt", "histogram", "isotonic"])  # hardly any ties, many, some
+def test_a_slice_is_worth_what_its_rows_are_worth_alone(
+    logs: tuple[InteractionLog, InteractionLog], method: str
+) -> None:
+    """Slices are cut from one order: not a bit may differ from rows that are sorted on their own."""
+    calibration, test = logs
+    parameters, slicings = fit(method, calibration), [by_density(*logs), by_group(test), by_time(test, None)]
+    found = evaluate(parameters, test, slicings)
+    weight = test.weight if test.weighted else None
+    probability, clusters = parameters.apply(test), Clusters.of_codes(test.user_codes, len(test.users))
+    assert found.metrics == metrics_of(test.label, probability, weight)
+    rows = [part.rows for slicing in slicings for part in slicing.of(test)]
+    for part, chosen in zip(found.parts, rows, strict=True):
+        mass = None if weight is None else weight[chosen]
+        assert part.metrics == metrics_of(test.label[chosen], probability[chosen], mass)
+        if part.users is not None:
+            alone = user_sums(
+                test.label[chosen], probability[chosen], clusters.take(np.flatnonzero(chosen)), mass
+            )
+            for name in ("positive", "negative", "placement"):
+                assert np.array_equal(getattr(part.users, name), getattr(alone, name))
+            assert np.array_equal(part.users.means["nll"], alone.means["nll"])

@@ -9,7 +9,7 @@ import pytest
 
 from slc_ops.base.window import Window
 from slc_ops.evidence import scoring
-from slc_ops.evidence.evaluation import Evaluation, EvaluationInOrder, evaluate, mean_log_loss
+from slc_ops.evidence.evaluation import evaluate, mean_log_loss
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.scoring import score_fold
 from slc_ops.evidence.tuning import Grid
@@ -144,26 +144,5 @@ def test_the_loss_without_a_sort_is_the_nll(weeks, weighted):
     log, later = InteractionLog.read(weeks[0][1]), InteractionLog.read(weeks[1][1])
     for method in ("platt", "slc_t", "isotonic"):
         parameters = fit(method, log)
-        expected = evaluate(parameters, later).metrics().nll
+        expected = evaluate(parameters, later).metrics.nll
         assert mean_log_loss(parameters, later) == pytest.approx(expected, rel=1e-13)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("method", ["slc_t", "platt", "histogram", "isotonic"])  # hardly any ties, many, some
-def test_one_sort_for_all_slices_gives_the_sums_of_a_sort_for_each(weeks, method, shared):
-    """The plain evaluation sorts every slice on its own: not a bit may differ."""
-    rows = FoldRows(plan(weeks))
-    users = rows.users if shared else None
-    found = evaluate(fit_prepared(method, rows.calibration), rows.test, users=users)
-    assert type(found) is EvaluationInOrder
-    assert found.score_alone == (shared and method != "slc_t")
-    plain = Evaluation(found.test, found.ordering, found.slice_ordering)
-    assert found.metrics() == plain.metrics()
-    assert found.parts(rows.slicings) == plain.parts(rows.slicings)
-    users, expected = found.users(rows.slicings[:2]), plain.users(rows.slicings[:2])
-    assert list(users) == list(expected)
-    for name, sums in users.items():
-        assert sums.rows == expected[name].rows
-        for part in ("positive", "negative", "placement"):
-            assert np.array_equal(getattr(sums, part), getattr(expected[name], part))
-        assert all(np.array_equal(sums.means[each], expected[name].means[each]) for each in sums.means)

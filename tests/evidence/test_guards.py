@@ -6,7 +6,6 @@ import pytest
 
 from slc_ops.base.errors import InputError
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.guards import findings
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import TableSource
@@ -88,8 +87,8 @@ def test_constant_labels_and_items_without_overlap_are_named() -> None:
 
 def test_strict_refuses_what_is_otherwise_a_warning() -> None:
     rows = log()
-    found = compare(rows, rows, Evaluator(), methods=["slc"])
+    found = compare(rows, rows, methods=["slc"])
     assert [each.code for each in found.findings] == ["overlapping-time", "same-rows"]
     assert found.warnings[:2] == tuple(each.message for each in found.findings)
     with pytest.raises(InputError, match=r"not later than.*calibration rows too"):
-        compare(rows, rows, Evaluator(), methods=["slc"], strict=True)
+        compare(rows, rows, methods=["slc"], strict=True)

@@ -115,14 +115,14 @@ def test_the_other_intervals_do_not_move(columns, monkeypatch):
 def test_it_is_the_same_in_memory_and_streaming(with_mae, files, monkeypatch):
     calibration, test = (InteractionLog.read(path) for path in files)
     parameters, slicings = fit("slc", calibration), [by_group(test)]
-    here = evaluate(parameters, test)
+    here = evaluate(parameters, test, slicings)
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
-    there = evaluate(parameters, test)
-    assert there.metrics()["mae"] == pytest.approx(here.metrics()["mae"], abs=1e-12)
-    for some, others in zip(there.parts(slicings), here.parts(slicings), strict=True):
+    there = evaluate(parameters, test, slicings)
+    assert there.metrics["mae"] == pytest.approx(here.metrics["mae"], abs=1e-12)
+    for some, others in zip(there.parts, here.parts, strict=True):
         assert some.metrics["mae"] == pytest.approx(others.metrics["mae"], abs=1e-12)
-    for name, sums in there.users(slicings).items():
-        np.testing.assert_allclose(sums.means["mae"], here.users(slicings)[name].means["mae"])
+    for name, sums in there.users_by_slice().items():
+        np.testing.assert_allclose(sums.means["mae"], here.users_by_slice()[name].means["mae"])
 
 
 def test_json_from_before_it_was_added_is_still_read(columns, monkeypatch):

@@ -14,7 +14,6 @@ from slc_ops import cli
 from slc_ops.base.errors import SelfTestFailed, SettingsError
 from slc_ops.base.methods import METHODS, Method, ladder
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.evidence.tuning import Grid, candidates
 from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -98,15 +97,15 @@ def test_the_backfill_form_offers_it(added):
 
 
 def test_the_whole_ladder_is_compared_with_it(added):
-    found = compare(log(), log(seed=1), Evaluator())
+    found = compare(log(), log(seed=1))
     assert list(found.methods)[-1] == "half_step"
 
 
 def test_it_is_left_out_where_the_rows_lack_what_it_needs(added):
     timeless = [InteractionLog.from_table(table(seed=seed).drop_columns(["event_time"])) for seed in (0, 1)]
-    assert "half_step" in compare(*timeless, Evaluator()).methods
+    assert "half_step" in compare(*timeless).methods
     added(looks_at=("score", "item", "time"))
-    found = compare(*timeless, Evaluator())
+    found = compare(*timeless)
     assert "half_step" not in found.methods
     assert found.warnings == ("no event_time: platt_time, naive, slc_t, half_step are left out",)
 

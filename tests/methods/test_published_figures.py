@@ -7,7 +7,6 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from slc_ops.base.methods import METHODS
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.methods import fit
 from slc_ops.paper.sweeps import mean_label_logit, prior_variance_sweep, with_constant_backbone
 from slc_ops.rows.interactions import InteractionLog
@@ -91,7 +90,7 @@ def test_every_probability_is_that_of_the_second_implementation(method, logs, se
 
 def test_the_ladder_meets_the_second_implementation(generated, logs, second):
     label = generated[1]["label"].to_numpy()
-    found = compare(*logs, Evaluator(), methods=list(LADDER)).methods
+    found = compare(*logs, methods=list(LADDER)).methods
     for name, p in second.items():
         assert found[name].metrics["auc"] == pytest.approx(roc_auc_score(label, p), abs=1e-6), name
         assert found[name].metrics["nll"] == pytest.approx(nll(label, p), abs=1e-6), name
@@ -105,9 +104,7 @@ def test_the_sweep_meets_the_second_implementation(generated, logs):
     constant = np.log(rate / (1 - rate))
     flat = [rows.assign(logit=constant) for rows in (calibration, test)]
     assert mean_label_logit(logs[0]) == pytest.approx(constant, abs=1e-12)
-    rows = prior_variance_sweep(
-        *(with_constant_backbone(log, constant) for log in logs), Evaluator(), values=list(SWEEP)
-    )
+    rows = prior_variance_sweep(*(with_constant_backbone(log, constant) for log in logs), values=list(SWEEP))
     for row in rows:
         p = independent.slc(*flat, row["value"])
         assert row["auc"] == pytest.approx(roc_auc_score(test["label"], p), abs=1e-6)
@@ -124,7 +121,7 @@ def pair():
 
 @needs_real_rows
 def test_the_ladder_meets_the_independent_implementation(pair):
-    found = compare(*pair, Evaluator(), methods=list(LADDER)).methods
+    found = compare(*pair, methods=list(LADDER)).methods
     for name, (auc, nll) in LADDER.items():
         assert found[name].metrics["auc"] == pytest.approx(auc, abs=1e-4), name
         assert found[name].metrics["nll"] == pytest.approx(nll, abs=1e-4), name
@@ -134,7 +131,7 @@ def test_the_ladder_meets_the_independent_implementation(pair):
 def test_the_sweep_meets_the_table_of_the_paper(pair):
     logit = mean_label_logit(pair[0])
     flat = [with_constant_backbone(log, logit) for log in pair]
-    for row in prior_variance_sweep(*flat, Evaluator(), values=list(SWEEP)):
+    for row in prior_variance_sweep(*flat, values=list(SWEEP)):
         auc, nll = SWEEP[row["value"]]
         assert row["auc"] == pytest.approx(auc, abs=2e-4)
         assert row["nll"] == pytest.approx(nll, abs=2e-4)

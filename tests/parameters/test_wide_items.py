@@ -6,7 +6,6 @@ import pytest
 
 from slc_ops.base.errors import FitError
 from slc_ops.evidence import compare
-from slc_ops.evidence.evaluation import Evaluator
 from slc_ops.methods import FitOptions, fit
 from slc_ops.methods.fitting import calibration, joint
 from slc_ops.rows.interactions import InteractionLog
@@ -38,14 +37,14 @@ def test_too_many_cells_are_refused_with_their_number(method: str, monkeypatch: 
 
 def test_the_ladder_leaves_out_what_does_not_fit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "MAX_CELLS", 2000)
-    found = compare.compare(log_of(items=150), log_of(items=150, seed=1), Evaluator())
+    found = compare.compare(log_of(items=150), log_of(items=150, seed=1))
     assert {"naive", "slc_t"}.isdisjoint(found.methods)
     assert len(found.methods) == 12
     assert any("1,500 cells" in warning for warning in found.warnings)
 
 
 def test_the_ladder_keeps_no_look_up_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = compare.compare(log_of(items=50), log_of(items=50, seed=1), Evaluator(), methods=["slc"])
+    found = compare.compare(log_of(items=50), log_of(items=50, seed=1), methods=["slc"])
     assert not {"_index", "_offsets"} & set(vars(found.methods["slc"].parameters))
 
 
