@@ -5,7 +5,8 @@ validation suite says so; nothing is repaired on the way in.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,9 @@ from slc_ops.base.utf8 import marked, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
+REPEATED_TIMES = "times_repeated"
+SKIPPED_TIMES = "times_skipped"
+"""Notes of a window's manifest: rows whose local time a clock showed twice, or skipped."""
 
 # What a log's columns may be, in Arrow's own words; the suite checks the log by this table.
 ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
@@ -147,16 +151,26 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
         return from_epoch(values, source.epoch_unit)
     if not (pt.is_timestamp(found) or target_type("event_time", found) == TIME):
         raise InputError(f"column event_time is {found}; expected a timestamp, or text in ISO 8601")
+    if source.naive_time_zone is None and not pt.is_timestamp(found):
+        with iso_8601():
+            return pc.cast(values, TIME)  # text: Arrow insists on an offset in every value
+    if source.naive_time_zone is None:
+        raise InputError(
+            "column event_time has no time zone; write it in UTC, "
+            "or name its zone as naive_time_zone of the source"
+        )
+    return from_local(wall_clock(values), source.naive_time_zone)
+
+
+@contextmanager
+def iso_8601() -> Iterator[None]:
+    """Text that is no time is refused."""
     try:
-        if not pt.is_timestamp(found):
-            if source.naive_time_zone is None:
-                return pc.cast(values, TIME)  # text: Arrow insists on an offset in every value
-            values = pc.cast(values, pa.timestamp("us"))
+        yield
     except pa.ArrowInvalid as error:
         raise InputError(
             f"column event_time: {error}; expected ISO 8601 with an offset, for example 2026-01-05T09:30:00Z"
         ) from None
-    return from_local(values, source.naive_time_zone)
 
 
 def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
@@ -177,15 +191,54 @@ def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.
         ) from None
 
 
-def from_local(values: pa.Array, zone: str | None) -> pa.Array:
-    """Wall-clock times of a zone as timestamps; times that exist twice or never are an error."""
-    if zone is None:
-        raise InputError(
-            "column event_time has no time zone; write it in UTC, "
-            "or name its zone as naive_time_zone of the source"
-        )
-    local = in_range(values, pa.timestamp("us"), safe=values.type.unit != "ns")
-    try:
-        return pc.cast(pc.assume_timezone(local, zone), TIME)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"column event_time cannot be read as {zone} time: {error}") from None
+def wall_clock(values: pa.Array) -> pa.Array:
+    """Times without a zone, to the microsecond."""
+    if not pt.is_timestamp(values.type):
+        with iso_8601():
+            return pc.cast(values, pa.timestamp("us"))
+    return in_range(values, pa.timestamp("us"), safe=values.type.unit != "ns")
+
+
+def from_local(local: pa.Array, zone: str) -> pa.Array:
+    """Wall-clock times of a zone as timestamps, by the rule of Python's ``fold=0``.
+
+    A time that a clock shows twice is the first of the two; one that a clock skips is read by the offset from
+    before the gap, so that it lies as long after the change as the clock shows it after the gap's beginning.
+    """
+    early, late = _both_readings(local, zone)
+    times = pc.cast(early, TIME)
+    skipped = _differ_by(early, late, skips=True)
+    if pc.any(skipped).as_py():
+        begins = pc.add(pc.local_timestamp(early), pa.scalar(1, pa.duration("us")))
+        shifted = pc.add(pc.cast(late, TIME), pc.subtract(local, begins))
+        times = pc.if_else(pc.fill_null(skipped, False), shifted, times)
+    return times
+
+
+def clock_changes(values: pa.Array, source: Mapped) -> dict[str, pa.Array]:
+    """Note → the rows whose time the clock of ``naive_time_zone`` shows twice, or skips."""
+    found = values.type.value_type if pt.is_dictionary(values.type) else values.type
+    zoned = pt.is_timestamp(found) and found.tz is not None
+    if source.naive_time_zone is None or zoned or pt.is_integer(found) or pt.is_null(found):
+        return {}
+    plain = values.dictionary_decode() if pt.is_dictionary(values.type) else values
+    early, late = _both_readings(wall_clock(plain), source.naive_time_zone)
+    return {
+        name: pc.fill_null(_differ_by(early, late, skips=skips), False)
+        for name, skips in ((REPEATED_TIMES, False), (SKIPPED_TIMES, True))
+    }
+
+
+def _both_readings(local: pa.Array, zone: str) -> tuple[pa.Array, pa.Array]:
+    """Each time with the offsets before and after a change: equal but for those that a change concerns."""
+    early, late = (
+        pc.assume_timezone(local, zone, ambiguous=which, nonexistent=which)
+        for which in ("earliest", "latest")
+    )
+    return early, late
+
+
+def _differ_by(early: pa.Array, late: pa.Array, *, skips: bool) -> pa.Array:
+    """Around a gap Arrow's two readings are neighbours; in an hour that is repeated they are far apart."""
+    apart = pc.cast(pc.subtract(late, early), pa.int64())
+    return pc.equal(apart, 1) if skips else pc.greater(apart, 1)

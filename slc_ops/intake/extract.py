@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_file, digest_json, replacing_directory
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import TIME, common_type, convert, selection, target_type
+from slc_ops.intake.contract import TIME, clock_changes, common_type, convert, selection, target_type
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.labels import (
     CHANGED,
@@ -279,6 +279,7 @@ def in_contract(
             {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
         )
         notes.setdefault("source_columns", batch.schema.names)
+        odd = clock_changes(batch.column(chosen["event_time"]), settings)
         if not source.selects:
             time = rows.column("event_time")
             if time.null_count:
@@ -286,6 +287,10 @@ def in_contract(
             inside = pc.and_(pc.greater_equal(time, start), pc.less(time, end))
             if not pc.all(inside, skip_nulls=False).as_py():
                 rows = rows.filter(inside)
+                odd = {name: mask.filter(inside) for name, mask in odd.items()}
+        for name, mask in odd.items():
+            if count := pc.sum(mask).as_py():
+                notes[name] = notes.get(name, 0) + count
         if rows.num_rows:
             yield rows
 

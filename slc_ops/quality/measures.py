@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import CHANGED, CONTRADICTORY, EARLY, EXPECTED, READ, REPEATED, UNMATCHED, WAITING
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import Statistics, item_ids
@@ -29,7 +30,8 @@ def measures(
     table["rows"] = now.rows
     table["score_columns"] = sum(now.types[column] != "missing" for column in ("logit", "probability"))
     table["backbone_versions"] = len(now.versions)
-    table["rows_without_time"] = manifest.notes.get("rows_without_time", 0)
+    for note in ("rows_without_time", REPEATED_TIMES, SKIPPED_TIMES):
+        table[note] = manifest.notes.get(note, 0)
     if not now.rows:
         return table
     table |= {f"share_{code}": count / now.rows for code, count in now.failed.items()}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slc_ops.intake.contract import ALLOWED_TYPES, REQUIRED
+from slc_ops.intake.contract import ALLOWED_TYPES, REPEATED_TIMES, REQUIRED, SKIPPED_TIMES
 from slc_ops.quality.result import Severity
 from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, RowCheck
 from slc_ops.settings.deployments import Band, Limit, Quality
@@ -64,6 +64,14 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     yield Rule(
         "rows_without_time", "rows_without_time", "warning", "rows without a time belong to no window", high=0
     )
+    yield Rule(
+        REPEATED_TIMES, REPEATED_TIMES, "warning",
+        "local times that a clock shows twice are taken for the first of the two; log in UTC", high=0,
+    )  # fmt: skip
+    yield Rule(
+        SKIPPED_TIMES, SKIPPED_TIMES, "warning",
+        "local times that a clock skips are moved on by what it skips; log in UTC", high=0,
+    )  # fmt: skip
     yield from drift_rules(quality)
 
 

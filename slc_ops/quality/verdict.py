@@ -8,6 +8,7 @@ import pyarrow as pa
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import digest_json, read_json, understanding, write_json
 from slc_ops.base.parquet import digest_log
+from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
@@ -23,6 +24,7 @@ from slc_ops.rows.engine import LOCAL, WindowEngine
 from slc_ops.settings.deployments import Quality
 
 VERSION = 6
+NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
 def judge_window(
@@ -37,14 +39,14 @@ def judge_window(
     verdict for the same three is read, not made again. Rows are looked at by the engine.
     """
     path = manifest.directory / RESULT
-    labels = {name: manifest.notes[name] for name in NOTES if name in manifest.notes}
+    noted = {name: manifest.notes[name] for name in NOTED if name in manifest.notes}
     key = digest_json(
         [
             VERSION,
             manifest.digest,
             quality.model_dump(mode="json"),
             [before.digest for before in trailing],
-            *([labels] if labels else []),
+            *([noted] if noted else []),
         ]
     )
     manifest.verify(engine.digest)

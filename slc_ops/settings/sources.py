@@ -58,7 +58,9 @@ class Mapped(Part):
     kind: str = Field(description=KIND)
     columns: dict[str, str] = Field(default_factory=dict, description="contract column → the source's column")
     naive_time_zone: str | None = Field(
-        default=None, description="zone of event times that carry none; without it they are refused"
+        default=None,
+        description="zone of event times that carry none; without it they are refused. A time that its clock "
+        "repeats is taken for the first of the two, one that it skips is moved on; both are counted",
     )
     epoch_unit: Literal["s", "ms", "us"] | None = Field(
         default=None, description="unit of event times that are numbers since 1970 in UTC"
@@ -89,7 +91,7 @@ class Partition(Part):
     finding. Without it every file is asked for rows of the window.
     """
 
-    key: str = Field(min_length=1, description="the Hive key")
+    key: str = Field(min_length=1, description="the Hive key; its dates are days of the window's zone")
     days: int = Field(default=1, ge=1, le=3660, description="days from its date on")
 
 

@@ -1,12 +1,13 @@
 """From a source's types to the log's, without losing anything."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 
 from slc_ops.base.errors import InputError
-from slc_ops.intake.contract import TIME, common_type, convert
+from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES, TIME, clock_changes, common_type, convert
 from slc_ops.settings.deployments import LakeSource
 
 PLAIN = LakeSource(path="lake")
@@ -81,10 +82,25 @@ def test_a_named_zone_reads_times_without_one() -> None:
         assert convert("event_time", values, berlin).to_pylist() == [datetime(2026, 7, 1, 12, tzinfo=UTC)]
 
 
-def test_an_hour_that_exists_twice_is_refused() -> None:
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia"]
+)
+def test_times_around_changes_of_a_clock_are_read_as_python_reads_them(zone: str) -> None:
+    """Repeated ones as the first of the two, skipped ones by the offset from before the gap."""
+    step, first = timedelta(minutes=10), datetime(2011, 12, 1)  # noqa: DTZ001 - wall-clock times
+    local = [first + k * step for k in range(365 * 144)]
+    found = convert("event_time", pa.array(local), LakeSource(path="lake", naive_time_zone=zone))
+    assert found.to_pylist() == [each.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) for each in local]
+
+
+def test_times_that_a_clock_repeats_or_skips_are_counted() -> None:
     berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
-    with pytest.raises(InputError, match="Europe/Berlin"):
-        convert("event_time", pa.array([datetime(2026, 10, 25, 2, 30)]), berlin)  # noqa: DTZ001 - as above
+    texts = ["2026-10-25 02:52:00", "2026-03-29 02:30:00", "2026-03-29 03:30:00", None]
+    found = clock_changes(pa.array(texts), berlin)
+    assert found[REPEATED_TIMES].to_pylist() == [True, False, False, False]
+    assert found[SKIPPED_TIMES].to_pylist() == [False, True, False, False]
+    assert clock_changes(pa.array(texts), PLAIN) == {}
+    assert clock_changes(pa.array([NOON]), berlin) == {}
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000)])

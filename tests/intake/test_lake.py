@@ -82,6 +82,21 @@ def test_daily_partitions_make_up_a_week(tmp_path: Path, rows: pa.Table, later_r
     assert ids(manifest) == sorted(rows["event_id"].to_pylist())
 
 
+def test_a_partition_holds_the_days_of_the_window_s_zone(tmp_path: Path, rows: pa.Table) -> None:
+    """The week in which clocks go forward: its first hour lies on Sunday in UTC."""
+    window = Window.parse("2026-03-23/2026-03-30", "Europe/Berlin")
+    moved = pc.add(rows["event_time"], pa.scalar(window.start - WEEK.start))
+    inside = rows.set_column(1, "event_time", moved).filter(pc.less(moved, pa.scalar(window.end)))
+    local = pc.strftime(pc.local_timestamp(pc.cast(moved, pa.timestamp("us", "Europe/Berlin"))), "%Y-%m-%d")
+    days = local.filter(pc.less(moved, pa.scalar(window.end)))
+    for day in [*days.unique().to_pylist(), "2026-03-22", "2026-03-30"]:
+        write(tmp_path / "lake" / f"day={day}" / "a.parquet", inside.filter(pc.equal(days, day)))
+    source = LakeSource(path="lake", partition={"key": "day"})
+    opened = {Path(part.path).parent.name for part, _ in open_source(source, tmp_path, window).opened}
+    assert opened == {f"day={day}" for day in window.dates}
+    assert extract(Deployment(source=source), window, tmp_path / "w", home=tmp_path).rows == inside.num_rows
+
+
 def test_a_partition_without_a_date_is_refused(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=first" / "a.parquet", rows)
     source = LakeSource(path="lake", partition={"key": "week"})

@@ -4,16 +4,21 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from slc_ops.base.errors import ValidationStopped
+from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.quality import validate
 from slc_ops.quality.statistics import Statistics, statistics_of
+from slc_ops.settings.deployments import Deployment, LakeSource
 from tests.quality import damage as d
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, Bench
 
@@ -144,3 +149,34 @@ def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> N
     assert line.count("logit=nan") == 10
     assert str(bench.places.windows("demo") / NEWEST.key / "validation.json") in line
     assert not (bench.places.home / "ledger.db").exists()
+
+
+def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: Path) -> None:
+    """Berlin's two changes of 2026, in a log without zones: the week is validated, and says so."""
+    for start, odd, note in (
+        ("2026-10-19/2026-10-26", "2026-10-25 02:52", "times_repeated"),
+        ("2026-03-23/2026-03-30", "2026-03-29 02:30", "times_skipped"),
+    ):
+        window = Window.parse(start, "Europe/Berlin")
+        first = window.start.astimezone(ZoneInfo("Europe/Berlin")).replace(tzinfo=None)
+        times = [first + timedelta(minutes=14 * k) for k in range(600)]
+        rows = pa.table(
+            {
+                "event_id": [f"{note}-{k}" for k in range(600)],
+                "event_time": [*times[:-1], datetime.fromisoformat(odd)],
+                "user_id": [f"u{k % 40}" for k in range(600)],
+                "item_id": [f"i{k % 7}" for k in range(600)],
+                "label": [k % 2 for k in range(600)],
+                "logit": [(k % 9 - 4) / 2 for k in range(600)],
+            }
+        )
+        (tmp_path / "lake").mkdir(exist_ok=True)
+        pq.write_table(rows, tmp_path / "lake" / "rows.parquet")
+        source = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
+        deployment = Deployment(source=source, window={"zone": "Europe/Berlin"})
+        manifest = extract(deployment, window, tmp_path / "windows", home=tmp_path)
+        assert (manifest.rows, manifest.notes[note]) == (600, 1)
+        result = validate(manifest, [], deployment)
+        assert result.status == "warned"
+        (said,) = [finding for finding in result.findings if finding.code == note]
+        assert (said.observed, said.severity) == (1, "warning")

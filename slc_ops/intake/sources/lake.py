@@ -1,11 +1,12 @@
 """A lake of Parquet files: Hive-partitioned or flat, on a path or a pyarrow filesystem URI."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -28,7 +29,7 @@ class Lake:
     """
 
     def __init__(self, source: LakeSource, home: Path, window: Window) -> None:
-        self.source, self.window = source, window
+        self.source, self.window, self.zone = source, window, ZoneInfo(window.zone)
         self.selects = source.partition is not None
         self.filesystem, self.root = locate(source, home)
         self.parts = Parts(self.filesystem, source, window, inside=not self.selects)
@@ -94,17 +95,17 @@ class Lake:
         if partition is None:
             return True
         try:
-            first = datetime.fromisoformat(self.keys(path)[partition.key]).replace(tzinfo=UTC)
+            begin = datetime.fromisoformat(self.keys(path)[partition.key]).replace(tzinfo=self.zone)
         except (KeyError, ValueError):
             raise InputError(
                 f"{path} has no date as partition {partition.key!r}; "
                 f"expected {partition.key}=2026-01-05/ in its path"
             ) from None
-        try:
-            beyond = first + timedelta(days=partition.days)
+        try:  # days of the window's zone, which a change of its clock makes longer or shorter
+            beyond = begin + timedelta(days=partition.days)
+            return begin < self.window.end and beyond > self.window.start
         except OverflowError:  # the last days of the calendar
-            return first < self.window.end
-        return first < self.window.end and beyond > self.window.start
+            return begin.year < self.window.end.year
 
     @cached_property
     def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
