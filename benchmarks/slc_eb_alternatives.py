@@ -24,13 +24,12 @@ from slc_ops.controls.wheel import movielens_100k
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import fit
 from slc_ops.methods.fitting import prior_variance
-from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.joint import State
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.slc_eb import joint_model, lasting_offsets
 from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.newton import State
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 

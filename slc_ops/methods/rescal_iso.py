@@ -1,8 +1,7 @@
 """``rescal_iso``: an isotonic map on top of ``rescal``, the strong per-item baseline of the paper."""
 
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
-from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.rescal import rescal_items, rescal_offsets
 from slc_ops.parameters.parameter_set import ParameterSet
 

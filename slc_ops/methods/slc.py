@@ -11,9 +11,8 @@ Time bins play no part: summing the cells of an item is summing its rows.
 
 import pyarrow as pa
 
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
@@ -22,6 +21,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Offsets in one pass, then the link."""
+    calibration.require_two_classes()
     sums, prior_var = calibration.item_sums, calibration.options.prior_var
     offset, variance = static_offsets(sums, prior_var)
     link = fit_link(calibration, ItemOffsets(offset))

@@ -6,7 +6,7 @@ differ only for a season, they take up noise. Here
 
 1. the offset variance v and the lasting share s are chosen on held-out rows that imitate deployment
    (:mod:`slc_ops.methods.fitting.prior_variance` says how and why that way);
-2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.methods.fitting.joint`),
+2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.methods.fitting.logistic`),
 
        −Σ log-likelihood of σ(a·η₀ + b₀ + cᵢ) + Σ cᵢ²/(2v),
 
@@ -43,16 +43,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.earlier import EarlierOffsets
-from slc_ops.methods.fitting.joint import JointModel, Minimum, State
 from slc_ops.methods.fitting.link import FittedLink, fit_link, link_warnings
-from slc_ops.methods.fitting.offsets import ItemOffsets
+from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
 from slc_ops.methods.fitting.prior_sample import is_large
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 from slc_ops.rows.item_index import ItemIndex
 
@@ -71,8 +71,9 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     earlier = None if known is None else known.of(calibration.log.items)
     counts = None if calibration.log.weighted else calibration.item_sums.n
     prior, near = choose_prior(calibration.log, model, start, earlier, counts)
-    if earlier is not None and prior.earlier:
-        model = replace(model, base=prior.earlier * earlier)
+    mean = None if earlier is None or not prior.earlier else prior.earlier * earlier
+    if mean is not None:
+        model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))
     platt = fit_link(newest)
     if prior.variance == 0:
         found_link, offset, variance = platt, start.offset, start.offset
@@ -82,11 +83,11 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
             here = model.approached(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
-        if model.base is not None:
-            offset = offset + model.base
-        settled = link is None and prior.lasting == 1 and model.spread > 0
+        if mean is not None:
+            offset = offset + mean
+        settled = link is None and prior.lasting == 1 and not calibration.constant_logits
         found_link = (
-            joint_link(model, found)
+            joint_link(calibration, found)
             if settled
             else fit_link(newest, ItemOffsets(_by_code(offset, calibration, newest)))
         )
@@ -121,22 +122,23 @@ def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> F
     return found
 
 
-def joint_model(calibration: Calibration) -> JointModel:
+def joint_model(calibration: Calibration) -> Logistic:
     """The log's rows with their logits standardised; constant ones, as the link sees them, have no spread."""
     mean, spread = calibration.logit_moments
-    if spread <= 1e-9 * max(1.0, abs(mean)):
-        spread = 0.0
-    return JointModel(calibration.log, calibration.n_items, mean, spread, calibration.options.workers)
+    logit = ("logit", mean, 0.0 if calibration.constant_logits else spread)
+    terms = Terms((logit,), calibration.n_items)
+    return Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
 
 
-def lasting_offsets(found: Minimum, prior: Prior) -> tuple[Floats, Floats]:
+def lasting_offsets(found: Minimum[Visited], prior: Prior) -> tuple[Floats, Floats]:
     """πᵢ and its posterior variance."""
     v, s = prior.variance, prior.lasting
     return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v
 
 
-def joint_link(model: JointModel, found: Minimum) -> FittedLink:
+def joint_link(calibration: Calibration, found: Minimum[Visited]) -> FittedLink:
     """(a, b₀) of the joint minimum, in the logits' own units: with whole offsets it is the link already."""
-    a = float(found.state.link[0]) / model.spread
-    b0 = float(found.state.link[1]) - a * model.mean
+    mean, spread = calibration.logit_moments
+    a = float(found.state.link[0]) / spread
+    b0 = float(found.state.link[1]) - a * mean
     return FittedLink(a, b0, warnings=link_warnings(a, found.separated))

@@ -12,9 +12,8 @@ edge (and rows without a time) use the last bin.
 import numpy as np
 import pyarrow as pa
 
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration, CellOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.offsets import CellOffsets
 from slc_ops.methods.item_tables import cell_table
 from slc_ops.methods.slc import static_offsets
 from slc_ops.numerics.curves import Affine

@@ -12,7 +12,7 @@ make the order of additions, and so the last bits, a matter of chance. Decision 
 measured, and what they bring.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 17
-_BITS = 1020  # a product of 1+e^−η is kept below two to this, which is finite
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
 LARGEST_EXPONENT = 700.0  # e to this is finite; further out, a probability is as good as 0
 
@@ -44,23 +43,87 @@ class Sums:
 
 
 @dataclass
-class LinkSums:
-    """The negative log-likelihood of p = σ(Σⱼ βⱼxⱼ + δ) and its first three derivatives in β.
+class RowSums:
+    """The negative log-likelihood of p = σ(η), η = Σⱼ βⱼxⱼ + …, and its derivatives.
 
-    Of the third, Σ w·p(1−p)(1−2p)·xᵢxⱼxₖ, there is one entry for each i ≤ j ≤ k, in lexical order.
+    With r = p − y and h = p(1 − p): Σwr·xⱼ and Σwh·xⱼxₖ over all rows; per key (one in all, or one per item)
+    Σwr, W = Σwh and Σwh·xⱼ.
     """
 
     nll: float
-    gradient: Floats
-    hessian: Floats
-    third: Floats
+    pull: Floats
+    square: Floats
+    residual: Floats
+    fisher: Floats
+    cross: Floats
 
-    def add(self, other: "LinkSums") -> None:
-        """Take up the sums of further rows."""
+    def add(self, other: "RowSums") -> None:
+        """Add the sums of further rows."""
         self.nll += other.nll
-        self.gradient += other.gradient
-        self.hessian += other.hessian
-        self.third += other.third
+        self.pull += other.pull
+        self.square += other.square
+        self.residual += other.residual
+        self.fisher += other.fisher
+        self.cross += other.cross
+
+
+@dataclass(frozen=True)
+class RowsAt:
+    """A few rows at one state: the columns xⱼ, η, e = e^−|η|, labels and weights."""
+
+    columns: list[Floats]
+    eta: Floats
+    e: Floats
+    label: NDArray[Any]
+    weight: NDArray[Any] | None
+
+    def losses(self) -> Floats:
+        """−log-likelihood of each row, times its weight."""
+        loss: Floats = np.maximum(self.eta, 0.0) - self.label * self.eta + np.log(1.0 + self.e)
+        return loss if self.weight is None else loss * self.weight
+
+    def loss(self) -> float:
+        """Their sum."""
+        if self.weight is not None:
+            return float(np.sum(self.losses()))
+        above = float(np.sum(np.maximum(self.eta, 0.0)))
+        return sum_of_logs(self.e + 1.0) + above - dot(self.label.astype(np.float64), self.eta)
+
+    def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
+        """w·r and w·h of each row; ``e`` is used up."""
+        probability(self.eta, self.e, residual, fisher)
+        residual -= self.label
+        fisher *= self.e
+        if self.weight is not None:
+            residual *= self.weight
+            fisher *= self.weight
+
+
+def row_sums(
+    n_rows: int, n_columns: int, at: Callable[[slice], RowsAt], keys: NDArray[Any] | None, n_keys: int
+) -> RowSums:
+    """The sums over rows that ``at`` shows slice by slice; without ``keys`` all rows share one."""
+    residual, fisher = np.empty((2, n_rows))
+    cross = np.empty((n_columns, n_rows))
+    nll, pull, square = 0.0, np.zeros(n_columns), np.zeros((n_columns, n_columns))
+    for part in slices(n_rows):
+        here = at(part)
+        nll += here.loss()
+        here.residual_and_fisher(residual[part], fisher[part])
+        for j, x in enumerate(here.columns):
+            np.multiply(fisher[part], x, out=cross[j, part])
+            pull[j] += dot(residual[part], x)
+            for k in range(j + 1):
+                square[j, k] += dot(cross[j, part], here.columns[k])
+    square = square + np.tril(square, -1).T
+    if keys is None:
+        per_key = [np.sum(values, keepdims=True) for values in (residual, fisher, *cross)]
+    else:
+        keys = keys.astype(np.intp)
+        per_key = [total(keys, values, n_keys) for values in (residual, fisher, *cross)]
+    return RowSums(
+        nll, pull, square, per_key[0], per_key[1], np.array(per_key[2:]).reshape(n_columns, n_keys)
+    )
 
 
 def sigmoid(eta: NDArray[Any]) -> Floats:
@@ -124,85 +187,11 @@ def key_sums(
     return Sums(n, y, p_sum, fisher_sum)
 
 
-def offset_sums(
-    offset: Floats, codes: NDArray[np.integer], logit: NDArray[Any], weight: NDArray[Any] | None
-) -> Floats:
-    """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item, at η₀ + offset[item]."""
-    sums = np.zeros((3, len(offset)))
-    for part in slices(len(codes)):
-        indices, w = codes[part].astype(np.intp, copy=False), None if weight is None else weight[part]
-        eta = offset.take(indices, mode="clip")
-        eta += logit[part]
-        p, q = both_sides(eta)
-        fisher = p * q
-        skew = np.subtract(q, p, out=q)
-        skew *= fisher
-        for into, values in zip(sums, (p, fisher, skew), strict=True):
-            _add(into, indices, values, w)
-    return sums
-
-
 def _add(into: Floats, indices: NDArray[np.intp], values: Floats, weight: NDArray[Any] | None) -> None:
     """Add each value, times its weight, to the sum of its key."""
     if weight is not None:
         values *= weight
     np.add.at(into, indices, values)
-
-
-def link_sums(
-    design: list[NDArray[Any]], label: NDArray[Any], weight: NDArray[Any] | None, offset: Floats, beta: Floats
-) -> LinkSums:
-    """The link's sums over one slice; the columns xⱼ are in ``design``, the offsets δ in ``offset``.
-
-    The last coefficient is the intercept, whose column of ones is not written out.
-    """
-    eta = offset + beta[-1]
-    for x, coefficient in zip(design, beta[:-1], strict=True):
-        eta += x * coefficient
-    q = decay(eta)
-    one_plus = q + 1.0
-    p = 1.0 / one_plus
-    q *= p
-    # −log likelihood of y: log(1+e^−η) + (1−y)η
-    other, least = np.subtract(1.0, label, dtype=np.float64), float(np.min(eta))
-    if weight is None and least > -LARGEST_EXPONENT:
-        bits = 1.0 + max(0.0, -least) / np.log(2.0)
-        nll = sum_of_logs(one_plus, 1 << int(np.log2(_BITS / bits))) + dot(other, eta)
-    else:
-        loss = np.log(one_plus) + np.maximum(-LARGEST_EXPONENT - eta, 0.0) + other * eta
-        nll = float(np.sum(loss)) if weight is None else dot(loss, weight.astype(np.float64, copy=False))
-    residual = np.subtract(other, q, out=other)
-    fisher = p * q
-    skew = np.subtract(q, p, out=q)
-    if weight is not None:
-        residual *= weight
-        fisher *= weight
-    skew *= fisher
-    return LinkSums(nll, *_derivatives(design, residual, fisher, skew))
-
-
-def _derivatives(
-    design: list[NDArray[Any]], residual: Floats, fisher: Floats, skew: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Σ residual·xⱼ, Σ fisher·xⱼ·xₖ and Σ skew·xᵢxⱼxₖ, the intercept last."""
-    last = len(design)
-    gradient, hessian, third = np.empty(last + 1), np.empty((last + 1, last + 1)), []
-    for i in range(last + 1):
-        gradient[i] = _moment(residual, design, i)
-        fisher_i, skew_i = _times(fisher, design, i), _times(skew, design, i)
-        for j in range(i, last + 1):
-            hessian[i, j] = hessian[j, i] = _moment(fisher_i, design, j)
-            skew_ij = _times(skew_i, design, j)
-            third += [_moment(skew_ij, design, k) for k in range(j, last + 1)]
-    return gradient, hessian, np.array(third)
-
-
-def _times(values: Floats, design: list[NDArray[Any]], j: int) -> Floats:
-    return values if j == len(design) else values * design[j]
-
-
-def _moment(values: Floats, design: list[NDArray[Any]], j: int) -> float:
-    return float(np.sum(values)) if j == len(design) else dot(values, design[j])
 
 
 def slices(n_rows: int) -> Iterator[slice]:

@@ -26,9 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.auc import auc
-from slc_ops.methods.fitting.calibration import Calibration, Cells
+from slc_ops.methods.fitting.calibration import Calibration, CellOffsets, Cells
 from slc_ops.methods.fitting.link import FittedLink, fit_link
-from slc_ops.methods.fitting.offsets import CellOffsets
 from slc_ops.methods.slc_t import pseudo_observations
 from slc_ops.numerics.kernels import Floats, Sums
 from slc_ops.numerics.smoother import smooth

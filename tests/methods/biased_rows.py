@@ -5,8 +5,9 @@ import pyarrow as pa
 
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.joint import JointModel, State
 from slc_ops.methods.fitting.prior_variance import choose_prior
+from slc_ops.methods.slc_eb import joint_model
+from slc_ops.numerics.newton import State
 from slc_ops.rows.interactions import InteractionLog
 
 
@@ -50,8 +51,7 @@ def prior_of(table):
 
 def model_of(calibration):
     mean, spread = calibration.logit_moments
-    model = JointModel(calibration.log, calibration.n_items, mean, spread, workers=1)
-    return model, State(np.array([spread, mean]), np.zeros(calibration.n_items))
+    return joint_model(calibration), State(np.array([spread, mean]), np.zeros(calibration.n_items))
 
 
 def predictions(table, parameters):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from slc_ops.methods import FitOptions, fit
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.offset_newton import converged_offsets
+from slc_ops.methods.ridge import converged_offsets
 from slc_ops.numerics.curves import Isotonic
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
@@ -94,21 +94,6 @@ def test_ridge_leaves_less_than_1e_11_behind(weight, scale, prior_var):
     curvature = np.bincount(rows.item_codes, rows.weight * p * (1 - p)) + 1 / prior_var
     assert np.max(np.abs(gradient / curvature)) < 1e-11
     assert np.allclose(variance, 1 / curvature, rtol=1e-6)
-
-
-def test_ridge_soon_looks_at_few_items_only(monkeypatch):
-    shares = []
-    sums = Calibration.offset_sums
-
-    def watched(self, offset, wanted):
-        shares.append(wanted.mean())
-        return sums(self, offset, wanted)
-
-    monkeypatch.setattr(Calibration, "offset_sums", watched)
-    converged_offsets(Calibration(log(rows=60_000, items=300, scale=3.0)))
-    assert len(shares) == 3
-    assert shares[:2] == [1.0, 1.0]
-    assert shares[2] < 0.1
 
 
 def test_rescal_matches_rates_of_items_with_fifty_rows():

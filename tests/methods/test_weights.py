@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slc_ops.base.errors import FitError
 from slc_ops.methods import METHODS, fit
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import table
@@ -42,3 +43,46 @@ def test_weights_of_one_change_nothing(method):
     plain = InteractionLog.from_table(rows)
     ones = InteractionLog.from_table(rows.append_column("weight", pa.array(np.ones(1500, np.float32))))
     assert np.allclose(fit(method, plain).apply(LATER), fit(method, ones).apply(LATER), rtol=0, atol=1e-9)
+
+
+def extreme(**columns):
+    rng = np.random.default_rng(0)
+    rows = {"item_id": rng.integers(0, 20, 400), "user_id": rng.integers(0, 30, 400)}
+    rows |= {"event_time": np.arange(400), "label": rng.integers(0, 2, 400), "logit": rng.normal(0, 1, 400)}
+    return InteractionLog.from_table(pa.table(rows | columns))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "base"])
+@pytest.mark.parametrize("weight", [1e-200, 1e-310, 5e-324])
+def test_weights_that_no_sum_can_hold_are_refused_by_name(method, weight):
+    with pytest.raises(FitError, match=r"the weights of .* add up to .* at least 1e-100"):
+        fit(method, extreme(weight=np.full(400, weight)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("weight", [1e-200, 5e-324])
+def test_a_few_weights_that_are_next_to_nothing_change_nothing(method, weight):
+    weights = np.ones(400)
+    weights[:50] = weight
+    few, none = (extreme(weight=np.where(weights < 1, each, 1.0)) for each in (weight, 0.0))
+    found, expected = (fit(method, log).apply(none) for log in (few, none))
+    # A row of any weight is a knot of an isotonic map, between whose knots lines are drawn.
+    within = 0.1 if method.endswith(("isotonic", "_iso")) else 1e-9
+    np.testing.assert_allclose(found, expected, rtol=0, atol=within)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [1e200, 1e300])
+def test_logits_beyond_all_squares_are_refused_by_name_or_give_probabilities(method, size):
+    logit = np.random.default_rng(0).normal(0, 1, 400)
+    logit[:5], logit[5:9] = size, -size
+    log = extreme(logit=logit)
+    if METHODS[method].fits_link:
+        with pytest.raises(FitError, match="too far apart for a fit"):
+            fit(method, log)
+    else:
+        found = fit(method, log).apply(log)
+        assert ((found >= 0) & (found <= 1)).all()

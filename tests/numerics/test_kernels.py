@@ -1,8 +1,10 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from slc_ops.numerics.kernels import SLICE_ROWS, Sums, key_sums, link_sums, offset_sums, sigmoid
+from slc_ops.numerics.kernels import SLICE_ROWS, RowsAt, RowSums, Sums, key_sums, row_sums, sigmoid
 from slc_ops.rows.rows import Rows
 
 
@@ -30,7 +32,6 @@ def test_the_sigmoid_is_exact_in_both_tails():
 def test_sums_per_key_equal_a_plain_loop(weight):
     sample = rows(500, weight=weight)
     found = sums_of(sample.codes, sample)
-    shifted = offset_sums(np.linspace(-1, 1, 7), sample.codes, sample.logit, sample.weight)
     for key in range(7):
         mine = sample.codes == key
         w = sample.weight[mine] if weight else np.ones(mine.sum())
@@ -39,9 +40,6 @@ def test_sums_per_key_equal_a_plain_loop(weight):
         assert [found.n[key], found.y[key], found.p[key], found.fisher[key]] == pytest.approx(
             expected, rel=1e-12
         )
-        p = expit(sample.logit[mine] + np.linspace(-1, 1, 7)[key])
-        expected = [(w * part).sum() for part in (p, p * (1 - p), p * (1 - p) * (1 - 2 * p))]
-        assert shifted[:, key] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_sums_per_key_are_exact_where_almost_nothing_is_left():
@@ -66,41 +64,59 @@ def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():
         assert np.allclose(getattr(total, name), getattr(whole, name), rtol=1e-13)
 
 
+def at(sample: Rows, columns: list[np.ndarray], eta: np.ndarray, part: slice) -> RowsAt:
+    weight = None if sample.weight is None else sample.weight[part]
+    few = [column[part] for column in columns]
+    return RowsAt(few, eta[part], np.exp(-np.abs(eta[part])), sample.label[part], weight)
+
+
 @pytest.mark.parametrize("weight", [False, True])
-def test_link_sums_are_the_likelihood_and_its_derivatives(weight):
+def test_row_sums_are_the_likelihood_and_its_derivatives(weight):
     sample = rows(1300, weight=weight, seed=3)
-    offset = np.random.default_rng(1).normal(size=1300)
-    design = [sample.logit]
+    offset = np.random.default_rng(1).normal(size=7)
+    columns = [sample.logit, np.random.default_rng(2).normal(size=1300)]
     w = sample.weight if weight else np.ones(1300)
 
-    def loss(beta: np.ndarray) -> float:
-        eta = beta[0] * sample.logit + beta[1] + offset
-        return float(np.sum(w * (np.logaddexp(0, eta) - sample.label * eta)))
+    def eta(beta: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        return beta[0] * columns[0] + beta[1] * columns[1] + shift[sample.codes]
+
+    def sums(beta: np.ndarray, shift: np.ndarray) -> RowSums:
+        return row_sums(1300, 2, partial(at, sample, columns, eta(beta, shift)), sample.codes, 7)
+
+    def loss(beta: np.ndarray, shift: np.ndarray) -> float:
+        here = eta(beta, shift)
+        return float(np.sum(w * (np.logaddexp(0, here) - sample.label * here)))
 
     beta, step = np.array([0.7, -0.2]), 1e-5
-    found = link_sums(design, sample.label, sample.weight, offset, beta)
-    assert found.nll == pytest.approx(loss(beta), rel=1e-13)
+    found = sums(beta, offset)
+    assert found.nll == pytest.approx(loss(beta, offset), rel=1e-13)
     for i in range(2):
-        ahead, behind = beta.copy(), beta.copy()
-        ahead[i] += step
-        behind[i] -= step
-        assert found.gradient[i] == pytest.approx((loss(ahead) - loss(behind)) / (2 * step), abs=1e-4)
-        above = link_sums(design, sample.label, sample.weight, offset, ahead).gradient
-        below = link_sums(design, sample.label, sample.weight, offset, behind).gradient
-        assert np.allclose(found.hessian[i], (above - below) / (2 * step), atol=1e-5)
-        above = link_sums(design, sample.label, sample.weight, offset, ahead).hessian
-        below = link_sums(design, sample.label, sample.weight, offset, behind).hessian
-        slope = (above - below) / (2 * step)
-        third = found.third[[0, 1, 1, 2]] if i == 0 else found.third[[1, 2, 2, 3]]
-        assert np.allclose(third, slope.ravel(), atol=1e-4)
+        change = step * np.eye(2)[i]
+        slope = (loss(beta + change, offset) - loss(beta - change, offset)) / (2 * step)
+        assert found.pull[i] == pytest.approx(slope, abs=1e-4)
+        ahead, behind = sums(beta + change, offset), sums(beta - change, offset)
+        assert np.allclose(found.square[i], (ahead.pull - behind.pull) / (2 * step), atol=1e-5)
+        assert np.allclose(found.cross[i], (ahead.residual - behind.residual) / (2 * step), atol=1e-5)
+    for item in range(7):
+        change = step * np.eye(7)[item]
+        slope = (loss(beta, offset + change) - loss(beta, offset - change)) / (2 * step)
+        assert found.residual[item] == pytest.approx(slope, abs=1e-4)
+        ahead, behind = sums(beta, offset + change), sums(beta, offset - change)
+        assert found.fisher[item] == pytest.approx(
+            (ahead.residual - behind.residual)[item] / (2 * step), abs=1e-5
+        )
+    together = row_sums(1300, 2, partial(at, sample, columns, eta(beta, offset)), None, 1)
+    assert together.fisher == pytest.approx([found.fisher.sum()])
+    assert together.cross[:, 0] == pytest.approx(found.cross.sum(axis=1))
 
 
-def test_the_likelihood_of_saturated_logits_is_exact():
+@pytest.mark.parametrize("weight", [None, np.ones(4)])
+def test_the_likelihood_of_saturated_logits_is_exact(weight):
     eta = np.array([700.0, -700.0, 700.0, -700.0])
-    found = link_sums([eta], np.array([1, 0, 0, 1]), None, np.zeros(4), np.array([1.0, 0.0]))
+    sample = Rows(np.zeros(4, np.int32), np.array([1, 0, 0, 1], np.int8), eta, weight)
+    found = row_sums(4, 1, partial(at, sample, [eta], eta), None, 1)
     assert found.nll == 1400.0
-    assert np.isfinite(found.gradient).all()
-    assert np.isfinite(found.hessian).all()
+    assert all(np.isfinite(value).all() for value in vars(found).values())
 
 
 def test_float32_logits_are_summed_in_float64():

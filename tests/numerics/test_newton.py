@@ -1,76 +1,92 @@
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 
 from slc_ops.base.errors import NotConvergedError
-from slc_ops.numerics.newton import MAX_HALVINGS, MAX_STEPS, damped, descend
+from slc_ops.numerics.newton import MAX_STEPS, Local, State, minimise, newton_step
+
+NOTHING = np.empty(0)
 
 
-@dataclass
-class Step:
-    change: float
-    last: bool
-
-    @property
-    def length(self):
-        return abs(self.change)
-
-
-@dataclass
-class Cosh:
+def log_cosh(visits: list[float]):
     """log cosh x: Newton's step from |x| > 1.09 overshoots further and further."""
 
-    least: float = 0.0
-    visits: list = field(default_factory=list)
+    def at(state: State) -> Local:
+        x = float(state.link[0])
+        visits.append(x)
+        value = abs(x) + np.log1p(np.exp(-2 * abs(x))) - np.log(2)
+        curvature = np.array([[1 / np.cosh(x) ** 2]])
+        return Local(state, value, State(np.array([np.tanh(x)]), NOTHING), curvature, (), NOTHING)
 
-    def step(self, here):
-        change = -np.sinh(here) * np.cosh(here)
-        return Step(change, abs(change) < 1e-7)
+    return at
 
-    def visit(self, here, step, share):
-        self.visits.append(here + share * step.change)
-        return self.visits[-1]
 
-    def accepts(self, here, there):
-        return np.log(np.cosh(there)) <= np.log(np.cosh(here))
-
-    def gains_nothing(self, here, there, step):
-        return np.log(np.cosh(here)) - np.log(np.cosh(there)) <= self.least
+def begin(x: float) -> State:
+    return State(np.array([x]), NOTHING)
 
 
 def test_steps_that_overshoot_are_halved_until_the_minimum_is_found():
-    problem = Cosh()
-    found = descend(problem, 3.0)
-    assert found.end == "last step"
-    assert abs(found.point + found.step.change) < 1e-12
-    # From 3 a whole step would end at −98: it was halved, and never taken to where the function is higher.
-    assert max(map(abs, problem.visits)) > 90
-    assert damped(problem, 3.0, problem.step(3.0)) in problem.visits
+    visits: list[float] = []
+    at = log_cosh(visits)
+    found = minimise(at, at(begin(3.0)), 1.0, "log cosh")
+    assert abs(found.state.link[0]) < 1e-12
+    # From 3 a whole step would end at −98 (the cut is at 10): it was halved.
+    assert visits[1] == pytest.approx(-7.0)
+    assert abs(visits[2]) < 3
 
 
-def test_a_step_that_gains_nothing_ends_the_descent_where_it_led():
-    found = descend(Cosh(least=np.inf), 0.5)
-    assert found.end == "no gain"
-    assert abs(found.point) < 0.5
+def test_a_step_that_promises_too_little_is_the_last():
+    visits: list[float] = []
+    at = log_cosh(visits)
+    found = minimise(at, at(begin(0.1)), 1.0, "log cosh", last_gain=0.1)
+    assert visits == [0.1]
+    assert found.near.state.link[0] == 0.1
+    assert abs(found.state.link[0]) < 1e-3
 
 
-class NothingIsAccepted(Cosh):
-    def accepts(self, here, there):
-        return False
+def arrow(size: int, seed: int = 0) -> Local:
+    """A quadratic function whose Hessian is an arrow."""
+    rng = np.random.default_rng(seed)
+    border = rng.normal(size=(2, size))
+    diagonal = 1.0 + rng.random(size)
+    block = border / diagonal @ border.T + np.array([[2.0, 0.3], [0.3, 1.0]])
+    gradient = State(rng.normal(size=2), rng.normal(size=size))
+    return Local(State(np.zeros(2), np.zeros(size)), 0.0, gradient, block, tuple(border), diagonal)
 
 
-class NeverLast(Cosh):
-    def step(self, here):
-        return Step(0.0, False)
+def test_the_step_solves_the_whole_system():
+    here = arrow(7)
+    whole = np.block([[here.block, np.array(here.border)], [np.array(here.border).T, np.diag(here.diagonal)]])
+    gradient = np.concatenate([here.gradient.link, here.gradient.offset])
+    expected = -np.linalg.solve(whole, gradient)
+    step, promise = newton_step(here)
+    np.testing.assert_allclose(np.concatenate([step.link, step.offset]), expected, rtol=1e-9)
+    assert promise == pytest.approx(-0.5 * gradient @ expected)
 
 
-@pytest.mark.parametrize(
-    ("problem", "end", "passes"),
-    [(NothingIsAccepted(), "no step accepted", MAX_HALVINGS), (NeverLast(-1.0), "out of steps", MAX_STEPS)],
-)
-def test_a_descent_that_does_not_end_says_so(problem, end, passes):
-    found = descend(problem, 0.5)
-    assert (found.end, found.point, len(problem.visits)) == (end, 0.5, passes)
+def test_a_direction_without_curvature_is_cut_and_the_others_are_not():
+    gradient = State(np.array([1e-9, -0.5]), NOTHING)
+    flat = Local(begin(0.0), 0.0, gradient, np.diag([1e-14, 1.0]), (), NOTHING)
+    step, _ = newton_step(flat, limit=10.0)
+    assert step.link == pytest.approx([-10.0, 0.5])
+
+
+def test_steps_that_never_settle_end_in_a_typed_error():
+    falling = iter(range(10_000, 0, -1))
+    visited = []
+
+    def slope_without_end(state: State) -> Local:
+        visited.append(state)
+        gradient = State(np.array([-1.0]), NOTHING)
+        return Local(begin(0.0), float(next(falling)), gradient, np.eye(1), (), NOTHING)
+
     with pytest.raises(NotConvergedError, match="the link did not converge within 100 damped Newton steps"):
-        raise found.not_converged("the link")
+        minimise(slope_without_end, slope_without_end(begin(0.0)), 1.0, "the link")
+    assert len(visited) == MAX_STEPS + 1
+
+
+def test_a_function_that_is_no_number_ends_in_the_same_error():
+    def nowhere(state: State) -> Local:
+        return Local(state, np.nan, State(np.array([np.nan]), NOTHING), np.array([[np.nan]]), (), NOTHING)
+
+    with pytest.raises(NotConvergedError, match="the link did not converge"):
+        minimise(nowhere, nowhere(begin(0.0)), 1.0, "the link")

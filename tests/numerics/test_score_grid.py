@@ -12,9 +12,8 @@ from hypothesis.extra import numpy as hnp
 from slc_ops.evidence.auc import auc, in_order, placed, placed_cells
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods.fitting import monotone
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
-from slc_ops.methods.fitting.offsets import ItemOffsets
 from slc_ops.numerics.isotonic import isotonic_map, isotonic_of_counts
 from slc_ops.numerics.score_grid import GridCounts, ScoreGrid
 from slc_ops.rows.interactions import InteractionLog

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.methods.fitting.calibration import Calibration, Cells
+from slc_ops.methods.fitting.calibration import Calibration, CellOffsets, Cells, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.offsets import CellOffsets, ItemOffsets
 from slc_ops.rows.interactions import InteractionLog
 
 ITEMS, BINS, STUDENTS = 30, 6, 40

@@ -7,7 +7,7 @@ import pytest
 from slc_ops.base.errors import FitError
 from slc_ops.evidence import compare
 from slc_ops.methods import FitOptions, fit
-from slc_ops.methods.fitting import calibration, joint
+from slc_ops.methods.fitting import calibration, logistic
 from slc_ops.rows.interactions import InteractionLog
 
 
@@ -50,9 +50,9 @@ def test_the_ladder_keeps_no_look_up_tables(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_longer_spans_for_many_items_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of(items=300, rows=20000)
-    monkeypatch.setattr(joint, "SPAN_ROWS", 1 << 10)
+    monkeypatch.setattr(logistic, "SPAN_ROWS", 1 << 10)
     short = fit("slc_eb", log)
-    monkeypatch.setattr(joint, "MANY_ITEMS", 100)
+    monkeypatch.setattr(logistic, "MANY_ITEMS", 100)
     long = fit("slc_eb", log)
     assert long.prior_var == short.prior_var
     np.testing.assert_allclose(long.items["offset"].to_numpy(), short.items["offset"].to_numpy(), atol=1e-10)

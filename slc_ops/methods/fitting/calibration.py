@@ -1,8 +1,9 @@
 """The rows that a method is fitted on, with the sums that several methods share computed once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from slc_ops.base.errors import FitError, InputError, OneClassError
 from slc_ops.base.once import Once
 from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.methods.fitting.summed_log import Summed
-from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, offset_sums, slices
+from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices
 from slc_ops.numerics.time_bins import time_bin
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
@@ -20,7 +21,10 @@ from slc_ops.rows.selection import quantile_edges
 CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
 MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
 MAX_WEIGHT = 1e100  # of all rows together: fits square sums of weights, and 1e308 is the largest number
+MIN_WEIGHT = 1e-100  # below, their products and the prior's precision have no common digits
 LARGE_CELLS = MAX_CELLS // 8  # sums of this many keys are large themselves: 200 MB
+
+T = TypeVar("T")
 
 
 class Calibration:
@@ -39,6 +43,10 @@ class Calibration:
         view._once = self._once
         return view
 
+    def once(self, name: Hashable, work: Callable[[], T]) -> T:
+        """A value that several methods need, worked out by whoever asks first."""
+        return self._once.get(name, work)
+
     @property
     def n_items(self) -> int:
         """Distinct items of the log."""
@@ -51,11 +59,6 @@ class Calibration:
             return self.log.item_sums
         kernel = partial(_item_sums, self.n_items)
         return self._once.get("item_sums", lambda: self.add_up(kernel, n_keys=self.n_items))
-
-    def offset_sums(self, offset: Floats, wanted: NDArray[np.bool_]) -> Floats:
-        """Σp, Σp(1−p) and Σp(1−p)(1−2p) per item at η₀ + offset[item], of the wanted items."""
-        kernel = partial(_offset_sums, offset, None if wanted.all() else wanted)
-        return self.add_up(kernel, n_keys=self.n_items).values
 
     @property
     def cell_sums(self) -> Sums:
@@ -74,8 +77,8 @@ class Calibration:
         if n_cells > LARGE_CELLS:  # two threads would hold four of them at a time
             threads = 1
             self._once.forget(lambda name: name[0] == "cell_sums")  # those of another number of bins
-        kernel = partial(_bin_sums, self.n_items, self.time_edges)
-        return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells).by_cell(self.n_bins)
+        kernel = partial(_cell_sums, self.cells, n_cells)
+        return self.log.add_up(kernel, threads=threads, columns=TIME, n_keys=n_cells)
 
     @property
     def cells(self) -> "Cells":
@@ -114,12 +117,19 @@ class Calibration:
     @property
     def logit_moments(self) -> tuple[float, float]:
         """Weighted mean and standard deviation of the logits."""
-        return self._once.get("logit_moments", lambda: self._moments("logit"))
+        mean, spread = self._once.get("logit_moments", lambda: self._moments("logit"))
+        if not np.isfinite(spread):
+            raise FitError(
+                f"the logits of {self.log.describe()} are too far apart for a fit: their squares have no "
+                "finite sum (a logit beyond ±700 says no more than one of ±700: limit them)"
+            )
+        return mean, spread
 
     @property
-    def largest_logit(self) -> float:
-        """max |η₀|."""
-        return self._once.get("largest_logit", lambda: self.add_up(_largest_logit).value)
+    def constant_logits(self) -> bool:
+        """Whether all logits are equal, as far as a slope can tell."""
+        mean, spread = self.logit_moments
+        return spread <= 1e-9 * max(1.0, abs(mean))
 
     @property
     def time_moments(self) -> tuple[float, float]:
@@ -131,13 +141,14 @@ class Calibration:
         """Refuse labels that are all equal, and weights of which that cannot be said."""
         with np.errstate(over="ignore"):
             ones, total = float(self.item_sums.y.sum()), self.total_weight
-        if not total <= MAX_WEIGHT:
-            raise FitError(
-                f"the weights of {self.log.describe()} add up to {total:g}; a fit can work with at most "
-                f"{MAX_WEIGHT:g} (only their ratios matter: divide all of them by the largest)"
-            )
-        if self.total_weight == 0:
+        if total == 0:
             raise OneClassError("all weights are 0, so no row counts; expected labels of both classes")
+        if not MIN_WEIGHT <= total <= MAX_WEIGHT:
+            limit = f"at least {MIN_WEIGHT:g}" if total < MIN_WEIGHT else f"at most {MAX_WEIGHT:g}"
+            raise FitError(
+                f"the weights of {self.log.describe()} add up to {total:g}; a fit can work with {limit} (a "
+                "weight says how many rows a row stands for: divide all of them by the largest)"
+            )
         if ones in (0.0, self.total_weight):
             raise OneClassError(
                 f"all {self.log.n_rows} labels that count are {int(ones > 0)}; a calibration needs both "
@@ -149,14 +160,35 @@ class Calibration:
         columns = TIME if column == "time" else NO_COLUMNS
         centre = float(getattr(self.log.sample([0], 1, columns)[0], column)[0])
         parts = self.add_up(partial(_moments, column, centre), columns=columns).values
-        shift, square = parts / self.total_weight
-        return centre + float(shift), float(np.sqrt(max(square - shift * shift, 0.0)))
+        with np.errstate(over="ignore", invalid="ignore"):  # what has no finite spread is refused by name
+            shift, square = parts / self.total_weight
+            return centre + float(shift), float(np.sqrt(np.maximum(square - shift * shift, 0.0)))
 
     def add_up(
         self, kernel: Callable[[Rows], Partial], *, columns: Columns = NO_COLUMNS, n_keys: int = 1
     ) -> Partial:
         """The kernel's sums over all rows of the log."""
         return self.log.add_up(kernel, threads=self.options.workers, columns=columns, n_keys=n_keys)
+
+
+class Offsets(Protocol):
+    """The δ of each row that a fit takes as given."""
+
+    @property
+    def columns(self) -> Columns: ...
+
+    def of(self, rows: Rows) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class ItemOffsets:
+    """δ by item code."""
+
+    values: Floats
+    columns: Columns = NO_COLUMNS
+
+    def of(self, rows: Rows) -> Floats:
+        return self.values.take(rows.codes, mode="clip")
 
 
 @dataclass(frozen=True)
@@ -173,70 +205,24 @@ class Cells:
         return cells
 
 
-@dataclass
-class BinSums:
-    """Sums per item of each time bin; a bin without rows may be absent.
+@dataclass(frozen=True)
+class CellOffsets:
+    """δ by item code and time bin."""
 
-    One bin's sums stay in the processor's cache where those of all bins would not, and a span of a log that
-    is written in the order of time brings one or two bins.
-    """
+    values: Floats
+    cells: Cells
+    columns: Columns = TIME
 
-    bins: dict[int, Sums]
-
-    def add(self, other: "BinSums") -> None:
-        """Take up the sums of further rows."""
-        for number, sums in other.bins.items():
-            if number in self.bins:
-                self.bins[number].add(sums)
-            else:
-                self.bins[number] = sums
-
-    def by_cell(self, n_bins: int) -> Sums:
-        """Items first, then bins."""
-        columns = []
-        for name in ("n", "y", "p", "fisher"):
-            cells = np.zeros((len(next(iter(self.bins.values())).n), n_bins))
-            for number, sums in self.bins.items():
-                cells[:, number] = getattr(sums, name)
-            columns.append(cells.ravel())
-        return Sums(*columns)
-
-
-@dataclass
-class Largest:
-    """The largest of some numbers."""
-
-    value: float
-
-    def add(self, other: "Largest") -> None:
-        """Take up another."""
-        self.value = max(self.value, other.value)
+    def of(self, rows: Rows) -> Floats:
+        return self.values.ravel().take(self.cells.of(rows), mode="clip")
 
 
 def _item_sums(n_items: int, rows: Rows) -> Sums:
     return key_sums(rows.codes, n_items, rows.label, rows.logit, rows.weight)
 
 
-def _offset_sums(offset: Floats, wanted: NDArray[np.bool_] | None, rows: Rows) -> Totals:
-    if wanted is not None:
-        rows = rows.chosen(np.flatnonzero(wanted.take(rows.codes)))
-    return Totals(offset_sums(offset, rows.codes, rows.logit, rows.weight))
-
-
-def _bin_sums(n_items: int, time_edges: Floats, rows: Rows) -> BinSums:
-    assert rows.time is not None  # noqa: S101 - the pass asked for times
-    bins = time_bin(rows.time, time_edges)
-    least, most = int(bins.min()), int(bins.max())
-    keys = np.subtract(bins, least, dtype=np.intp)
-    keys *= n_items
-    keys += rows.codes
-    sums = key_sums(keys, (most - least + 1) * n_items, rows.label, rows.logit, rows.weight)
-    columns = [values.reshape(-1, n_items) for values in (sums.n, sums.y, sums.p, sums.fisher)]
-    return BinSums({least + k: Sums(*parts) for k, parts in enumerate(zip(*columns, strict=True))})
-
-
-def _largest_logit(rows: Rows) -> Largest:
-    return Largest(float(max(rows.logit.max(), -rows.logit.min())))
+def _cell_sums(cells: "Cells", n_cells: int, rows: Rows) -> Sums:
+    return key_sums(cells.of(rows), n_cells, rows.label, rows.logit, rows.weight)
 
 
 def _moments(column: str, centre: float, rows: Rows) -> Totals:
@@ -244,6 +230,7 @@ def _moments(column: str, centre: float, rows: Rows) -> Totals:
     for part in slices(len(rows)):
         mine = rows.chosen(part)
         values = np.subtract(getattr(mine, column), centre, dtype=np.float64)
-        weighted = values if mine.weight is None else values * mine.weight
-        sums += np.sum(weighted), dot(weighted, values)
+        with np.errstate(over="ignore"):
+            weighted = values if mine.weight is None else values * mine.weight
+            sums += np.sum(weighted), dot(weighted, values)
     return Totals(sums)

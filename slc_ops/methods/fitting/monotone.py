@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.offsets import NoOffsets, Offsets
+from slc_ops.methods.fitting.calibration import Calibration, Offsets
 from slc_ops.numerics.curves import Isotonic
 from slc_ops.numerics.isotonic import isotonic_map, isotonic_of_counts
 from slc_ops.numerics.kernels import Floats, sigmoid, slices
 from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
 from slc_ops.rows.passes import Pieces, evenly_spaced
-from slc_ops.rows.rows import Rows
+from slc_ops.rows.rows import NO_COLUMNS, Rows
 
 EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
 CELLS = 1 << 21
@@ -22,16 +21,16 @@ CELLS = 1 << 21
 def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Isotonic:
     """The isotonic map of σ(η₀ + δ) to the label."""
     calibration.require_two_classes()
-    offsets, log = offsets or NoOffsets(), calibration.log
+    log, columns = calibration.log, NO_COLUMNS if offsets is None else offsets.columns
     if log.n_rows <= EXACT_ROWS:
-        every = calibration.add_up(partial(_gather, offsets), columns=offsets.columns)
+        every = calibration.add_up(partial(_gather, offsets), columns=columns)
         return isotonic_map(*_together(every.all))
-    sample = log.sample(*evenly_spaced(log.n_rows), offsets.columns)
+    sample = log.sample(*evenly_spaced(log.n_rows), columns)
     grid = ScoreGrid.of(np.concatenate([_logits(offsets, rows) for rows in sample]), CELLS)
     counts = log.add_up(
         partial(_count, offsets, grid),
         threads=calibration.options.workers,
-        columns=offsets.columns,
+        columns=columns,
         n_keys=3 * grid.cells,
         span_rows=SPAN_ROWS,
     )
@@ -47,18 +46,18 @@ def _together(pieces: list[Scored]) -> Scored:
     return np.concatenate(score), np.concatenate(label), weights
 
 
-def _gather(offsets: Offsets, rows: Rows) -> Pieces[Scored]:
+def _gather(offsets: Offsets | None, rows: Rows) -> Pieces[Scored]:
     return Pieces([(sigmoid(_logits(offsets, rows)), rows.label, rows.weight)])
 
 
-def _count(offsets: Offsets, grid: ScoreGrid, rows: Rows) -> GridCounts:
+def _count(offsets: Offsets | None, grid: ScoreGrid, rows: Rows) -> GridCounts:
     score = _logits(offsets, rows)
     return GridCounts.of(grid, grid.place(score), rows.label, rows.weight, score)
 
 
-def _logits(offsets: Offsets, rows: Rows) -> Floats:
-    score = np.empty(len(rows))
-    for part in slices(len(rows)):
-        few = rows.chosen(part)
-        np.add(few.logit, offsets.of(few), out=score[part])
+def _logits(offsets: Offsets | None, rows: Rows) -> Floats:
+    score = rows.logit.astype(np.float64)
+    if offsets is not None:
+        for part in slices(len(rows)):
+            score[part] += offsets.of(rows.chosen(part))
     return score

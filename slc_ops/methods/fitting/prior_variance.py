@@ -39,10 +39,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.methods.fitting.joint import JointModel, State, Visited
+from slc_ops.methods.fitting.calibration import ItemOffsets
+from slc_ops.methods.fitting.logistic import Logistic, Part, Visited
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
-from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Log, Rows
+from slc_ops.numerics.newton import State
+from slc_ops.rows.rows import Log, Rows
 
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
@@ -53,7 +55,7 @@ EARLIER = (1.0, 0.5)  # shares of an earlier backbone's offsets that are tried a
 EARLIER_MARGIN = 2.0  # standard errors by which one of them must win
 PAST = 0.5  # what the marginal likelihood of the past counts beside the loss in the future
 PATIENCE = 2  # halvings of the variance without a gain that end the search
-_PATH_GAIN = 1e-5  # on the way along the variances, a step that promises less per row is the last
+_PATH_GAIN = 1e-5  # on the way along the variances, a step that promises less per unit of weight is the last
 
 
 @dataclass(frozen=True)
@@ -69,25 +71,9 @@ class Prior:
     """What that gained in NLL per held-out row."""
 
 
-@dataclass(frozen=True)
-class Part(InSpans):
-    """Some rows of a log, copied out."""
-
-    selected: Rows
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows."""
-        return len(self.selected)
-
-    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """A span of them, with whatever was copied out."""
-        return self.selected.chosen(slice(first, last))
-
-
 def choose_prior(
     log: Log,
-    model: JointModel,
+    model: Logistic,
     start: State,
     earlier: Floats | None = None,
     counts: Floats | None = None,
@@ -107,14 +93,19 @@ def choose_prior(
         n_users = int(users.max()) + 1
         past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
         if _two_classes(past) and _two_classes(ahead):
-            rest, future = (replace(model, source=Part(part)) for part in (past, ahead))
+            rest, future = (_of_rows(model, part) for part in (past, ahead))
             del rows, users  # which were copied: the choice takes a while, and memory
             prior, near, reached = _by_hold_out(rest, future, start, n_users)
             found = None
             if earlier is not None and earlier.any():
                 found = _from_earlier(rest, future, start, n_users, reached, earlier)
             return found or (prior, near)
-    return _by_evidence(replace(model, source=Part(rows)), start)
+    return _by_evidence(_of_rows(model, rows), start)
+
+
+def _of_rows(model: Logistic, rows: Rows) -> Logistic:
+    part = Part(rows)
+    return replace(model, source=part, weight=part.weight)
 
 
 def held_out(rows: Rows) -> NDArray[np.bool_] | None:
@@ -191,7 +182,7 @@ def _two_classes(rows: Rows) -> bool:
     return len(label) > 0 and label.min() != label.max()
 
 
-def _path(model: JointModel, start: State) -> Iterator[tuple[float, State, Visited]]:
+def _path(model: Logistic, start: State) -> Iterator[tuple[float, State, Visited]]:
     """The minimum for each variance, from the largest down; each starts from the one before."""
     here = model.visit(start)
     for variance in VARIANCES:
@@ -208,9 +199,7 @@ class _Candidate:
     near: State
 
 
-def _by_hold_out(
-    rest: JointModel, future: JointModel, start: State, n_users: int
-) -> tuple[Prior, State, State]:
+def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -> tuple[Prior, State, State]:
     """The prior, a state near the minimum, and the state that the held-out rows were foretold with."""
     whole: list[_Candidate] = []
     half: list[_Candidate] = []
@@ -218,13 +207,13 @@ def _by_hold_out(
         past = PAST * _evidence(near, variance)
         whole.append(_Candidate(future.loss(state) + past, variance, state, state))
         offset = HALF_LASTS * state.offset
-        halved = State(near.relinked(offset), offset)
+        halved = near.relinked(offset)
         half.append(_Candidate(future.loss(halved), variance, halved, state))
         if _stale(whole) and _stale(half):
             break
     else:
         # Smaller was better to the end: then nothing may be best.
-        platt = _refined(rest, State(near.relinked(np.zeros_like(offset)), np.zeros_like(offset)))
+        platt = _refined(rest, near.relinked(np.zeros_like(offset)))
         ahead = future.loss(platt)
         whole.append(_Candidate(ahead + PAST * rest.loss(platt), 0.0, platt, platt))
         half.append(_Candidate(ahead, 0.0, platt, platt))
@@ -238,17 +227,19 @@ def _by_hold_out(
 
 
 def _from_earlier(
-    rest: JointModel, future: JointModel, start: State, n_users: int, without: State, earlier: Floats
+    rest: Logistic, future: Logistic, start: State, n_users: int, without: State, earlier: Floats
 ) -> tuple[Prior, State] | None:
     """The best prior whose mean are earlier offsets, where it clearly beats ``without`` on the future."""
     best: tuple[float, float, _Candidate] | None = None
     for share in EARLIER:
         mean = share * earlier
-        past, ahead = (replace(model, base=mean) for model in (rest, future))
+        terms = replace(rest.terms, known=ItemOffsets(mean))
+        past, ahead = (replace(model, terms=terms) for model in (rest, future))
         found: list[_Candidate] = []
         for variance, state, near in _path(past, start):
             criterion = ahead.loss(state) + PAST * _evidence(near, variance)
-            found.append(_Candidate(criterion, variance, past.whole(state), state))
+            whole = State(state.link, state.offset + mean)
+            found.append(_Candidate(criterion, variance, whole, state))
             if _stale(found):
                 break
         chosen = min(reversed(found), key=lambda each: each.criterion)
@@ -260,13 +251,13 @@ def _from_earlier(
     gain = future.loss(without) - loss
     if gain <= 0 or gain <= EARLIER_MARGIN * _standard_error(future, without, chosen.state, n_users):
         return None
-    prior = Prior(chosen.variance, 1.0, "hold-out", share, gain / future.source.n_rows)
+    prior = Prior(chosen.variance, 1.0, "hold-out", share, gain / future.weight)
     return prior, chosen.near
 
 
-def _refined(model: JointModel, state: State) -> State:
+def _refined(model: Logistic, state: State) -> State:
     """The same offsets with a better link: one Newton step of the link from here."""
-    return State(model.visit(state).relinked(state.offset), state.offset)
+    return model.visit(state).relinked(state.offset)
 
 
 def _stale(found: list[_Candidate]) -> bool:
@@ -274,7 +265,7 @@ def _stale(found: list[_Candidate]) -> bool:
     return len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE
 
 
-def _standard_error(future: JointModel, one: State, other: State, n_users: int) -> float:
+def _standard_error(future: Logistic, one: State, other: State, n_users: int) -> float:
     """Of the difference in loss, with the rows of a user as one observation."""
     sums = future.losses_by_user(one, other, n_users)
     return float(np.sqrt(len(sums) * np.var(sums)))
@@ -282,10 +273,10 @@ def _standard_error(future: JointModel, one: State, other: State, n_users: int) 
 
 def _evidence(near: Visited, variance: float) -> float:
     """The negative log marginal likelihood, by Laplace's approximation around the minimum."""
-    return near.objective(variance) + 0.5 * float(np.sum(np.log1p(variance * near.sums.fisher)))
+    return near.value + 0.5 * float(np.sum(np.log1p(variance * near.sums.fisher)))
 
 
-def _by_evidence(model: JointModel, start: State) -> tuple[Prior, State]:
+def _by_evidence(model: Logistic, start: State) -> tuple[Prior, State]:
     found = [(model.loss(start), 0.0, start)]
     found += [(_evidence(near, variance), variance, state) for variance, state, near in _path(model, start)]
     _, variance, state = min(found, key=lambda each: each[0])

@@ -2,12 +2,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from slc_ops.base.errors import NotConvergedError, OneClassError
-from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.base.errors import OneClassError
+from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.offsets import ItemOffsets
-from slc_ops.numerics.kernels import LinkSums
-from slc_ops.numerics.link_newton import minimise
 from slc_ops.rows import passes
 from tests.methods.synthetic import log, log_of
 
@@ -132,13 +129,3 @@ def test_a_long_log_started_from_a_sample_ends_where_a_direct_fit_ends(monkeypat
     monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)
     sampled = fit_link(Calibration(rows))
     assert [sampled.a, sampled.b0] == pytest.approx([direct.a, direct.b0], abs=1e-9)
-
-
-def test_steps_that_never_settle_end_in_a_typed_error():
-    falling = iter(range(10_000, 0, -1))
-
-    def slope_without_end(beta: np.ndarray) -> LinkSums:
-        return LinkSums(float(next(falling)), np.array([-1.0]), np.array([[1.0]]), np.zeros(1))
-
-    with pytest.raises(NotConvergedError, match="100 damped Newton steps"):
-        minimise(slope_without_end, np.zeros(1), 1.0)

@@ -1,12 +1,15 @@
 """Link and offsets together: the joint minimum is right, and passes are saved on the way to it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.joint import JointModel, JointProblem, State
-from slc_ops.numerics.newton import damped
+from slc_ops.methods.fitting.logistic import Logistic
+from slc_ops.numerics import newton
+from slc_ops.numerics.newton import State, newton_step
 from tests.methods.biased_rows import log_of, model_of, world
 
 
@@ -31,8 +34,9 @@ def test_joint_minimum_agrees_with_a_general_optimiser(v):
     calibration = Calibration(log_of(table))
     model, start = model_of(calibration)
     state = model.minimise(model.visit(start), v).state
-    a = state.link[0] / model.spread
-    np.testing.assert_allclose([a, state.link[1] - a * model.mean], found.x[:2], atol=2e-5)
+    mean, spread = calibration.logit_moments
+    a = state.link[0] / spread
+    np.testing.assert_allclose([a, state.link[1] - a * mean], found.x[:2], atol=2e-5)
     np.testing.assert_allclose(state.offset, found.x[2:], atol=2e-5)
 
 
@@ -45,22 +49,24 @@ def test_alternating_link_and_offsets_ends_where_the_joint_steps_end():
     for _ in range(200):
         here = model.visit(state)
         offset = state.offset - (here.sums.residual + state.offset / 0.5) / (here.sums.fisher + 2.0)
-        state = State(model.visit(State(state.link, offset)).relinked(offset), offset)
+        state = model.visit(State(state.link, offset)).relinked(offset)
     np.testing.assert_allclose(joint.link, state.link, atol=1e-8)
     np.testing.assert_allclose(joint.offset, state.offset, atol=1e-8)
 
 
-def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start():
+def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start(monkeypatch):
     table, _ = world(rows=1000, items=10, scale=6.0, shift=3.0)
     model, _ = model_of(Calibration(log_of(table)))
-    here = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)))
-    problem = JointProblem(model, 0.5)
-    for _ in range(30):
-        there = damped(problem, here, problem.step(here)) or here
-        assert there.objective(0.5) <= here.objective(0.5) + 1e-9
-        here = there
+    begin = model.visit(State(np.array([40.0, -25.0]), np.full(10, 8.0)), 0.5)
+    whole, values = model.visit(begin.state.moved(newton_step(begin)[0]), 0.5), [begin.value]
+    assert whole.value > begin.value  # an undamped step would climb
+    accepted = newton._damped
+    monkeypatch.setattr(newton, "_damped", lambda *given: values.append(found := accepted(*given)) or found)
+    found = model.minimise(begin, 0.5).state
+    values = [begin.value, *(each.value for each in values[1:])]
+    assert all(after <= before + 1e-9 for before, after in pairwise(values))
     best = model.minimise(model.visit(State(np.zeros(2), np.zeros(10))), 0.5).state
-    np.testing.assert_allclose(here.state.offset, best.offset, atol=1e-7)
+    np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
 
 
 def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
@@ -68,11 +74,12 @@ def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
     calibration = Calibration(log_of(table))
     model, _ = model_of(calibration)
     state = State(np.array([0.0, -1.5]), np.zeros(calibration.n_items))
-    offset = model.visit(state).homogeneous(calibration.item_sums, 0.5)
-    there = model.visit(State(state.link, offset))
+    found = model.visit(state).homogeneous(calibration.item_sums, 0.5)
+    there = model.visit(found, 0.5)
     # The best offsets with this link: their slope is 0.
-    np.testing.assert_allclose(there.sums.residual + offset / 0.5, 0.0, atol=1e-6)
-    np.testing.assert_allclose(there.homogeneous(calibration.item_sums, 0.5), offset, atol=1e-8)
+    np.testing.assert_allclose(there.gradient.offset, 0.0, atol=1e-6)
+    again = there.homogeneous(calibration.item_sums, 0.5)
+    np.testing.assert_allclose(again.offset, found.offset, atol=1e-8)
 
 
 @pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
@@ -88,9 +95,9 @@ def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted
     best = model.minimise(model.visit(start), 1.0).state
     # A good link, and offsets that know nothing.
     begin = model.visit(State(best.link, np.zeros(calibration.n_items)))
-    visits, visit = [], JointModel.visit
+    visits, visit = [], Logistic.visit
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JointModel, "visit", lambda self, state: visits.append(1) or visit(self, state))
+        patch.setattr(Logistic, "visit", lambda *given, **more: visits.append(1) or visit(*given, **more))
         direct = model.minimise(begin, 1.0).state
         needed = len(visits)
         short = model.minimise(model.approached(begin, calibration.item_sums, 1.0), 1.0).state
@@ -98,3 +105,15 @@ def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted
     for found in (direct, short):
         np.testing.assert_allclose(found.link, best.link, atol=1e-8)
         np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
+
+
+def test_tolerances_are_shares_of_the_weight_not_of_the_rows():
+    """Weights of another scale, with a prior of the other scale, are the same problem."""
+    table, _ = world(rows=4000, items=40)
+    offsets = []
+    for scale in (1.0, 1e-12, 1e12):
+        weighted = table.append_column("weight", pa.array(np.full(4000, scale)))
+        model, start = model_of(Calibration(log_of(weighted)))
+        offsets.append(model.minimise(model.visit(start), 0.5 / scale).state.offset)
+    np.testing.assert_allclose(offsets[1], offsets[0], rtol=1e-7)
+    np.testing.assert_allclose(offsets[2], offsets[0], rtol=1e-7)

@@ -1,0 +1,261 @@
+"""The one model that is fitted to rows: p = σ(Σⱼ βⱼxⱼ + γ + δ + bᵢ), with known δ and offsets b by item.
+
+    f(β, γ, b) = −Σ w·log-likelihood + Σᵢ bᵢ²/(2v),    x = (η₀ − mean)/spread (and time), v the prior variance
+
+is convex, and :func:`slc_ops.numerics.newton.minimise` finds its minimum:
+
+* a *link* has no offsets b (:mod:`slc_ops.methods.fitting.link`);
+* link and offsets *together* are ``slc_eb``. Alternating between the two until neither moves would end at the
+  same minimum, in five times the passes;
+* offsets under a *fixed link* are ``ridge``.
+
+One pass over the rows gives all sums that a step needs; sums of spans add up in a fixed order.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.methods.fitting.calibration import Offsets
+from slc_ops.numerics.kernels import (
+    Floats,
+    RowsAt,
+    RowSums,
+    Sums,
+    dot,
+    row_sums,
+    sigmoid,
+    slices,
+)
+from slc_ops.numerics.newton import LAST_STEP, Local, Minimum, State, minimise, newton_step
+from slc_ops.rows.passes import Totals
+from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Rows, RowSource
+
+SPAN_ROWS = 1 << 17
+MANY_ITEMS = 1 << 18
+MODEL_STEPS = 8  # of the offsets of equal rows, each of length 1 at most
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What η is made of: (column, mean, spread) of each covariate, the intercept, known offsets, items.
+
+    Covariates are standardised, so that logits of any scale behave the same; ``spread`` 0 means that all
+    values are equal, and the covariate is 0.
+    """
+
+    covariates: tuple[tuple[str, float, float], ...]
+    n_items: int = 0
+    known: Offsets | None = None
+    intercept: bool = True
+
+    @property
+    def columns(self) -> Columns:
+        """What a pass asks for."""
+        time = any(name == "time" for name, _, _ in self.covariates)
+        return (NO_COLUMNS if self.known is None else self.known.columns) | (TIME if time else NO_COLUMNS)
+
+    def at(self, state: State, rows: Rows, part: slice) -> RowsAt:
+        """A few rows at a state."""
+        rows = rows.chosen(part)
+        columns = [_standard(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
+        eta = state.offset.take(rows.codes, mode="clip") if self.n_items else np.zeros(len(rows))
+        if self.known is not None:
+            eta += self.known.of(rows)
+        for x, coefficient in zip(columns, state.link, strict=False):
+            eta += x * coefficient
+        if self.intercept:
+            eta += state.link[-1]
+        return RowsAt(columns, eta, np.exp(-np.abs(eta)), rows.label, rows.weight)
+
+
+@dataclass(frozen=True)
+class Visited(Local):
+    """f at a state, under a variance, and the sums of the rows there."""
+
+    sums: RowSums
+    terms: Terms
+
+    @classmethod
+    def of(cls, state: State, sums: RowSums, terms: Terms, variance: float, free: bool = True) -> "Visited":
+        """f from the sums; a link that is not ``free`` has no gradient."""
+        gradient, block = _of_link(sums, terms)
+        slope, diagonal, border = np.empty(0), np.empty(0), ()
+        if terms.n_items:
+            slope, diagonal = sums.residual + state.offset / variance, sums.fisher + 1.0 / variance
+            border = (*sums.cross, sums.fisher)
+        if not free:
+            gradient, block, border = np.zeros(len(state.link)), np.eye(len(state.link)), ()
+        value = sums.nll + dot(state.offset, state.offset) / (2 * variance)
+        return cls(state, value, State(gradient, slope), block, border, diagonal, sums, terms)
+
+    def under(self, variance: float, free: bool = True) -> "Visited":
+        """The same state under another variance: no pass."""
+        return Visited.of(self.state, self.sums, self.terms, variance, free)
+
+    def relinked(self, offset: Floats) -> State:
+        """Other offsets and the link that goes with them: one Newton step of the link alone."""
+        gradient, block = _of_link(self.sums, self.terms)
+        shift = offset - self.state.offset
+        pull = np.array([dot(column, shift) for column in (*self.sums.cross, self.sums.fisher)])
+        nothing = np.empty(0)
+        alone = Local(self.state, self.value, State(gradient + pull, nothing), block, (), nothing)
+        return State(self.state.link + newton_step(alone)[0].link, offset)
+
+    def homogeneous(self, items: Sums, variance: float) -> State:
+        """The offsets that would be best with this link if the rows of an item were all equal."""
+        here = Sums(items.n, items.y, items.y + self.sums.residual, self.sums.fisher)
+        return State(self.state.link, homogeneous_offsets(here, self.state.offset, 1.0 / variance))
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """The model of some rows, of a total ``weight``."""
+
+    source: RowSource
+    weight: float
+    workers: int
+    terms: Terms = field(default_factory=lambda: Terms(()))
+
+    def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Visited:
+        """One pass over the rows."""
+        # Short spans warm the cache; where items are very many, their sums per span cost more than that.
+        span = SPAN_ROWS if self.terms.n_items <= MANY_ITEMS else None
+        sums = self.source.add_up(
+            partial(_sums, self.terms, state),
+            threads=self.workers,
+            columns=self.terms.columns,
+            n_keys=max(self.terms.n_items, 1),
+            span_rows=span,
+        )
+        return Visited.of(state, sums, self.terms, variance, free)
+
+    def minimise(
+        self,
+        start: Visited,
+        variance: float = np.inf,
+        *,
+        free: bool = True,
+        last_step: float = LAST_STEP,
+        last_gain: float = 0.0,
+    ) -> Minimum[Visited]:
+        """The minimum of f, over the offsets alone where the link is not ``free``."""
+        parts = ["the link"] * free + ["the item offsets"] * (self.terms.n_items > 0)
+        return minimise(
+            partial(self.visit, variance=variance, free=free),
+            start.under(variance, free),
+            self.weight,
+            " and ".join(parts),
+            last_step=last_step,
+            last_gain=last_gain,
+        )
+
+    def approached(self, start: Visited, items: Sums, variance: float) -> Visited:
+        """A state nearer to the minimum, where the link is about right and many offsets are still far off.
+
+        Two passes do what Newton's method would need four or five for.
+        """
+        here = start.under(variance)
+        for _ in range(2):
+            there = self.visit(here.homogeneous(items, variance), variance)
+            if there.value > here.value:
+                break
+            here = there
+        return here
+
+    def loss(self, state: State) -> float:
+        """The negative log-likelihood of the rows."""
+        kernel = partial(_loss, self.terms, state)
+        found = self.source.add_up(
+            kernel, threads=self.workers, columns=self.terms.columns, span_rows=SPAN_ROWS
+        )
+        return float(found.values[0])
+
+    def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
+        """Σ of the difference in loss between two states, of every user that has a row."""
+        kernel = partial(_losses_by_user, self.terms, one, other, n_users)
+        columns: Columns = {*self.terms.columns, "user"}
+        found = self.source.add_up(kernel, threads=self.workers, columns=columns, n_keys=n_users)
+        return np.asarray(found.values[0][found.values[1] > 0])
+
+
+@dataclass(frozen=True)
+class Part(InSpans):
+    """Some rows of a log, copied out."""
+
+    selected: Rows
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return len(self.selected)
+
+    @property
+    def weight(self) -> float:
+        """Σw."""
+        weight = self.selected.weight
+        return float(self.n_rows if weight is None else np.sum(weight, dtype=np.float64))
+
+    def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
+        """A span of them, with whatever was copied out."""
+        return self.selected.chosen(slice(first, last))
+
+
+def homogeneous_offsets(sums: Sums, offset: Floats, precision: float) -> Floats:
+    """The offsets that would be best if the rows of an item were all equal.
+
+    An offset far from its end sees another curvature there than here. This follows it: an item's rows are
+    taken for n rows with p = σ(x + κ·shift) each, of the same Σp and the same slope Σp(1 − p) at ``offset``.
+    """
+    share = np.clip(
+        np.divide(sums.p, sums.n, out=np.full(len(sums.n), 0.5), where=sums.n > 0), 1e-12, 1 - 1e-12
+    )
+    x = np.log(share) - np.log1p(-share)
+    slope = sums.fisher / np.maximum(sums.n * share * (1.0 - share), 1e-300)
+    shift = np.zeros(len(share))
+    for _ in range(MODEL_STEPS):
+        p = sigmoid(x + slope * shift)
+        downhill = sums.y - sums.n * p - precision * (offset + shift)
+        shift += np.clip(downhill / (slope * sums.n * p * (1.0 - p) + precision), -1.0, 1.0)
+    return np.asarray(offset + shift)
+
+
+def _of_link(sums: RowSums, terms: Terms) -> tuple[Floats, Floats]:
+    """The link's gradient and the A of the Hessian; the intercept's entries are totals over the keys."""
+    if not terms.intercept:
+        return sums.pull, sums.square
+    mixed = sums.cross.sum(axis=1)
+    gradient = np.append(sums.pull, sums.residual.sum())
+    block = np.block([[sums.square, mixed[:, None]], [mixed[None, :], sums.fisher.sum()[None, None]]])
+    return gradient, block
+
+
+def _sums(terms: Terms, state: State, rows: Rows) -> RowSums:
+    at = partial(terms.at, state, rows)
+    keys = rows.codes if terms.n_items else None
+    return row_sums(len(rows), len(terms.covariates), at, keys, max(terms.n_items, 1))
+
+
+def _loss(terms: Terms, state: State, rows: Rows) -> Totals:
+    return Totals(np.array([sum(terms.at(state, rows, part).loss() for part in slices(len(rows)))]))
+
+
+def _losses_by_user(terms: Terms, one: State, other: State, n_users: int, rows: Rows) -> Totals:
+    assert rows.user is not None  # noqa: S101 - the pass asked for users
+    gain = np.empty(len(rows))
+    for part in slices(len(rows)):
+        gain[part] = terms.at(one, rows, part).losses()
+        gain[part] -= terms.at(other, rows, part).losses()
+    return Totals(
+        np.array([np.bincount(rows.user, each, n_users) for each in (gain, None)], dtype=np.float64)
+    )
+
+
+def _standard(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:
+    assert values is not None  # noqa: S101 - the pass asked for times
+    x: Floats = np.subtract(values, mean, dtype=np.float64)
+    x *= 1.0 / spread if spread else 0.0
+    return x
