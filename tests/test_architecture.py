@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Path:
         ("rows/passes.py", "from slc_ops.evidence import slices"),
         ("registry/model.py", "import slc_ops.serving"),
         ("settings/sources.py", "from slc_ops.intake import contract"),
-        ("observability/steps.py", "from slc_ops.production import stores"),
+        ("refresh/observed.py", "from slc_ops.production import stores"),
         ("cli/registry.py", "from slc_ops.airflow import retries"),
         ("intake/sources/sql.py", "def ask():\n    from airflow.sdk import BaseHook"),
     ],

@@ -94,13 +94,15 @@ def approver(answer: Any) -> str | None:
 
 def tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
     """Tell that a candidate was held, and how many windows in a row."""
-    from slc_ops.refresh.schedule import held_in_a_row
+    from slc_ops.refresh.versions import held_in_a_row
+    from slc_ops.registry import Registry
 
-    context, count = get_current_context(), held_in_a_row(places, plan)
+    line = Registry.open(places).history(plan.deployment)
+    context, count = get_current_context(), held_in_a_row(places, plan.deployment, line, plan.window)
     announce(
         "held",
         plan.deployment,
-        f"held, {count} in a row: {why}",
+        f"held, {max(count, 1)} in a row: {why}",
         context,
         window=str(plan.window),
         links=message_links(plan.deployment, plan.window, context, version),

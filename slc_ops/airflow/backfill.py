@@ -58,7 +58,7 @@ def refresh(window: str) -> str:
     """One window: all steps of the refresh up to the registered version."""
     from slc_ops.refresh import pipeline
     from slc_ops.refresh.backfill import promote_window
-    from slc_ops.refresh.publishing import published_version
+    from slc_ops.refresh.versions import version_of
 
     _wait_for_turn()
     form = checked_conf()
@@ -73,7 +73,8 @@ def refresh(window: str) -> str:
         tell=lambda text: log.info("%s: %s", window, text),
     )
     said = promote_window(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
-    return f"version {published_version(plan)}; {said}"
+    version = version_of(plan.files)
+    return f"{'no version' if version is None else f'version {version.number}'}; {said}"
 
 
 def _wait_for_turn() -> None:

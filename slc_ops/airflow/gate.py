@@ -16,6 +16,8 @@ from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Places
 
+UNLESS_ALL_SKIPPED = "none_failed_min_one_success"
+"""A renewal that is not due does not skip the gate, a refresh that is skipped does."""
 AUTOMATIC = "slc_weekly_refresh"
 """How the ledger names a promotion that no person asked for."""
 
@@ -96,19 +98,22 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
 
 
 def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
-    """Wire ``gate`` → ``promote``; with a manual gate ``renew`` and ``propose`` before them.
+    """Wire ``renew`` → ``gate`` → ``promote``; with a manual gate ``propose`` after ``renew``.
 
-    Answers the first of them.
+    ``renew`` gives the method that serves new parameters while a change is held. Answers the first task.
     """
     outlets = [champion_asset(name), champion_asset(name, partitioned=True)]
     moving = promote.override(pool=PROMOTION_POOL, outlets=outlets)
-    if deployment.gate != "manual":
+    if deployment.gate == "never":
         looked = propose.override(task_id="gate")(name, refresh, deployment.gate)
-        moved = moving(name, refresh, deployment.gate)
-        looked >> moved
+        looked >> moving(name, refresh, deployment.gate)
         return looked
     renewed = renew.override(pool=PROMOTION_POOL, outlets=outlets)(name, refresh)
-    evidence = propose.override(trigger_rule="none_failed")(name, refresh, deployment.gate)
+    if deployment.gate == "auto":
+        looking = propose.override(task_id="gate", trigger_rule=UNLESS_ALL_SKIPPED)
+        renewed >> looking(name, refresh, deployment.gate) >> moving(name, refresh, deployment.gate)
+        return renewed
+    evidence = propose.override(trigger_rule=UNLESS_ALL_SKIPPED)(name, refresh, deployment.gate)
     renewed >> evidence
     asked = Approval(
         task_id="gate",

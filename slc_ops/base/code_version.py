@@ -17,7 +17,7 @@ DECIDING_CODE = (
     "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
     "demo/population.py", "demo/simulator.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
-    "refresh/finished.py", "refresh/fitting.py", "refresh/kept_fits.py", "refresh/pipeline.py",
+    "refresh/versions.py", "refresh/fitting.py", "refresh/kept_fits.py", "refresh/pipeline.py",
     "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py", "refresh/window_rules.py",
     "refresh/windows.py",
 )  # fmt: skip

@@ -73,7 +73,7 @@ def report(
 
 
 def _find(places: Places, deployment: str | None, window_text: str | None, run_id: str | None) -> Any:
-    from slc_ops.refresh.finished import find_by_run, newest_refresh
+    from slc_ops.refresh.versions import find_by_run, newest_refresh
 
     if (run_id is None) == (window_text is None):
         raise click.UsageError(

@@ -167,8 +167,8 @@ def _last_error(log: Path) -> str:
 
 def show_result(home: Path) -> None:
     """The comparison, the verdict with its reasons, the version, and where the report lies."""
-    from slc_ops.refresh.finished import newest_refresh
     from slc_ops.refresh.summary import print_refresh
+    from slc_ops.refresh.versions import newest_refresh
     from slc_ops.settings.deployments import Places
 
     places = Places.from_environment()

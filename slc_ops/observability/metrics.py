@@ -3,7 +3,6 @@
 Nothing is counted in memory: any process can answer, and a restart forgets nothing.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,11 +18,10 @@ from slc_ops.base.window import Window
 from slc_ops.intake.manifest import FILE as MANIFEST
 from slc_ops.observability.gauge import Gauge
 from slc_ops.observability.quality_metrics import item_metrics, quality_metrics
-from slc_ops.observability.steps import DIRECTORY
 from slc_ops.quality.result import RESULT
+from slc_ops.refresh.files import STEPS
+from slc_ops.refresh.versions import held_in_a_row
 from slc_ops.settings.deployments import Places, read_deployments
-
-VERDICTS = ("promote", "hold", "reject")
 
 
 def collect(places: Places, now: datetime) -> list[Gauge]:
@@ -85,24 +83,19 @@ def _refresh_metrics(places: Places, names: list[str]) -> list[Gauge]:
     )
     steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
     failed = Gauge("slc_ops_step_failed", "1 where the last try of a step failed.")
-    verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
     for name in names:
-        directory = places.refreshes(name)
-        records = _newest_records(directory)
+        records = _newest_records(places.refreshes(name))
         for step, record in records.items():
             steps.add(record["ended"] - record["started"], deployment=name, step=step)
             failed.add(record["outcome"] == "failed", deployment=name, step=step)
         if (seconds := _wall_clock(records)) is not None:
             duration.add(seconds, deployment=name)
             finished.add(records["publish"]["ended"], deployment=name)
-        found = Counter(read_json(path)["verdict"] for path in directory.glob("*/*/verdict.json"))
-        for verdict in VERDICTS:
-            verdicts.add(found[verdict], deployment=name, verdict=verdict)
-    return [duration, finished, steps, failed, verdicts]
+    return [duration, finished, steps, failed]
 
 
 def _newest_records(refreshes: Path) -> dict[str, dict[str, Any]]:
-    windows = sorted(refreshes.glob(f"*/{DIRECTORY}"))
+    windows = sorted(refreshes.glob(f"*/{STEPS}"))
     if not windows:
         return {}
     return {path.stem: read_json(path) for path in sorted(windows[-1].glob("*.json"))}
@@ -150,16 +143,18 @@ def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterat
     version = Gauge("slc_ops_champion_version", "Version number of the champion.")
     since = Gauge("slc_ops_champion_since_timestamp_seconds", "When the champion took over.")
     age = Gauge("slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows.")
+    held = Gauge("slc_ops_held_windows", "Newest windows in a row that wanted another champion and got none.")
     try:
         registry = Registry.open(places, create=False)
         for name in names:
-            champion = registry.champion(name)
+            champion, line = registry.champion(name), registry.history(name)
             if champion is not None:
                 version.add(champion.number, deployment=name)
-                since.add(registry.history(name)[-1].at.timestamp(), deployment=name)
+                since.add(line[-1].at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
+            held.add(held_in_a_row(places, name, line), deployment=name)
         yield from item_metrics(places, {name: registry.champion(name) for name in names})
         up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)
-    yield from (up, version, since, age)
+    yield from (up, version, since, age, held)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, open_parquet
-from slc_ops.observability.steps import observed
+from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.settings.deployments import Places
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Cadence, Window, parse_timestamp
-from slc_ops.refresh.finished import newest_refresh
 from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import is_scheduled
 from slc_ops.settings.deployments import Deployment, Places
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import SlcError
-from slc_ops.base.files import digest_file, digest_json, read_json
+from slc_ops.base.files import digest_file, digest_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import registered_by
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
@@ -84,5 +85,4 @@ def still_holds(plan: Plan, evidence: dict[str, Any], opponent: Opponent | None)
         return True
     if opponent.window is not None and opponent.window.end > plan.window.end:
         return True
-    own = [read_json(path)["version"] for path in (plan.files.version, plan.files.renewed) if path.exists()]
-    return opponent.version in [str(number) for number in own]
+    return opponent.version in [str(each.number) for each in registered_by(plan.files)]

@@ -22,6 +22,7 @@ from slc_ops.quality.redaction import ERASED, Belongs, redacted
 from slc_ops.refresh.files import RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.retention import discard, leftovers
+from slc_ops.refresh.versions import registered_by, version_of
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure, recorded_erasures
 from slc_ops.registry.redaction import TEXTS, redact_run
@@ -135,12 +136,10 @@ def _find(
     planned: set[int] = set()
     for files in refreshes_in(places.refreshes(name)):
         plan = read_plan(files.plan)
-        number = read_json(files.version)["version"] if files.version.exists() else None
-        held = _held(plan, erased, note)
-        if number is not None:
-            planned.add(number)
-            if held & {each.window.key for each in (*plan.earlier, *plan.learned)}:
-                note.versions.add(number)
+        numbers = {each.number for each in registered_by(files)}
+        planned |= numbers
+        if _held(plan, erased, note) & {each.window.key for each in (*plan.earlier, *plan.learned)}:
+            note.versions |= numbers
     present = {window.name for window in windows}
     for version in registry.ledger.versions(name):
         if version.number not in planned:
@@ -184,8 +183,9 @@ def _strip(files: RefreshFiles, erased: Erased, belongs: Belongs) -> None:
             for sums in files.scores.rglob(name):
                 sums.unlink()
         discard(files.windows)
+    sets = {files.parameters, files.renewed_parameters, files.earlier}
     for path in sorted(files.directory.rglob("*")):
-        if path.suffix in TEXTS and not {files.parameters, files.earlier} & set(path.parents):
+        if path.suffix in TEXTS and not sets & set(path.parents):
             text = path.read_text(encoding="utf-8")
             if (said := redacted(path.suffix, text, belongs)) != text:
                 write_text(path, said)
@@ -195,7 +195,7 @@ def _is_finished(files: RefreshFiles) -> bool:
     """Whether nothing is left to do: it has published, or decided that there is nothing to publish."""
     if not files.verdict.exists():
         return False
-    return files.version.exists() or read_json(files.verdict)["method"] is None
+    return version_of(files) is not None or read_json(files.verdict)["method"] is None
 
 
 def _belonging(erased: Erased, note: Note, users: Sequence[str]) -> Belongs:

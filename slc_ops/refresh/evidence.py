@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.methods import ladder, method_named
-from slc_ops.observability.steps import observed
 from slc_ops.refresh.champion import Opponent, current_champion, still_holds
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
+from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import note_outcome
 from slc_ops.settings.deployments import Decision, Places
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def decide(plan: Plan) -> dict[str, Any]:
             renewal = renewal_of(plan, decision.method, options, plan.files.parameters)
         write_json(target, give_verdict(found, decision, renewal, seen, rules).as_dict(), sealed=True)
     verdict: dict[str, Any] = read_json(target)
+    note_outcome(plan.files, verdict, found)
     return verdict
 
 

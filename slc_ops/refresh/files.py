@@ -12,8 +12,11 @@ from slc_ops.base.window import Window
 
 PLAN = "plan.json"
 VERDICT = "verdict.json"
-VERSION = "version.json"
+OUTCOME = "outcome.json"
+VERSIONS = "versions.json"
 SCORES = "scores"
+STEPS = "steps"
+"""Beside the refreshes of a window: when each step ran and how it ended."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,24 @@ class RefreshFiles:
         return self.directory / VERDICT
 
     @property
-    def renewed(self) -> Path:
-        """The version that renews the method that serves while a change of it waits for a person."""
-        return self.directory / "renewed.json"
-
-    @property
-    def renewed_parameters(self) -> Path:
-        """Its parameters."""
-        return self.directory / "renewed-parameters"
+    def outcome(self) -> Path:
+        """The verdict in short, with its place among the refreshes of the window."""
+        return self.directory / OUTCOME
 
     @property
     def parameters(self) -> Path:
         """The decided method, fitted with the newest window."""
         return self.directory / "parameters"
+
+    @property
+    def renewed_parameters(self) -> Path:
+        """The method that serves, fitted with the newest window while a change to another one is held."""
+        return self.directory / "renewed-parameters"
+
+    @property
+    def versions(self) -> Path:
+        """The versions that the refresh registered."""
+        return self.directory / VERSIONS
 
     @property
     def report(self) -> Path:
@@ -81,11 +89,6 @@ class RefreshFiles:
     def report_page(self) -> Path:
         """The page itself."""
         return self.report / "report.html"
-
-    @property
-    def version(self) -> Path:
-        """The version that the refresh published."""
-        return self.directory / VERSION
 
 
 def refreshes_in(refreshes: Path, window: Window | None = None) -> Iterator[RefreshFiles]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, interval
-from slc_ops.observability.steps import observed
+from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.publishing import published_version, renewed_version
+from slc_ops.refresh.versions import version_of
 from slc_ops.settings.deployments import Deployment, Places
 
 if TYPE_CHECKING:
@@ -89,15 +89,17 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
     from slc_ops.registry import Registry
 
     verdict = read_verdict(plan)
-    number = None if verdict["kind"] == "retire" else published_version(plan)
+    decided = version_of(plan.files)
+    number = None if verdict["kind"] == "retire" or decided is None else decided.number
     if number is None and verdict["kind"] != "retire":
         return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
     registry = Registry.open(places)
     champion = registry.champion(plan.deployment)
     is_champion = champion is not None and champion.number == number
-    renewed = renewed_version(plan)
-    if champion is None or champion.number != renewed:
-        renewed = None
+    meanwhile = version_of(plan.files, "renewal")
+    renewed = None
+    if meanwhile is not None and champion is not None and champion.number == meanwhile.number:
+        renewed = meanwhile.number
     hold = None
     if verdict["verdict"] == "hold":
         hold = verdict["sentence"]
@@ -173,36 +175,41 @@ def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) 
 
 
 def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
-    """Promote what needs no person although the gate asks one; says what was done, None where nothing is due.
+    """Renew the method that serves where that needs no person; says what was done, None where nothing is due.
 
-    That is a renewal (``renew: auto``), or, while a change of method waits, the renewal of the method that
-    serves.
+    That is a renewal (``renew: auto``) although the gate asks a person, or, while a change of method is held
+    or waits, the renewal of the method that serves.
     """
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import RENEWAL
 
     settings, verdict = places.deployment(plan.deployment), read_verdict(plan)
-    if rule_of(settings, "renewal") != "auto" or settings.gate != "manual":
+    if rule_of(settings, "renewal") != "auto":
         return None
     if verdict["kind"] == "renewal":
         proposal = propose(places, plan, "auto")
-        return None if proposal.hold is not None else promote(places, proposal, actor=actor, automatic=True)
-    number, compared = renewed_version(plan), verdict["champion"]["version"]
+        if settings.gate == "auto" or proposal.hold is not None:
+            return None
+        return promote(places, proposal, actor=actor, automatic=True)
+    renewed, compared = version_of(plan.files, "renewal"), verdict["champion"]["version"]
     registry = Registry.open(places)
     champion = registry.champion(plan.deployment)
-    if number is None or compared is None or champion is None or champion.number == number:
+    if renewed is None or compared is None or champion is None or champion.number == renewed.number:
+        return None
+    own = {**verdict, "verdict": "promote", "kind": "renewal"}
+    if _refused(registry, plan.deployment, renewed.number, champion, own, automatic=True) is not None:
         return None
     registry.promote(
         plan.deployment,
-        number,
+        renewed.number,
         actor=actor,
-        reason=f"Renew {champion.method} with {plan.window}; {verdict['sentence']} (waits for approval)",
-        evidence={**verdict, "verdict": "promote", "kind": "renewal"},
+        reason=f"Renew {champion.method} with {plan.window}; {verdict['sentence']} (held so far)",
+        evidence=own,
         automatic=True,
         against=int(compared),
         kind=RENEWAL,
     )
-    return f"version {number} renews {champion.method}, while another decision waits"
+    return f"version {renewed.number} renews {champion.method}, while another decision waits"
 
 
 @observed
@@ -218,7 +225,7 @@ def promote_if_allowed(places: Places, plan: Plan) -> str:
     version = proposal.version
     before = "" if meanwhile is None else f"{meanwhile}; "
     if proposal.hold is not None and not (proposal.is_champion and gate == "auto"):
-        return f"version {version} is not promoted: {proposal.hold}" if version else proposal.hold
+        return f"{before}version {version} is not promoted: {proposal.hold}" if version else proposal.hold
     if gate != "auto":
         what = f"version {version}" if version else "the retirement"
         return f"{before}{what} waits: the gate of {plan.deployment} is {gate}"

@@ -2,24 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from slc_ops.base.files import digest_json, read_json, write_json
+from slc_ops.base.files import digest_json, read_json
+from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.methods import REFERENCES
 from slc_ops.intake.manifest import LOG
-from slc_ops.observability.lineage import Data, lineage
-from slc_ops.observability.steps import observed
 from slc_ops.refresh.evidence import decide, read_backtest
-from slc_ops.refresh.files import refreshes_in
 from slc_ops.refresh.fitting import renewal_of
+from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import Registered, outcomes, record_version, version_of
 from slc_ops.settings.deployments import Places
 from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
     from slc_ops.evidence.served import Served
-    from slc_ops.registry.publication import Version
 
 
 @observed
@@ -27,33 +26,42 @@ def publish(places: Places, plan: Plan) -> int | None:
     """Write the report and register the decided method, fitted up to the newest window; returns the version.
 
     Where the frozen model is to serve, or the method could not be fitted, there is nothing to register, only
-    a report. Where a person has to approve another method, the method that serves is registered before it,
-    with new parameters. A verdict that was redone (against another champion) replaces the report and what the
-    version says of itself.
+    a report. Where a change of method is held or waits for a person, the method that serves is registered
+    before it, with new parameters. A verdict that was redone (against another champion) replaces the report
+    and what the version says of itself.
     """
     verdict = decide(plan)
     files = plan.files
     said = digest_json(verdict)
-    published = read_json(files.version) if files.version.exists() else {}
-    if not files.report_page.exists() or published.get("verdict") != said:
+    published = version_of(files)
+    if not files.report_page.exists() or published is None or published.verdict != said:
         write_report(plan)
-    if verdict["kind"] in ("change", "retire") and places.deployment(plan.deployment).gate == "manual":
+    if _waits(places, plan, verdict):
         publish_renewal(places, plan, verdict)
     if verdict["method"] is None or not files.parameters.exists():
         return None
-    version = _registered(places, plan, verdict, verdict["method"], files.parameters, files.version)
-    return version.number
+    return _register(places, plan, verdict, "decided", files.parameters)
+
+
+def _waits(places: Places, plan: Plan, verdict: dict[str, Any]) -> bool:
+    """Whether a change of method does not happen at once, by the verdict or by the gate.
+
+    Where the champion is of this window or a later one, there is nothing to renew either.
+    """
+    if verdict["kind"] not in ("change", "retire") or verdict["champion"]["status"] == "saw_window":
+        return False
+    return verdict["verdict"] == "hold" or places.deployment(plan.deployment).gate != "auto"
 
 
 def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int | None:
-    """Register new parameters of the method that serves, while a change waits; None where it cannot be.
+    """Register new parameters of the method that serves, while a change is held; None where it cannot be.
 
     A method that is not fitted any more, or whose parameters moved too far, is not renewed.
     """
     files, current = plan.files, verdict["decision"]["current"]
     scores = read_backtest(plan).newest
-    if files.renewed.exists():
-        return int(read_json(files.renewed)["version"])
+    if (found := version_of(files, "renewal")) is not None:
+        return found.number
     if current == "base" or current not in scores or scores[current].metrics is None:
         return None
     renewal = renewal_of(plan, current, scores[current].options, files.renewed_parameters)
@@ -65,21 +73,24 @@ def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int 
         "method": current,
         "renewal": renewal.as_dict(),
         "sentence": f"Renew {current} with {plan.window}, while a change to "
-        f"{verdict['method'] or 'the frozen model'} waits for approval.",
+        f"{verdict['method'] or 'the frozen model'} is held.",
     }
-    version = _registered(places, plan, own, current, files.renewed_parameters, files.renewed)
-    return version.number
+    return _register(places, plan, own, "renewal", files.renewed_parameters)
 
 
-def _registered(
-    places: Places, plan: Plan, verdict: dict[str, Any], method: str, parameters: Path, record: Path
-) -> "Version":
-    """One version of a parameter set; ``record`` is the file that names it."""
+def _register(
+    places: Places,
+    plan: Plan,
+    verdict: dict[str, Any],
+    kind: Literal["decided", "renewal"],
+    parameters: Path,
+) -> int:
+    """Register a parameter set as a version, and enter it into the refresh's record; returns its number."""
     from slc_ops.registry import Publication, Registry
     from slc_ops.registry.publication import EVALUATION, TRAINING
 
-    files, said = plan.files, digest_json(verdict)
-    published = read_json(record) if record.exists() else {}
+    files, said, method = plan.files, digest_json(verdict), str(verdict["method"])
+    published = version_of(files, kind)
     publication = Publication(
         deployment=plan.deployment,
         window=plan.window,
@@ -115,10 +126,10 @@ def _registered(
         version = registry.publish(publication)
         registered = registered_model(plan.deployment)
         written.append(Data(lineage_namespace(places.registry_uri), registered, str(version.number)))
-    if version.verdict != verdict["verdict"] or published.get("verdict", said) != said:
+    if version.verdict != verdict["verdict"] or (published is not None and published.verdict != said):
         registry.restate(version, publication)
-    write_json(record, {"version": version.number, "run_id": version.run_id, "verdict": said})
-    return version
+    record_version(files, Registered(version.number, kind, method, parameters.name, version.run_id, said))
+    return version.number
 
 
 def lineage_namespace(registry_uri: str) -> str:
@@ -131,18 +142,6 @@ def lineage_namespace(registry_uri: str) -> str:
     return (
         f"mlflow+{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.removeprefix('/').rstrip('/')}"
     )
-
-
-def published_version(plan: Plan) -> int | None:
-    """The version that the refresh registered; None where it has registered none."""
-    found = plan.files.version
-    return int(read_json(found)["version"]) if found.exists() else None
-
-
-def renewed_version(plan: Plan) -> int | None:
-    """The version that renews the method that serves while another decision waits, where there is one."""
-    found = plan.files.renewed
-    return int(read_json(found)["version"]) if found.exists() else None
 
 
 def write_report(plan: Plan, page: Path | None = None) -> Path:
@@ -168,10 +167,8 @@ def served_before(plan: Plan) -> "Iterator[Served]":
     from slc_ops.evidence.served import served_on
 
     for each in plan.windows[:-1]:
-        refreshes = refreshes_in(plan.directory.parent.parent, each.window)
-        decided = [files for files in refreshes if files.verdict.exists()]
-        if decided:
-            newest = max(decided, key=lambda files: files.verdict.stat().st_mtime_ns)
+        for decided in outcomes(plan.directory.parent.parent, each.window):
+            newest, _ = decided[-1]
             found = served_on(Backtest.from_dict(read_json(newest.backtest)))
             if found is not None:
                 yield found

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.errors import PromotionRefused
-from slc_ops.base.files import read_json, typed_storage
+from slc_ops.base.files import typed_storage
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import ABANDONED
 from slc_ops.intake.manifest import FILE, WindowManifest
-from slc_ops.observability.steps import DIRECTORY
-from slc_ops.refresh.files import PLAN, RefreshFiles
+from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles
 from slc_ops.refresh.plan import read_plan
+from slc_ops.refresh.versions import registered_by
 from slc_ops.settings.deployments import Deployment, Places
 
 GONE = "gone-"
@@ -120,7 +120,7 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
             files = RefreshFiles(directory)
             if _is_recent(directory) or _is_recent(week):
                 at_work |= {each.window.key for each in read_plan(files.plan).pinned}
-            elif old and not (files.version.exists() and read_json(files.version)["version"] in in_use):
+            elif old and not in_use & {each.number for each in registered_by(files)}:
                 superfluous_ones.append(directory)
     return superfluous_ones, at_work
 
@@ -149,7 +149,7 @@ def leftovers(places: Places, name: str) -> list[Path]:
 def _is_recent(directory: Path) -> bool:
     """Whether something in it was touched within a day; of a week of refreshes: its records of steps."""
     touched = [directory.stat().st_mtime]
-    steps = directory / DIRECTORY
+    steps = directory / STEPS
     for file in _files(steps) if steps.is_dir() else _files(directory):
         touched.append(file.lstat().st_mtime)
     return time.time() - max(touched) < ABANDONED

@@ -1,12 +1,11 @@
-"""Which windows may be refreshed, which verdict is late, and how long nothing has been promoted."""
+"""Which windows may be refreshed, and which verdict is late."""
 
 from datetime import datetime
 from pathlib import Path
 
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
-from slc_ops.refresh.finished import decided_refreshes
-from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import decided_refreshes
 from slc_ops.refresh.window_rules import check_labels_due, check_no_overlap, check_on_grid
 from slc_ops.settings.deployments import Deployment, Places
 
@@ -45,21 +44,3 @@ def note_told(places: Places, name: str, window: Window) -> None:
 
 def _note(places: Places, name: str, window: Window) -> Path:
     return places.home / "late" / name / f"{window.key}.json"
-
-
-def held_in_a_row(places: Places, plan: Plan) -> int:
-    """The windows up to this one, newest first, that brought no new champion, this one included.
-
-    Counted by the ledger: windows that published a version since the last change of the champion.
-    """
-    from slc_ops.registry import Registry
-
-    ledger = Registry.open(places).ledger
-    line = ledger.line(plan.deployment)
-    since = line[-1].window.end if line else None
-    windows = {
-        version.window
-        for version in ledger.versions(plan.deployment)
-        if version.window.end <= plan.window.end and (since is None or version.window.end > since)
-    }
-    return len(windows | {plan.window})

@@ -9,7 +9,7 @@ from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.publishing import published_version
+from slc_ops.refresh.versions import version_of
 from slc_ops.settings.deployments import Places
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
     """The JSON form: verdict, version, and the methods on the newest window."""
     backtest = read_backtest(plan)
-    verdict = read_json(plan.files.verdict)
+    verdict, version = read_json(plan.files.verdict), version_of(plan.files)
     return {
         "deployment": plan.deployment,
         "window": plan.window.as_dict(),
@@ -29,7 +29,7 @@ def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
         "method": verdict["method"],
         "sentence": verdict["sentence"],
         "reasons": verdict["reasons"],
-        "version": published_version(plan),
+        "version": None if version is None else version.number,
         "methods": {
             name: None if score.metrics is None else score.metrics.as_dict()
             for name, score in backtest.newest.items()

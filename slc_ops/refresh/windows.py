@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json, read_json
+from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.window import Window
-from slc_ops.observability.lineage import Data, lineage
-from slc_ops.observability.steps import observed
 from slc_ops.refresh.backbone import exact_names, rows_of, serving_version
-from slc_ops.refresh.finished import newest_refresh
+from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan
+from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import (
     BACKBONE,
     STOPPED,

@@ -31,7 +31,8 @@ def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
     assert event["links"]["report"].endswith("/slc/school/versions/1/report")
 
     assert state == "success"
-    assert set(tasks.values()) == {"success"}
+    # The champion changes at once, so that there is nothing to renew meanwhile.
+    assert {name for name, ended in tasks.items() if ended != "success"} == {"renew"}
     assert [name for name in tasks if name.startswith("fit")] == ["fit[0]", "fit[1]"]
     champion = Registry.open(shared).champion("school")
     assert champion is not None

@@ -114,11 +114,11 @@ def the_refresh(home: Path, window: Window) -> Path:
 
 def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
     """The digests of the parameter files that a week registered."""
-    version = json.loads((the_refresh(home, window) / "version.json").read_text())["version"]
+    (version,) = json.loads((the_refresh(home, window) / "versions.json").read_text())["versions"]
     # Not by MLflow's client: it holds on to a database that may have been put back since.
     with closing(sqlite3.connect(home / "mlflow" / "mlflow.db")) as database:
         (source,) = database.execute(
-            "SELECT source FROM model_versions WHERE version = ?", [version]
+            "SELECT source FROM model_versions WHERE version = ?", [version["number"]]
         ).fetchone()
     directory = Path(source.removeprefix("file://")) / "artifacts" / "parameters"
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(directory.iterdir())}

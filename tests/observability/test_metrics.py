@@ -9,8 +9,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +21,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
 from slc_ops.observability.metrics import Gauge, collect, render
 from slc_ops.observability.server import MAX_THREADS, MetricsServer
+from slc_ops.refresh.versions import Outcome
 from slc_ops.settings.deployments import Places
 
 TOKEN = "0123456789abcdef" * 4
@@ -31,6 +34,14 @@ deployments:
 """
 
 Found = dict[tuple[str, ...], float]
+
+
+def outcome(refresh: Path, verdict: str, order: int = 1, kind: str = "change", **figures: Any) -> None:
+    """How a refresh ended, as it keeps it."""
+    start = date.fromisoformat(refresh.parent.name)
+    bounds = {"start": f"{start}T00:00:00+00:00", "end": f"{start + timedelta(7)}T00:00:00+00:00"}
+    found = Outcome(bounds, order, verdict, kind, "slc", "digest", **figures)
+    write_json(refresh / "outcome.json", asdict(found), sealed=True)
 
 
 @pytest.fixture
@@ -51,8 +62,8 @@ def worked(places: Places) -> Places:
         write_json(window / "manifest.json", {"window": bounds})
         write_json(window / "validation.json", {"status": status, "rows": 1000, "quarantined": 7})
     refreshes = places.refreshes("demo") / "2026-03-16"
-    write_json(refreshes / "one" / "verdict.json", {"verdict": "hold"})
-    write_json(refreshes / "two" / "verdict.json", {"verdict": "promote"})
+    outcome(refreshes / "one", "hold", 1)
+    outcome(refreshes / "two", "promote", 2)
     for name, started, ended in (("extract", 100.0, 110.0), ("publish", 150.0, 175.5)):
         record = {"step": name, "started": started, "ended": ended, "outcome": "finished"}
         write_json(refreshes / "steps" / f"{name}.json", record)
@@ -249,26 +260,30 @@ def test_the_command_prints_writes_and_answers_json(
 
 
 def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Places) -> None:
-    score = {"slc": {"metrics": {"auc": 0.8, "nll": 0.5, "ece": None}}, "platt": {"metrics": None}}
     gain = {
         "auc": {"estimate": 0.1, "low": 0.05, "high": 0.2},
         "nll": {"estimate": -0.3, "low": -0.4, "high": -0.2},
     }
-    refreshes = worked.refreshes("demo")
-    for week, key, verdict in (("2026-03-16", "two", "promote"), ("2026-03-23", "new", "hold")):
-        write_json(refreshes / week / key / "verdict.json", {"verdict": verdict})
-    write_json(
-        refreshes / "2026-03-23" / "new" / "backtest.json",
-        {
-            "scores": {"2026-03-16": {}, "2026-03-23": score},
-            "differences": {"slc": {"platt": gain}, "platt": {"platt": gain}},
-        },
-    )
+    newest = worked.refreshes("demo") / "2026-03-23" / "new"
+    outcome(newest, "hold", quality={"slc": {"auc": 0.8, "nll": 0.5}}, gains={"slc": gain, "platt": gain})
     found = asked(worked)
     assert found["slc_ops_quality", "demo", "slc", "auc"] == 0.8
     assert ("slc_ops_quality", "demo", "slc", "ece") not in found
     assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "auc"] == 0.05
     assert found["slc_ops_gain_over_platt", "low", "demo", "slc", "nll"] == 0.2  # less loss is a gain
     assert ("slc_ops_gain_over_platt", "low", "demo", "platt", "nll") not in found
-    assert found["slc_ops_held_windows", "demo"] == 1
     assert found["slc_ops_window_quarantined_share", "demo"] == 0.007
+
+
+def test_held_are_windows_that_wanted_a_champion_and_got_none(worked: Places) -> None:
+    refreshes = worked.refreshes("demo")
+    outcome(refreshes / "2026-03-23" / "new", "hold")
+    outcome(refreshes / "2026-03-30" / "new", "promote", kind="renewal")  # nobody let it through
+    assert asked(worked)["slc_ops_held_windows", "demo"] == 3
+
+
+def test_a_healthy_frozen_deployment_holds_nothing(worked: Places) -> None:
+    """Its verdict is ``hold`` week after week, because there is nothing to promote."""
+    for day in (23, 30):
+        outcome(worked.refreshes("demo") / f"2026-03-{day}" / "new", "hold", kind="none")
+    assert asked(worked)["slc_ops_held_windows", "demo"] == 0

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.folds import Fold, FoldPlan
+from slc_ops.refresh.files import RefreshFiles
+from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
 
@@ -63,7 +65,8 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
     )
     ledger.record(version)
     refresh = places.refreshes(name) / version.window.key / f"{number:016x}"
-    write(refresh / "version.json", {"version": number, "run_id": version.run_id})
+    decided = Registered(number, "decided", "slc", "parameters", version.run_id, "v")
+    record_version(RefreshFiles(refresh), decided)
     said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
     write(refresh / "verdict.json", said | DECISIONS)
     write(refresh / "backtest.json", backtest(week))

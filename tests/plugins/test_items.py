@@ -1,13 +1,20 @@
 """Searching and sorting the item table."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slc_ops.airflow.page.items import PAGE_ROWS, find_items
+from slc_ops.airflow.page.items import PAGE_ROWS, ItemPage, find_items
+from slc_ops.refresh.files import RefreshFiles
 from tests.plugins.school import EVIL, write, write_items
+
+
+def shown(refresh: Path, **asked: Any) -> ItemPage | None:
+    """A page of the table of a refresh's own parameter set."""
+    return find_items(refresh / "parameters", RefreshFiles(refresh), **asked)
 
 
 @pytest.fixture
@@ -25,7 +32,7 @@ def test_pages_together_are_the_whole_table_in_order(refresh: Path, sort: str, d
               "detectability": "delta_min"}.get(sort, sort)  # fmt: skip
     rows = []
     for page in (1, 2, 3):
-        found = find_items(refresh, sort=sort, descending=descending, page=page)
+        found = shown(refresh, sort=sort, descending=descending, page=page)
         assert found is not None
         assert (found.items, found.matching, found.pages) == (120, 120, 3)
         rows += found.rows
@@ -37,20 +44,20 @@ def test_pages_together_are_the_whole_table_in_order(refresh: Path, sort: str, d
 
 
 def test_both_tables_meet_in_a_row(refresh: Path) -> None:
-    (row,) = find_items(refresh, search="item-0007").rows  # type: ignore[union-attr]
+    (row,) = shown(refresh, search="item-0007").rows  # type: ignore[union-attr]
 
     assert row["offset"] == pytest.approx(-8 / 120)
     assert row["delta_obs"] == pytest.approx((119 - 7) / 120)
 
 
 def test_the_search_ignores_case_and_takes_every_sign_as_itself(refresh: Path) -> None:
-    assert find_items(refresh, search="ITEM-00").matching == 100  # type: ignore[union-attr]
-    assert find_items(refresh, search="item-00.*").matching == 0  # type: ignore[union-attr]
-    assert [row["item_id"] for row in find_items(refresh, search="<script").rows] == [EVIL]  # type: ignore[union-attr]
+    assert shown(refresh, search="ITEM-00").matching == 100  # type: ignore[union-attr]
+    assert shown(refresh, search="item-00.*").matching == 0  # type: ignore[union-attr]
+    assert [row["item_id"] for row in shown(refresh, search="<script").rows] == [EVIL]  # type: ignore[union-attr]
 
 
 def test_a_page_behind_the_end_is_the_last_page(refresh: Path) -> None:
-    found = find_items(refresh, page=99)
+    found = shown(refresh, page=99)
     assert found is not None
     assert found.page == 3
     assert len(found.rows) == 120 - 2 * PAGE_ROWS
@@ -62,7 +69,7 @@ def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "parameters" / "items.parquet")
     write(tmp_path / "parameters" / "params.json", {"counts": {"items": 3}})
 
-    found = find_items(tmp_path, search="17", sort="detectability")
+    found = shown(tmp_path, search="17", sort="detectability")
 
     assert found is not None
     assert [row["item_id"] for row in found.rows] == ["17", "170"]
@@ -74,11 +81,11 @@ def test_of_a_method_with_time_bins_the_bin_that_serves_is_shown(tmp_path: Path)
     pq.write_table(table, tmp_path / "parameters" / "items.parquet")
     write(tmp_path / "parameters" / "params.json", {"counts": {"items": 2}})
 
-    found = find_items(tmp_path, sort="offset")
+    found = shown(tmp_path, sort="offset")
 
     assert found is not None
     assert [(row["item_id"], row["offset"]) for row in found.rows] == [("b", 0.4), ("a", 0.2)]
 
 
 def test_a_method_that_looks_at_the_score_alone_has_no_items(tmp_path: Path) -> None:
-    assert find_items(tmp_path) is None
+    assert shown(tmp_path) is None

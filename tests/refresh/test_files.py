@@ -9,7 +9,8 @@ from slc_ops.base.code_version import PACKAGE
 OWNERS = {
     "plan.json": {"refresh/files.py"},
     "backtest.json": {"refresh/files.py"},
-    "version.json": {"refresh/files.py"},
+    "versions.json": {"refresh/files.py"},
+    "outcome.json": {"refresh/files.py"},
     "report.html": {"refresh/files.py"},
     "score.json": {"evidence/scoring.py"},
     "key.json": {"evidence/scoring.py"},

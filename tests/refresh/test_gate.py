@@ -9,8 +9,10 @@ import yaml
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.window import Window
+from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose
 from slc_ops.refresh.plan import Plan, PlannedWindow
+from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Places
 from tests.registry.factory import WEEKS, parameter_set, publication
@@ -58,7 +60,8 @@ def refreshed(
     directory = places.refreshes("demo") / window.key / f"{week:016x}"
     write_json(directory / "verdict.json", ruling)
     write_json(directory / "backtest.json", {"differences": {"slc": {"platt": GAIN}}})
-    write_json(directory / "version.json", {"version": version.number, "run_id": version.run_id})
+    decided = Registered(version.number, "decided", "slc", "parameters", version.run_id, "v")
+    record_version(RefreshFiles(directory), decided)
     checked = {"status": "warned", "rows": 1200, "quarantined": 3}
     planned = PlannedWindow(window, directory / "log.parquet", "digest", checked)
     return Plan("demo", window, (planned,), (), {}, "input", "config", "1", directory)
@@ -204,7 +207,8 @@ def waiting(places: Places, parameters: Path) -> Plan:
     ruling = {"verdict": "promote", "kind": "renewal", "sentence": "renew", "reasons": []}
     own = publication(parameters, window=WEEKS[1], verdict=ruling, config_digest="d" * 64)
     version = Registry.open(places).publish(own)
-    write_json(plan.files.renewed, {"version": version.number, "run_id": version.run_id, "verdict": ""})
+    renewed = Registered(version.number, "renewal", "slc", "renewed-parameters", version.run_id, "v")
+    record_version(plan.files, renewed)
     return plan
 
 

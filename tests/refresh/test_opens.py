@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.base.methods import METHODS
-from slc_ops.observability import steps
-from slc_ops.refresh import pipeline
+from slc_ops.refresh import observed, pipeline
 from slc_ops.rows.reading import ParquetSource
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST, configure
@@ -22,7 +21,7 @@ class Opened:
         self.footers: Counter[tuple[str, str]] = Counter()
         self.columns: Counter[tuple[str, str, str]] = Counter()
         self.step = ""
-        begin, stream, named = ParquetSource.__init__, ParquetSource.batches, steps._name
+        begin, stream, named = ParquetSource.__init__, ParquetSource.batches, observed._name
 
         def opened(source, path, *rest, **more):
             self.footers[self.step, window_of(path)] += 1
@@ -39,7 +38,7 @@ class Opened:
 
         monkeypatch.setattr(ParquetSource, "__init__", opened)
         monkeypatch.setattr(ParquetSource, "batches", streamed)
-        monkeypatch.setattr(steps, "_name", noted)
+        monkeypatch.setattr(observed, "_name", noted)
 
 
 def window_of(path: Path) -> str:

@@ -16,7 +16,9 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import retention
+from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.retention import remove, superfluous
+from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Version
 from slc_ops.registry.ledger import Ledger
 from slc_ops.settings.deployments import Places
@@ -65,7 +67,9 @@ def places(tmp_path: Path) -> Places:
                 "code_version": "1",
             },
         )  # fmt: skip
-        write_json(refresh / "version.json", {"version": number})
+        record_version(
+            RefreshFiles(refresh), Registered(number, "decided", "slc", "parameters", f"r{number}", "v")
+        )
         write_json(refresh.parent / "steps" / "publish.json", {})
         ledger.record(
             Version("demo", number, "slc", week, "promote", {}, f"r{number}", f"k{number}", datetime.now(UTC))
@@ -94,6 +98,22 @@ def test_what_the_next_refresh_and_a_rollback_need_stays(places: Places) -> None
     assert refreshes(places) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
     assert not (places.refreshes("demo") / WEEKS[0].key).exists()
     assert superfluous(places, "demo").paths == []
+
+
+def test_the_refresh_that_renewed_the_champion_stays(places: Places) -> None:
+    """A champion that was registered beside a held change is in use like any other."""
+    ledger, week = Ledger(places.ledger_url), WEEKS[5]
+    renewed = Version("demo", 99, "slc", week, "promote", {}, "r99", "k99", datetime.now(UTC))
+    ledger.record(renewed)
+    ledger.advance(ledger.head("demo"), renewed, kind="renewal", actor="refresh", reason="newer")
+    (refresh,) = (places.refreshes("demo") / week.key).glob("k")
+    files = RefreshFiles(refresh)
+    record_version(files, Registered(99, "renewal", "slc", "renewed-parameters", "r99", "v"))
+    settle(places.refreshes("demo"))
+
+    remove(superfluous(places, "demo"))
+
+    assert week.key in refreshes(places)
 
 
 def test_bytes_are_those_that_the_disk_gets_back(places: Places) -> None:

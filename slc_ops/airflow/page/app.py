@@ -24,7 +24,6 @@ from slc_ops.airflow.page.overview import (
 from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
-from slc_ops.refresh.files import RefreshFiles
 from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
 
@@ -80,17 +79,19 @@ def deployment_page(
     places = Places.from_environment()
     (card,) = cards(places, {name: schedule})
     shown = card.champion or card.challenger if version is None else _version(places, name, version)
-    refresh = None if shown is None else refresh_of(places, shown)
+    origin = None if shown is None else refresh_of(places, shown)
     sort = sort if sort in SORTS else "size"
     items = None
-    if refresh is not None:
-        items = find_items(refresh, search=search, sort=sort, descending=order != "up", page=page)
+    if origin is not None:
+        items = find_items(
+            origin.parameters, origin.files, search=search, sort=sort, descending=order != "up", page=page
+        )
     return render(
         request,
         "deployment.html",
         card=card,
         shown=shown,
-        on_this_host=refresh is not None,
+        on_this_host=origin is not None,
         items=items,
         asked={
             "search": search,
@@ -123,8 +124,8 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
     """The report of the refresh that published a version."""
     _schedule(readable, name)
     places = Places.from_environment()
-    refresh = refresh_of(places, _version(places, name, number))
-    return _written(places, None if refresh is None else RefreshFiles(refresh).report_page)
+    origin = refresh_of(places, _version(places, name, number))
+    return _written(places, None if origin is None else origin.files.report_page)
 
 
 def replay(readable: Readable, name: str, span: str) -> FileResponse:

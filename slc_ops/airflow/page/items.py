@@ -47,10 +47,19 @@ class ItemPage:
 
 
 def find_items(
-    refresh: Path, *, search: str = "", sort: str = "size", descending: bool = True, page: int = 1
+    parameters: Path,
+    files: RefreshFiles,
+    *,
+    search: str = "",
+    sort: str = "size",
+    descending: bool = True,
+    page: int = 1,
 ) -> ItemPage | None:
-    """A page of the item table of one refresh; None when its method has no items."""
-    tables = {name: _load(path) for name, path in _files(refresh).items() if _is_ours(path)}
+    """A page of the item table of a parameter set and its refresh; None when its method has no items."""
+    from slc_ops.evidence.detectability import ITEMS as VISIBLE
+
+    paths = {"parameters": parameters / ITEMS, "detectability": files.detectability / VISIBLE}
+    tables = {name: _load(path, name) for name, path in paths.items() if _is_ours(path)}
     if "parameters" not in tables:
         return None
     source, column = SORTS.get(sort, SORTS["size"])
@@ -65,31 +74,24 @@ def find_items(
     return ItemPage(rows, tables["parameters"].num_rows, table.num_rows, page, pages)
 
 
-def _files(refresh: Path) -> dict[str, Path]:
-    from slc_ops.evidence.detectability import ITEMS as VISIBLE
-
-    files = RefreshFiles(refresh)
-    return {"parameters": files.parameters / ITEMS, "detectability": files.detectability / VISIBLE}
-
-
 def _is_ours(path: Path) -> bool:
     """Whether the file is there itself, and not a link to somewhere else."""
     files = [path, path.parent, path.parent / "params.json"]
     return path.is_file() and not any(each.is_symlink() for each in files)
 
 
-def _load(path: Path) -> "pa.Table":
+def _load(path: Path, table: str) -> "pa.Table":
     """A refresh's files never change, so its tables are kept; two deployments' worth of them."""
-    return _read(path, path.stat().st_mtime_ns)
+    return _read(path, table, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed: int) -> "pa.Table":
+def _read(path: Path, table_of: str, changed: int) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    ours = path.parent == RefreshFiles(path.parent.parent).parameters
+    ours = table_of == "parameters"
     wanted = SHOWN if ours else SHOWN - {"n_obs"}
     table = pq.read_table(path, columns=[name for name in pq.read_schema(path).names if name in wanted])
     if ours:

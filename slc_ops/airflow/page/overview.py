@@ -17,7 +17,7 @@ from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.in_words import method_in_words, parameters_in_words
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_news
-from slc_ops.refresh.files import VERSION, RefreshFiles
+from slc_ops.refresh.files import VERSIONS, RefreshFiles
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
 from slc_ops.settings.deployments import Places, read_deployments
@@ -25,7 +25,7 @@ from slc_ops.settings.deployments import Places, read_deployments
 WINDOWS = 12
 """Windows in the lines."""
 _KEPT = (
-    "sentence", "version", "run_id", "status", "findings", "plan", "scores",
+    "sentence", "versions", "status", "findings", "plan", "scores",
     "verdict", "kind", "decision", "renewal",
 )  # fmt: skip
 
@@ -129,10 +129,10 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
 def _points(places: Places, versions: list[Version], metric: str) -> list[Point]:
     """What was served on each window; where no version tells it, what the newest backtest scored there."""
     found = {version.window: Point.of(version, metric) for version in versions}
-    directory = refresh_of(places, versions[-1]) if versions else None
-    if directory is not None:
+    origin = refresh_of(places, versions[-1]) if versions else None
+    if origin is not None:
         newest = versions[-1]
-        for window, ours, platt, frozen in _scored(places, directory, newest.method, metric):
+        for window, ours, platt, frozen in _scored(places, origin.files, newest.method, metric):
             if window not in found:
                 point = Point(
                     window, newest.number, "", ours, platt, None, None, backtest=True, frozen=frozen
@@ -142,10 +142,10 @@ def _points(places: Places, versions: list[Version], metric: str) -> list[Point]
 
 
 def _scored(
-    places: Places, refresh: Path, method: str, metric: str
+    places: Places, files: RefreshFiles, method: str, metric: str
 ) -> list[tuple[Window, float | None, float | None, float | None]]:
     """Per fold of a refresh's backtest: its window, the method's figure, Platt's and the frozen model's."""
-    backtest = _json(places, RefreshFiles(refresh).backtest)
+    backtest = _json(places, files.backtest)
     try:
         folds = [Fold.from_dict(fold) for fold in backtest["plan"]["folds"]]
         scores = {fold.window: backtest["scores"].get(fold.key, {}) for fold in folds}
@@ -171,8 +171,8 @@ def why(places: Places, version: Version) -> str | None:
     """The verdict's sentence of a version that was not to be promoted, where its refresh is on this host."""
     if version.verdict == "promote":
         return None
-    directory = refresh_of(places, version)
-    sentence = None if directory is None else _json(places, RefreshFiles(directory).verdict).get("sentence")
+    origin = refresh_of(places, version)
+    sentence = None if origin is None else _json(places, origin.files.verdict).get("sentence")
     return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
 
 
@@ -201,8 +201,8 @@ def _outcome(places: Places, name: str, version: Version | None) -> Outcome | No
             return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
     if version is None:
         return None
-    directory = refresh_of(places, version)
-    verdict = {} if directory is None else _json(places, RefreshFiles(directory).verdict)
+    origin = refresh_of(places, version)
+    verdict = {} if origin is None else _json(places, origin.files.verdict)
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(
         version.verdict,
@@ -221,11 +221,21 @@ def _stop_sentence(result: dict[str, Any]) -> str:
     return f"Validation stopped: {critical[0]['sentence']}{more}." if critical else "Validation stopped."
 
 
-def refresh_of(places: Places, version: Version) -> Path | None:
-    """The directory of the refresh that published a version; None when it is not on this host."""
-    for file in (places.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSION}"):
-        if _json(places, file).get("version") == version.number:
-            return file.parent
+@dataclass(frozen=True)
+class Origin:
+    """The refresh that registered a version, and where its parameter set lies."""
+
+    files: RefreshFiles
+    parameters: Path
+
+
+def refresh_of(places: Places, version: Version) -> Origin | None:
+    """The refresh that registered a version; None when it is not on this host."""
+    for file in (places.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
+        for each in _json(places, file).get("versions") or []:
+            if each["number"] == version.number:
+                # The name of a directory, whatever the file says: it leads nowhere else.
+                return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
     return None
 
 

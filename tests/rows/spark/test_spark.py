@@ -26,9 +26,8 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.methods import METHODS, fit_prepared
 from slc_ops.methods.fitting import monotone, prior_sample
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.observability import steps
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh import pipeline
+from slc_ops.refresh import observed, pipeline
 from slc_ops.registry import Registry
 from slc_ops.rows import interactions
 from slc_ops.rows.engine import LOCAL
@@ -376,7 +375,7 @@ class Passed:
         self.passes: set[tuple[str, str]] = set()
         self.pulled: list[str] = []
         self.step = ""
-        named, pull = steps._name, spark_engine.pull
+        named, pull = observed._name, spark_engine.pull
 
         def noted(step: Any, values: Any) -> str:
             self.step = named(step, values)
@@ -389,7 +388,7 @@ class Passed:
             self.pulled.append(asked.window.key)
             return pull(session, asked)
 
-        patch.setattr(steps, "_name", noted)
+        patch.setattr(observed, "_name", noted)
         patch.setattr(spark_engine, "pull", pulls)
         for name in ("over_splits", "_distinct"):
             whole = getattr(SparkLog, name)
@@ -426,4 +425,4 @@ def test_a_cluster_that_cannot_be_reached_stops_the_refresh_at_once(
         pipeline.refresh(places, "school", NEWEST)
     assert time.monotonic() - begun < 60
     assert Registry.open(places).champion("school") is None
-    assert not list(places.refreshes("school").glob("**/version.json"))
+    assert not list(places.refreshes("school").glob("**/versions.json"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from slc_ops.base.lineage import Data, configured, lineage
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.observability.lineage import Data, configured, lineage
 from slc_ops.refresh import pipeline
 from slc_ops.settings.deployments import Places
 from tests.airflow.mailbox import listening
@@ -117,5 +117,5 @@ def test_a_server_that_does_not_answer_is_a_warning(
         lineage("extract", "demo", WEEK, lambda: [Data("file", "/x")]),
     ):
         pass
-    (record,) = [each for each in caplog.records if each.name == "slc_ops.observability.lineage"]
+    (record,) = [each for each in caplog.records if each.name == "slc_ops.base.lineage"]
     assert "OpenLineage was not told of extract" in record.getMessage()

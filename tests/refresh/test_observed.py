@@ -14,7 +14,7 @@ import structlog
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.observability.logs import configure_logs
-from slc_ops.observability.steps import observed, step
+from slc_ops.refresh.observed import observed, step
 from slc_ops.settings.deployments import Places
 
 ROOT = Path(__file__).parent.parent.parent
@@ -62,7 +62,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from slc_ops.observability.logs import configure_logs
-from tests.observability.test_steps import WINDOW, Places, extract
+from tests.refresh.test_observed import WINDOW, Places, extract
 
 configure_logs()
 home = Path(sys.argv[1])

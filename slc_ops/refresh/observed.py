@@ -16,8 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
-
-DIRECTORY = "steps"
+from slc_ops.refresh.files import STEPS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,7 +59,7 @@ def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterato
                 _log.info(
                     "%s of %s for %s %s after %.1f s", name, deployment, window, record["outcome"], seconds
                 )
-                _keep(refreshes / DIRECTORY / f"{name}.json", record)
+                _keep(refreshes / STEPS / f"{name}.json", record)
     finally:
         _inside.reset(token)
 

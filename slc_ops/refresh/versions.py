@@ -1,0 +1,171 @@
+"""The record of a refresh: how it ended, and which versions it registered.
+
+Retention, page, metrics, reports, erasure and gate read it here; nothing looks at the times of files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.window import Window
+from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles
+from slc_ops.refresh.plan import Plan, read_plan
+from slc_ops.settings.deployments import Places
+
+if TYPE_CHECKING:
+    from slc_ops.evidence.results import Backtest
+    from slc_ops.registry import ChampionChange
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version that a refresh registered."""
+
+    number: int
+    kind: Literal["decided", "renewal"]
+    """The method that the verdict decided for; or the one that serves, renewed while a change is held."""
+    method: str
+    parameters: str
+    """The directory of its parameter set, within the refresh."""
+    run_id: str
+    verdict: str
+    """The digest of the verdict that it was published with."""
+
+
+def registered_by(files: RefreshFiles) -> list[Registered]:
+    """The versions that a refresh registered, in the order of their numbers."""
+    if not files.versions.exists():
+        return []
+    with understanding(files.versions):
+        return [Registered(**each) for each in read_json(files.versions)["versions"]]
+
+
+def record_version(files: RefreshFiles, version: Registered) -> None:
+    """Enter a version; it takes the place of an earlier one of its kind."""
+    others = [each for each in registered_by(files) if each.kind != version.kind]
+    found = sorted([*others, version], key=lambda each: each.number)
+    write_json(files.versions, {"versions": [asdict(each) for each in found]}, sealed=True)
+
+
+def version_of(files: RefreshFiles, kind: Literal["decided", "renewal"] = "decided") -> Registered | None:
+    """The version of the decided method, or of the one that was renewed meanwhile."""
+    return next((each for each in registered_by(files) if each.kind == kind), None)
+
+
+def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered] | None:
+    """The refresh below ``refreshes`` that registered a version."""
+    for path in refreshes.glob(f"[!.]*/[!.]*/{VERSIONS}"):
+        files = RefreshFiles(path.parent)
+        for each in registered_by(files):
+            if each.number == number:
+                return files, each
+    return None
+
+
+def find_by_run(places: Places, run_id: str) -> Plan | None:
+    """The refresh that made an MLflow run."""
+    for path in (places.home / "refreshes").glob(f"*/*/*/{VERSIONS}"):
+        files = RefreshFiles(path.parent)
+        if run_id in [each.run_id for each in registered_by(files)]:
+            return read_plan(files.plan)
+    return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a refresh ended, in short: what is asked of every refresh, without reading its evidence."""
+
+    window: dict[str, str]
+    order: int
+    """1, 2, 3 … among the refreshes of a window, in the order of their verdicts."""
+    verdict: str
+    kind: str
+    method: str | None
+    digest: str
+    """Of the verdict."""
+    quality: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Method → metric → figure, on the newest window."""
+    gains: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Method → metric → the interval of its difference to Platt on the newest window."""
+
+
+def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Backtest") -> None:
+    """Keep how a refresh ended; a verdict that was redone is the newest of its window again."""
+    digest = digest_json(dict(verdict))
+    if files.outcome.exists() and read_outcome(files).digest == digest:
+        return
+    others = [read_outcome(each).order for each in _decided(files.directory.parent) if each != files]
+    outcome = Outcome(
+        window=dict(verdict["window"]),
+        order=1 + max(others, default=0),
+        verdict=verdict["verdict"],
+        kind=verdict["kind"],
+        method=verdict["method"],
+        digest=digest,
+        quality={
+            name: {metric: value for metric, value in score.metrics.values.items() if value is not None}
+            for name, score in backtest.newest.items()
+            if score.metrics is not None
+        },
+        gains={
+            name: {metric: each.as_dict() for metric, each in found["platt"].intervals.items()}
+            for name, found in backtest.differences.items()
+            if "platt" in found
+        },
+    )
+    write_json(files.outcome, asdict(outcome), sealed=True)
+
+
+def read_outcome(files: RefreshFiles) -> Outcome:
+    """What :func:`note_outcome` kept."""
+    with understanding(files.outcome):
+        return Outcome(**read_json(files.outcome))
+
+
+def _decided(window: Path) -> Iterator[RefreshFiles]:
+    """The refreshes in a window's directory that reached a verdict."""
+    return (RefreshFiles(path.parent) for path in sorted(window.glob(f"[!.]*/{OUTCOME}")))
+
+
+def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tuple[RefreshFiles, Outcome]]]:
+    """Window by window (or of one), oldest first: the decided refreshes in the order of their verdicts."""
+    for directory in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/")):
+        found = [(files, read_outcome(files)) for files in _decided(directory)]
+        if found:
+            yield sorted(found, key=lambda each: (each[1].order, each[0].directory.name))
+
+
+def decided_refreshes(places: Places, deployment: str, window: Window | None = None) -> Iterator[Plan]:
+    """The refreshes that reached a verdict, in window order; of one window, oldest verdict first."""
+    for found in outcomes(places.refreshes(deployment), window):
+        for files, _ in found:
+            yield read_plan(files.plan)
+
+
+def newest_refresh(places: Places, deployment: str, window: Window | None = None) -> Plan | None:
+    """The last decided refresh of a deployment, or of one of its windows."""
+    found = list(outcomes(places.refreshes(deployment), window))
+    return read_plan(found[-1][-1][0].plan) if found else None
+
+
+def held_in_a_row(
+    places: Places, deployment: str, line: "Sequence[ChampionChange]", last: Window | None = None
+) -> int:
+    """How many windows, newest (or ``last``) first, were held: they wanted another champion and got none.
+
+    ``line`` are the deployment's changes of the champion. A window that wanted nothing was not held.
+    """
+    champions = {change.to_version for change in line}
+    retired = [change.evidence.get("window") for change in line if change.to_version is None]
+    count = 0
+    for found in reversed(list(outcomes(places.refreshes(deployment)))):
+        outcome = found[-1][1]
+        if last is not None and Window.from_dict(outcome.window).end > last.end:
+            continue
+        numbers = {version.number for files, _ in found for version in registered_by(files)}
+        if outcome.kind == "none" or numbers & champions or outcome.window in retired:
+            break
+        count += 1
+    return count

@@ -1,0 +1,127 @@
+"""The record of a refresh over New Year whose change of method is held: everybody knows its renewal."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.airflow.page.items import find_items
+from slc_ops.airflow.page.overview import refresh_of
+from slc_ops.base.files import read_json, write_json
+from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
+from slc_ops.observability.metrics import collect
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.erasure import erase
+from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.versions import (
+    find_by_run,
+    held_in_a_row,
+    newest_refresh,
+    read_outcome,
+    registered_by,
+    version_of,
+)
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import change_week, configure
+from tests.registry.factory import places_in
+
+DECEMBER = Window.parse("2025-12-22/2025-12-29")
+TURN = Window.parse("2025-12-29/2026-01-05")
+JANUARY = Window.parse("2026-01-05/2026-01-12")
+
+
+def other_items(week: pa.Table) -> pa.Table:
+    """A week in which no item is what it was: what was learned of items is worse than nothing."""
+    items = np.array(sorted(set(week["item_id"].to_pylist())))
+    names = dict(zip(items, np.random.default_rng(week.num_rows).permutation(items), strict=True))
+    renamed = pa.array([names[item] for item in week["item_id"].to_pylist()], week["item_id"].type)
+    return week.set_column(week.column_names.index("item_id"), "item_id", renamed)
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Plan]:
+    """``slc`` serves since December; in January its time is over, but the change of method is held."""
+    places = places_in(tmp_path_factory.mktemp("home"))
+    simulate(places.home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2025-11-24")
+    configure(places)
+    pipeline.refresh(places, "school", DECEMBER)
+    for window in (TURN, JANUARY):
+        change_week(places, window, other_items)
+    plan = pipeline.refresh(places, "school", JANUARY, leave_out=("publish", "promote"))
+    verdict = read_json(plan.files.verdict)
+    assert verdict["decision"]["current"] == "slc"
+    assert verdict["kind"] in ("change", "retire")
+    write_json(plan.files.verdict, verdict | {"verdict": "hold"}, sealed=True)  # as by a slice's limit
+    pipeline.publish(places, plan)
+    pipeline.promote(places, plan)
+    return places, plan
+
+
+def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[Places, Plan]) -> None:
+    """With ``gate: auto``, too: a hold that lasts must not freeze the champion's parameters."""
+    places, plan = held
+    champion = Registry.open(places).champion("school")
+    renewed = version_of(plan.files, "renewal")
+    assert renewed is not None
+    assert champion is not None
+    assert (champion.number, champion.method, champion.window) == (renewed.number, "slc", JANUARY)
+    assert Registry.open(places).history("school")[-1].kind == "renewal"
+
+
+def test_the_held_window_that_renewed_the_champion_is_not_counted(held: tuple[Places, Plan]) -> None:
+    places, _ = held
+    assert held_in_a_row(places, "school", Registry.open(places).history("school")) == 0
+
+
+def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Places, Plan]) -> None:
+    places, plan = held
+    champion = Registry.open(places).champion("school")
+    assert champion is not None
+    origin = refresh_of(places, champion)
+    assert origin is not None
+    assert (origin.files, origin.parameters) == (plan.files, plan.files.renewed_parameters)
+    items = find_items(origin.parameters, origin.files)
+    assert items is not None
+    assert items.items == read_json(plan.files.renewed_parameters / "params.json")["counts"]["items"]
+
+
+def test_the_metrics_are_those_of_january_and_know_the_champions_items(held: tuple[Places, Plan]) -> None:
+    places, plan = held
+    metrics = {metric.name: metric for metric in collect(places, datetime(2026, 1, 13, tzinfo=UTC))}
+    assert [sample.value for sample in metrics["slc_ops_item_coverage"].samples] == [1.0]
+    newest = read_json(plan.files.backtest)["scores"][JANUARY.key]
+    shown = {
+        (sample.labels["method"], sample.labels["metric"]): sample.value
+        for sample in metrics["slc_ops_quality"].samples
+    }
+    assert shown["slc", "nll"] == newest["slc"]["metrics"]["nll"]
+    assert shown["champion", "nll"] == newest["champion"]["metrics"]["nll"]
+
+
+def test_a_report_is_found_by_the_run_of_a_renewal(held: tuple[Places, Plan]) -> None:
+    places, plan = held
+    for version in registered_by(plan.files):
+        assert find_by_run(places, version.run_id) == plan
+
+
+def test_the_newest_refresh_is_the_last_one_decided_whatever_files_say_of_their_time(
+    held: tuple[Places, Plan],
+) -> None:
+    places, plan = held
+    configure(places, prior_var=2.0)
+    again = pipeline.refresh(places, "school", JANUARY, leave_out=("publish", "promote"))
+    configure(places)
+    assert again.directory != plan.directory
+    plan.files.verdict.touch()  # a backup that was played back, a copy
+    plan.files.outcome.touch()
+    assert [read_outcome(each.files).order for each in (plan, again)] == [1, 2]
+    assert newest_refresh(places, "school", JANUARY) == again
+
+
+def test_a_receipt_names_the_renewed_version(held: tuple[Places, Plan]) -> None:
+    places, plan = held
+    (receipt,) = erase(places, ["user-000017"], actor="ann")
+    assert {version.number for version in registered_by(plan.files)} <= set(receipt.details["versions"])
