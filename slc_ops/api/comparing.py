@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slc_ops.api.errors import as_value_errors
+from slc_ops.api.errors import as_value_errors, in_python
 from slc_ops.base.text import count, number, share, signed
 
 if TYPE_CHECKING:
@@ -250,6 +250,7 @@ def compare(
     from slc_ops.methods.fitting.options import FitOptions
     from slc_ops.rows.frames import as_log
 
+    methods = [methods] if isinstance(methods, str) else methods
     with as_value_errors():
         found = Compared(
             compare_logs(
@@ -261,7 +262,7 @@ def compare(
                 strict=strict,
             )
         )
-    for text in found.warnings:
+    for text in map(in_python, found.warnings):
         warnings.warn(text, CompareWarning, stacklevel=2)
     return found
 

@@ -1,5 +1,6 @@
 """Errors of this package in scikit-learn's manner: ``ValueError``, and ours at the same time."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,9 +34,18 @@ def as_value_errors() -> Iterator[None]:
         if isinstance(error, ValueError):
             raise
         if isinstance(error, FitError):
-            raise CannotFit(str(error)) from error
+            raise CannotFit(in_python(str(error))) from error
         if isinstance(error, SettingsError):
-            raise BadOption(str(error)) from error
-        raise FrameError(str(error)) from error
+            raise BadOption(in_python(str(error))) from error
+        raise FrameError(in_python(str(error))) from error
     except ValueError as error:
         raise FrameError(str(error)) from error
+
+
+def in_python(text: str) -> str:
+    """A message of the command line in the words of a call.
+
+    >>> in_python("it has a, b (rename with --map item_id=your_name)")
+    "it has a, b (rename with columns={'item_id': 'your_name'})"
+    """
+    return re.sub(r"--map (\w+)=(\w+)", r"columns={'\1': '\2'}", text)

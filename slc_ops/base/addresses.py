@@ -6,7 +6,14 @@ from urllib.parse import unquote, urlsplit
 
 _LOGIN = re.compile(r"(://[^\s/?#:@]*):[^\s/?#]*@")
 _QUERY = re.compile(r"([?&;])([^=&;\s]+)=([^&;#\s'\"]+)")
-_WORDS = re.compile(r"(?i)(\b\w*(?:password|passwd|secret|token)=)[^&;\s'\"]+")  # libpq's way to write it
+_WORDS = re.compile(
+    r"(?i)(\b\w*(?:password|passwd|secret|token|api_?key|access_?key|account_?key)\w*['\"]?\s?[=:]\s?)"
+    r"('[^']*'|\"[^\"]*\"|(?<=[=])[^&;,\s'\"]+)"
+)
+"""Settings as libpq, shells (``NAME=value``), Python and JSON write them; a colon needs a quoted value."""
+_HEADER = re.compile(
+    r"(?i)(\bauthorization\b['\"]?\s*[:=]\s*['\"]?)(?:(bearer|basic|digest|token)\s+)?[^\s'\"]+"
+)
 _SECRET = re.compile(r"(?i)pass|pwd|secret|token|key|sig|cred|auth")
 
 
@@ -15,8 +22,11 @@ def without_secrets(text: str) -> str:
 
     >>> without_secrets("postgresql://ann:hunter2@db/mlflow?sslmode=require&password=hunter2 is away")
     'postgresql://ann@db/mlflow?sslmode=require&password=*** is away'
+    >>> without_secrets("password='a b' AWS_SECRET_ACCESS_KEY=x, Authorization: Bearer x is refused")
+    'password=*** AWS_SECRET_ACCESS_KEY=***, Authorization: Bearer *** is refused'
     """
     text = _LOGIN.sub(r"\1@", text)
+    text = _HEADER.sub(lambda found: f"{found[1]}{found[2] + ' ' if found[2] else ''}***", text)
     text = _QUERY.sub(_hidden, text)
     return _WORDS.sub(r"\1***", text)
 

@@ -182,7 +182,7 @@ def method_named(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
-    close = get_close_matches(name, METHODS, n=1)
+    close = get_close_matches(name.lower().replace("-", "_"), METHODS, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise UnknownMethod(f"no method {name!r}; the ladder has {', '.join(METHODS)}{hint}")
 
@@ -190,10 +190,11 @@ def method_named(name: str) -> Method:
 def ladder(methods: Iterable[str]) -> tuple[str, ...]:
     """The methods to compare, in ladder order, the references always among them; unknown names are refused.
 
-    >>> ladder(["slc"])
-    ('base', 'platt', 'slc')
+    >>> ladder(["slc"]), ladder("slc")
+    (('base', 'platt', 'slc'), ('base', 'platt', 'slc'))
     """
-    wanted = {*(method_named(name).name for name in methods), *REFERENCES}
+    named = [methods] if isinstance(methods, str) else methods
+    wanted = {*(method_named(name).name for name in named), *REFERENCES}
     return tuple(method for method in METHODS if method in wanted)
 
 

@@ -6,6 +6,7 @@ instant. Exit codes: 0 success, 2 bad usage or bad input (one line, no traceback
 
 import importlib
 import sys
+from difflib import get_close_matches
 
 import click
 
@@ -46,7 +47,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group that suggests a command for a mistyped one, and whose help is never cut."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            close = get_close_matches(args[0].lower().replace("_", "-"), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def described(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Each command with the first sentence of its help."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        return [(name, command.get_short_help_str(1000)) for name, command in commands if command]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(self.described(ctx))
+
+
+class LazyGroup(Group):
     """A group that imports a command's module only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -59,9 +83,8 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+    def described(self, ctx: click.Context) -> list[tuple[str, str]]:
+        return [(name, text) for name, (_, text) in COMMANDS.items()]
 
 
 @click.group(
@@ -84,6 +107,9 @@ def main() -> None:
     except click.Abort:
         click.echo("slc-ops: interrupted", err=True)
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
     except click.ClickException as error:
         hint = ""
         if isinstance(error, click.UsageError) and error.ctx is not None:

@@ -7,6 +7,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
+from slc_ops.cli import Group
 from slc_ops.settings.deployments import Places
 
 data_option = click.option(
@@ -19,7 +20,7 @@ seed_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def control() -> None:
     """Run a standing control: real data on which the gate's answer is known.
 

@@ -226,7 +226,7 @@ class DuckdbSource(Mapped):
     table: str | None = Field(default=None, min_length=1, description="its table or view")
     query: BoundQuery | None = Field(default=None, description="or a SELECT that binds the window's bounds")
     limit_seconds: int = Field(
-        default=1800, ge=1, le=86_400, description="longest time that the database may take for a fetch"
+        default=1800, ge=1, le=86_400, description="longest time that the database may take for the query"
     )
 
     @model_validator(mode="after")

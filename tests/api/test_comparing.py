@@ -123,3 +123,13 @@ def test_without_scipy_the_differences_are_there_and_what_to_install_for_interva
     for show in (found.plot, lambda: found.report("x.html"), drift.plot):
         with pytest.raises(SlcError, match=r"pip install 'slc-ops\[report\]'"):
             show()
+
+
+def test_errors_speak_python_not_the_command_line() -> None:
+    with pytest.raises(FrameError, match=r"rename with columns=\{'item_id': 'your_name'\}"):
+        slc_ops.compare(frame(), frame(seed=1))
+
+
+def test_one_method_may_be_named_by_a_text() -> None:
+    found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods="slc")
+    assert set(found.as_dict()["methods"]) == {"slc"}

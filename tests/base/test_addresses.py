@@ -40,3 +40,39 @@ def test_what_is_no_secret_stays() -> None:
 def test_a_secret_in_a_query_is_a_secret_of_its_service() -> None:
     found = dict(secrets_in({"SLC_OPS_LEDGER_URL": "postgresql://db/ledger?user=ann&password=hunter2"}))
     assert found == {"SLC_OPS_LEDGER_URL": SECRET}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer hunter2",
+        "{'Authorization': 'Bearer hunter2'}",
+        "authorization=hunter2",
+        "password='hunter2 and a space'",
+        'PASSWORD="hunter2"',
+        "AWS_SECRET_ACCESS_KEY=hunter2",
+        "env: AWS_SESSION_TOKEN=hunter2, AWS_REGION=eu",
+        '{"password": "hunter2", "user": "ann"}',
+        "'account_key': 'hunter2'",
+        "api_key=hunter2",
+        "secret_access_key: 'hunter2'",
+    ],
+)
+def test_secrets_are_hidden_however_they_are_written(text: str) -> None:
+    shown = without_secrets(text)
+    assert "hunter2" not in shown
+    assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unexpected token: expected a comma",
+        "the password is wrong",
+        "keyword: platt, key: item_id",
+        "no authorization for ann",
+        "tokens: 3 of 4",
+    ],
+)
+def test_words_that_are_no_secrets_stay(text: str) -> None:
+    assert without_secrets(text) == text

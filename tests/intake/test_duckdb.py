@@ -1,5 +1,7 @@
 """A DuckDB file as a source: a table or a query, and nothing but reading."""
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from slc_ops.base.errors import InputError, SlcError, SourceUnavailable
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.intake.sources.bounds import Patience
 from slc_ops.settings.deployments import Deployment, DuckdbSource, LakeSource
 from tests.intake.conftest import WEEK
 
@@ -89,3 +92,18 @@ def test_a_file_that_is_not_there_or_not_duckdb_is_named(tmp_path: Path, file: P
         pulled(tmp_path, table="answers")
     with pytest.raises(ValueError, match="either a table or a query"):
         DuckdbSource(path="logs.duckdb")
+
+
+def test_the_limit_is_for_the_whole_query_and_not_for_each_batch() -> None:
+    """Batches of an embedded database come quickly one by one; their reader's own time does not count."""
+
+    def slowly() -> Iterator[int]:
+        for k in range(20):
+            time.sleep(0.02)
+            yield k
+
+    for whole in (False, True):
+        patience = Patience(0.2, whole=whole)
+        for _ in patience.with_each(slowly()):
+            assert not patience.is_over()
+        assert patience.is_over() == whole

@@ -47,18 +47,22 @@ def _bound(source: Mapped, timestamp: datetime, *, text: bool) -> Any:
 
 
 class Patience:
-    """How long a database may look for the next rows; what their reader does with them does not count."""
+    """How long a database may look for the next rows; what their reader does with them does not count.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    With ``whole`` the time is for all rows together.
+    """
+
+    def __init__(self, seconds: float, *, whole: bool = False) -> None:
+        self.seconds, self.whole = seconds, whole
         self.until = time.monotonic() + seconds
 
     def with_each(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Begin again with each part."""
+        """Begin again with each part, or go on where the time is for all of them."""
         for part in parts:
+            left = self.until - time.monotonic() if self.whole else self.seconds
             self.until = float("inf")
             yield part
-            self.until = time.monotonic() + self.seconds
+            self.until = time.monotonic() + left
 
     def is_over(self) -> bool:
         """Whether it has taken too long."""
@@ -66,9 +70,9 @@ class Patience:
 
 
 @contextmanager
-def in_time(seconds: float, interrupt: Callable[[], object]) -> Iterator[Patience]:
+def in_time(seconds: float, interrupt: Callable[[], object], *, whole: bool = False) -> Iterator[Patience]:
     """Call ``interrupt`` from a thread when the patience is over, for databases that keep no time."""
-    patience, done = Patience(seconds), threading.Event()
+    patience, done = Patience(seconds, whole=whole), threading.Event()
 
     def watch() -> None:
         while not done.wait(min(0.1, seconds)):

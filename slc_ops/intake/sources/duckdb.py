@@ -72,7 +72,7 @@ class Duckdb:
         with closing(connection), self._asking():
             connection.execute(IN_UTC)
             query, values = self._asked(connection)
-            with in_time(self.source.limit_seconds, connection.interrupt) as clock:
+            with in_time(self.source.limit_seconds, connection.interrupt, whole=True) as clock:
                 reader: Any = connection.sql(query, params=values or None).to_arrow_reader(BATCH_ROWS)
                 yield from clock.with_each(iter(reader))
 
