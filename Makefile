@@ -1,7 +1,7 @@
 # Everything lives in .venv and var/ inside this checkout. `make` alone lists the commands.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test long tests quick mutants faults check bench ui lock docs docs-tables screenshots env clean install spark dist lowest pythons ranges sizes
+.PHONY: help run test long tests quick mutants faults check bench ui lock docs docs-tables screenshots env clean install spark study dist lowest pythons ranges sizes
 unexport PYTHONDONTWRITEBYTECODE
 PY := .venv/bin/python
 # Files of tests are spread over the cores; the ones that wait for servers begin first.
@@ -45,6 +45,10 @@ mutants: install ## Make one line of the deciding code wrong at a time; say whic
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark
 	@$(PY) -m pytest tests/rows/spark
+
+study: install ## Add PyTorch (750 MB) and run the tests of the paper's backbones
+	@scripts/install_study.sh
+	@$(PY) -m pytest tests/study
 
 check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctests
 	@.venv/bin/ruff check .

@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "airflow": ("airflow",),
     "production": ("celery", "kombu", "redis", "boto3", "botocore", "werkzeug"),
     "spark": ("pyspark",),
+    "study": ("torch",),
 }
 """Extra → the modules that slc_ops imports from it, directly or through what it brings."""
 

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("replay", "Run the operation over past windows, as it would have run."),
     "detectability": ("evidence", "Say which drift could be seen at all, per item."),
     "paper": ("evidence", "Run all of the paper's analyses on a pair of files."),
+    "study": ("study", "Train the paper's five backbones on a log, then make its tables."),
     "control": ("controls", "Run a standing control: real data on which the answer is known."),
     "refresh": ("refresh", "Run a whole refresh without Airflow."),
     "report": ("refresh", "Write the HTML report of a finished refresh again."),

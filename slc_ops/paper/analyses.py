@@ -4,7 +4,7 @@
 * ``over_time``: AUC of the backbone, Platt, ``rescal`` and SLC in ten slices of the test rows (Figure 1);
 * ``density``: SLC minus ``rescal_iso`` and minus Platt, by observations per item (Table 5, Figure 2);
 * ``calibration_fraction`` and ``prior_variance``: the two sweeps, the latter also with a constant backbone;
-* ``link``: raw, offset-Platt and isotonic links on static offsets, raw and offset-Platt on tracked ones;
+* ``link``: four links on static offsets (raw, offset-Platt, isotonic, scaled), two on tracked ones;
 * ``ridge``: the converged estimate against the single step;
 * ``detectability``: Proposition 2 on the calibration rows;
 * ``regime_1pl`` and ``regime_2pl``: the synthetic regime map.
@@ -30,7 +30,7 @@ from slc_ops.numerics.curves import Affine
 from slc_ops.paper import sweeps
 from slc_ops.paper.regime import Model, regime_map
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.interactions import Floats, InteractionLog
 
 Rows = list[dict[str, Any]]
 Tell = Callable[[str], None]
@@ -72,7 +72,7 @@ def analyse(
     )
     tables["prior_variance"] = prior_variance(calibration, test, options)
     tell("links and ridge")
-    tables["link"] = links(test, fitted)
+    tables["link"] = links(calibration, test, fitted)
     tables["ridge"] = ridge(test, fitted)
     if timed:
         tell("detectability")
@@ -207,18 +207,27 @@ def prior_variance(calibration: InteractionLog, test: InteractionLog, options: F
     ]
 
 
-def links(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """The same offsets under different links; the raw link is σ(η₀ + b)."""
+def links(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
+    """The same offsets under different links; the raw link is σ(η₀ + b), the scaled one σ(a(η₀ + b) + b₀)."""
     variants = {"platt (no items)": fitted["platt"]}
     if "slc_t" in fitted:
         variants["tracked, raw"] = replace(fitted["slc_t"], link=Affine())
         variants["tracked, offset-Platt"] = fitted["slc_t"]
-    variants["static, raw"] = replace(fitted["slc"], link=Affine())
+    raw = variants["static, raw"] = replace(fitted["slc"], link=Affine())
     variants["static, offset-Platt (slc)"] = fitted["slc"]
     variants["static, isotonic (slc_iso)"] = fitted["slc_iso"]
     weight = test.weight if test.weighted else None
-    found = {name: metrics_of(test.label, each.apply(test), weight) for name, each in variants.items()}
+    answers = {name: each.apply(test) for name, each in variants.items()}
+    shifted, later = (sweeps.with_logits(log, _logit(raw.apply(log))) for log in (calibration, test))
+    answers["static, scaled a(η₀ + b) + b₀"] = fit_prepared("platt", Calibration(shifted)).apply(later)
+    found = {name: metrics_of(test.label, p, weight) for name, p in answers.items()}
     return [{"link": name, "auc": m.auc, "nll": m.nll, "ece": m["ece"]} for name, m in found.items()]
+
+
+def _logit(p: Floats) -> Floats:
+    inside = np.clip(p, 1e-15, 1 - 1e-15)
+    logit: Floats = np.log(inside) - np.log1p(-inside)
+    return logit
 
 
 def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:

@@ -12,7 +12,7 @@ from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.rows.buffers import as_arrow
-from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.interactions import Floats, InteractionLog
 
 PRIOR_VARIANCES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 100.0)
 FRACTIONS = (0.1, 0.2, 0.5, 1.0)
@@ -82,9 +82,14 @@ def newest(log: InteractionLog, fraction: float) -> InteractionLog:
 
 def with_constant_backbone(log: InteractionLog, logit: float) -> InteractionLog:
     """The same rows under a backbone that always answers ``logit``, as in the paper's sweep."""
+    return with_logits(log, np.full(log.n_rows, logit))
+
+
+def with_logits(log: InteractionLog, logit: Floats) -> InteractionLog:
+    """The same rows under another backbone."""
     table = log.as_table()
-    constant = as_arrow(np.full(log.n_rows, logit))
-    return InteractionLog.from_table(table.set_column(table.column_names.index("logit"), "logit", constant))
+    own = table.column_names.index("logit")
+    return InteractionLog.from_table(table.set_column(own, "logit", as_arrow(logit)))
 
 
 def mean_label_logit(log: InteractionLog) -> float:

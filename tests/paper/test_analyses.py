@@ -121,6 +121,14 @@ def test_the_prior_variance_is_swept_with_both_backbones(tables):
     assert all(row["base_auc"] == 0.5 for row in constant)
 
 
+def test_the_scaled_link_is_a_line_over_the_raw_score(tables):
+    links = by(tables["link"], "link")
+    scaled, raw = links["static, scaled a(η₀ + b) + b₀"], links["static, raw"]
+    assert scaled["auc"] == pytest.approx(raw["auc"], abs=1e-9)  # increasing in η₀ + b, so it ranks alike
+    assert scaled["nll"] != pytest.approx(raw["nll"], abs=1e-6)
+    assert scaled["nll"] != pytest.approx(links["static, offset-Platt (slc)"]["nll"], abs=1e-6)
+
+
 def test_offset_platt_and_raw_links_rank_alike_and_ridge_is_close(tables):
     links = by(tables["link"], "link")
     assert links["static, raw"]["auc"] == pytest.approx(links["static, offset-Platt (slc)"]["auc"], abs=0.01)

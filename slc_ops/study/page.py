@@ -1,0 +1,183 @@
+"""The page of a study: ``study.md``, with every table as Markdown, CSV and LaTeX, and the two figures."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.files import replacing_directory, write_json, write_text
+from slc_ops.base.text import MISSING, count
+from slc_ops.paper.page import as_csv, as_markdown, draw_density, draw_over_time
+from slc_ops.reporting.style import save, styled
+from slc_ops.study import published
+from slc_ops.study.run import Study
+from slc_ops.study.tables import Rows, of_backbones, over_backbones, study_tables
+
+DIGITS = {"auc": 4, "nll": 4, "density": 2, "gain": 2}
+POINTS = ("density", "gain")
+"""Tables whose figures are shown in points, hundredths of AUC."""
+TITLES = {
+    "auc": "AUC by method and backbone (Table 2)",
+    "nll": "NLL by method and backbone (Table 3)",
+    "gain": "Points of AUC that slc gains over Platt",
+    "density": "Points of AUC, slc minus rescal_iso, by observations per item (Table 5)",
+    "link": "Link ablation, mean over backbones",
+    "calibration_fraction": "By the share of the calibration rows, mean over backbones",
+    "ridge": "Converged ridge minus the single step, mean over backbones",
+    "detectability": "Smallest detectable drift",
+    "over_time": "AUC in ten slices of the test rows by time, mean over backbones (Figure 1)",
+    "training": "Training",
+}
+
+
+def write_study(out: Path, study: Study) -> Path:
+    """Write tables, figures and the page below ``out``; return the page."""
+    tables = study_tables(study.runs, study.dataset)
+    with replacing_directory(out / "tables") as folder:
+        for name, rows in tables.items():
+            write_text(folder / f"{name}.csv", as_csv(rows))
+            write_text(folder / f"{name}.md", markdown(name, rows))
+            write_text(folder / f"{name}.tex", latex(name, rows))
+    averaged = over_backbones(of_backbones(study.runs))
+    with replacing_directory(out / "figures") as folder:
+        for name, draw in (("over_time", draw_over_time), ("density", draw_density)):
+            if averaged.get(name):
+                with styled(name):
+                    save(draw(averaged[name]), name, folder)
+    write_json(
+        out / "study.json", {"tables": tables, "counts": study.counts, "dataset": study.dataset}, shared=True
+    )
+    page = out / "study.md"
+    write_text(page, page_text(study, tables), shared=True)
+    return page
+
+
+def page_text(study: Study, tables: Mapping[str, Rows]) -> str:
+    """The page."""
+    names = list(dict.fromkeys(run.backbone for run in study.runs))
+    seeds = {name: sum(run.backbone == name for run in study.runs) for name in names}
+    theirs = published.NAMES.get(study.dataset or "")
+    parts = [
+        f"# The paper's study on {theirs or study.source}\n",
+        ", ".join(f"{count(value)} {what}" for what, value in study.counts.items() if value) + ". "
+        + "Seeds: " + ", ".join(f"{name} {number}" for name, number in seeds.items()) + ".\n",
+        how_it_was_done(study) + "\n",
+    ]  # fmt: skip
+    for name, rows in tables.items():
+        parts.append(f"## {TITLES[name]}\n")
+        if name in ("over_time", "density"):
+            parts.append(f"![{TITLES[name]}](figures/{name}.png)\n")
+        parts.append(markdown(name, rows))
+    if theirs:
+        parts.append(differences(study))
+    return "\n".join(parts)
+
+
+def how_it_was_done(study: Study) -> str:
+    """What a reader must know to compare these figures with others."""
+    chosen = (
+        "The number of epochs is chosen by AUC on the last tenth of each user's train rows with a network "
+        "that does not see these; the network that predicts is trained anew for as many epochs on all train "
+        "rows. Nothing of calibration and test takes part. The authors' program chooses the epoch on the "
+        "calibration rows (`--choose-epoch calibration` repeats that)."
+        if study.settings.choose_epoch == "train"
+        else "The epoch is chosen by AUC on the calibration rows, as the authors' program does. The "
+        "correction is fitted to the same rows, so it sees a backbone that suits them better than later rows."
+    )
+    return (
+        "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
+        f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones'. "
+        f"Figures in brackets are the paper's. The tables took {study.seconds_tables:.0f} s."
+        if published.NAMES.get(study.dataset or "")
+        else "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
+        f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones'. "
+        f"The tables took {study.seconds_tables:.0f} s."
+    )
+
+
+def differences(study: Study) -> str:
+    """Why figures differ from the paper's."""
+    few = [name for name in published.BACKBONES if not any(run.backbone == name for run in study.runs)]
+    lines = [
+        "## Where these figures differ from the paper's\n",
+        "- The networks are small ones of our own with the equations of their papers; the paper does not "
+        "give the sizes of its own.",
+        "- A row is predicted from a window of its user's past; LPKT knows no answer times, and no times "
+        "between answers where `event_time` is a count.",
+        "- The mean of the paper is over five backbones and three seeds.",
+    ]
+    if few:
+        lines.append(f"- Not trained here: {', '.join(few)}; the mean is over the others.")
+    if study.settings.choose_epoch == "train":
+        lines.append("- The epoch is chosen on train rows here, on calibration rows there.")
+    return "\n".join(lines) + "\n"
+
+
+# --- tables --------------------------------------------------------------------------------------------
+
+
+def markdown(name: str, rows: Rows) -> str:
+    """A table for reading: ours ± sd, the paper's in brackets.
+
+    >>> row = {"method": "slc", "dkt": 0.7325, "dkt_sd": 0.001, "dkt_paper": 0.7321}
+    >>> print(markdown("auc", [row]), end="")
+    | method | dkt |
+    |---|---|
+    | slc | 0.7325 ± 0.0010 (0.7321) |
+    """
+    if name not in DIGITS and name != "link":
+        return as_markdown(rows)
+    columns = _shown(rows)
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_cell(name, row, column, "±") for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def latex(name: str, rows: Rows) -> str:
+    """The same as a tabular of booktabs.
+
+    >>> print(latex("auc", [{"method": "slc_t", "dkt": 0.7325, "dkt_sd": 0.001, "dkt_paper": None}]), end="")
+    \\begin{tabular}{lc}
+    \\toprule
+    method & dkt \\\\
+    \\midrule
+    slc\\_t & 0.7325 $\\pm$ 0.0010 \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    columns = _shown(rows)
+    lines = [f"\\begin{{tabular}}{{l{'c' * (len(columns) - 1)}}}", "\\toprule"]
+    lines += [" & ".join(_escaped(column) for column in columns) + " \\\\", "\\midrule"]
+    lines += [" & ".join(_cell(name, row, column, "$\\pm$") for column in columns) + " \\\\" for row in rows]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+
+def _shown(rows: Rows) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if not name.endswith(("_sd", "_paper", "_low", "_high"))]
+
+
+def _cell(name: str, row: Mapping[str, Any], column: str, plus_minus: str) -> str:
+    value = row.get(column)
+    if isinstance(value, str):
+        return _escaped(value) if "$" in plus_minus else value
+    scale = 100 if name in POINTS and "auc" not in column else 1
+    text, sd, theirs = (
+        _figure(name, each, scale) for each in (value, row.get(f"{column}_sd"), row.get(f"{column}_paper"))
+    )
+    if row.get(f"{column}_sd") is not None:
+        text = f"{text} {plus_minus} {sd}"
+    return text if row.get(f"{column}_paper") is None else f"{text} ({theirs})"
+
+
+def _figure(name: str, value: float | None, scale: int) -> str:
+    if value is None:
+        return MISSING
+    if isinstance(value, int) or (abs(value) >= 1 and float(value).is_integer()):
+        return count(value)
+    return f"{scale * value:.{2 if scale == 100 else 4}f}"
+
+
+def _escaped(text: str) -> str:
+    for sign in ("\\", "_", "%", "&", "#", "$"):
+        text = text.replace(sign, f"\\{sign}" if sign != "\\" else "/")
+    return text.replace("≥", "$\\geq$")

@@ -1,0 +1,57 @@
+"""The table of backbones: a name, its sizes, and whether it sees items."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from slc_ops.base.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A network, its sizes, and its training: Adam's rate, windows per step, most epochs, patience."""
+
+    name: str
+    sees_items: bool
+    width: int
+    heads: int = 4
+    memory: int = 20
+    length: int = 200
+    dropout: float = 0.2
+    rate: float = 3e-3
+    batch: int = 32
+    epochs: int = 30
+    patience: int = 3
+
+    def network(self, skills: int, items: int) -> Any:
+        """The network with its first weights, drawn from PyTorch's own generator."""
+        from slc_ops.study.backbones.parts import Sizes
+
+        module = importlib.import_module(f"slc_ops.study.backbones.{self.name}")
+        sizes = Sizes(self.width, self.heads, self.memory, self.length, self.dropout)
+        return getattr(module, self.name.upper())(skills, items, sizes)
+
+
+BACKBONES = {
+    each.name: each
+    for each in (
+        Backbone("dkt", sees_items=False, width=64, dropout=0.4, batch=16),
+        Backbone("sakt", sees_items=False, width=64, rate=1e-3),
+        Backbone("dkvmn", sees_items=False, width=64),
+        Backbone("akt", sees_items=True, width=64, length=100, rate=1e-3),
+        Backbone("lpkt", sees_items=True, width=32, length=100),
+    )
+}
+
+
+def backbones_called(names: str) -> list[Backbone]:
+    """The backbones of a list with commas.
+
+    >>> [each.name for each in backbones_called("dkt,akt")]
+    ['dkt', 'akt']
+    """
+    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in BACKBONES]
+    if unknown or not wanted:
+        raise SettingsError(f"no backbone {', '.join(unknown) or names!r}; there are: {', '.join(BACKBONES)}")
+    return [BACKBONES[name] for name in dict.fromkeys(wanted)]

@@ -1,0 +1,168 @@
+"""The runs of a study as the paper's tables: a mean over the seeds of each backbone, then over the backbones.
+
+± is the standard deviation over seeds; of several backbones it is the mean of theirs, as the paper has it
+("avg seed std"). A backbone with one seed has none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slc_ops.paper import analyses
+from slc_ops.study import published
+from slc_ops.study.run import Run
+
+Rows = list[dict[str, Any]]
+METHODS = (
+    "base", "platt", "platt_time", "rescal", "rescal_iso", "naive", "slc", "slc_t", "slc_iso",
+    "ridge", "slc_eb",
+)  # fmt: skip
+"""The rows of the paper's tables, then what it has elsewhere or not."""
+MEAN = "mean"
+
+
+def study_tables(runs: Sequence[Run], dataset: str | None) -> dict[str, Rows]:
+    """Every table of the page, by name."""
+    each = of_backbones(runs)
+    averaged = over_backbones(each)
+    tables = {metric: by_method(each, averaged, metric, dataset) for metric in ("auc", "nll")}
+    tables["gain"] = gains(each, dataset)
+    tables["density"] = by_density(each, averaged, runs, dataset)
+    tables["link"] = links(averaged, dataset)
+    for name in ("calibration_fraction", "ridge", "detectability", "over_time"):
+        if name in averaged:
+            tables[name] = averaged[name]
+    tables["training"] = training(runs)
+    return tables
+
+
+def of_backbones(runs: Sequence[Run]) -> dict[str, dict[str, Rows]]:
+    """Backbone → its tables with means over its seeds."""
+    names = dict.fromkeys(run.backbone for run in runs)
+    return {name: analyses.means([run.tables for run in runs if run.backbone == name]) for name in names}
+
+
+def over_backbones(tables: Mapping[str, Mapping[str, Rows]]) -> dict[str, Rows]:
+    """The same tables averaged over backbones; the mean of ``x_sd`` stands beside the mean of ``x``.
+
+    >>> one = {"ladder": [{"method": "slc", "pairs": 2, "auc": 0.7, "auc_sd": 0.01}]}
+    >>> two = {"ladder": [{"method": "slc", "pairs": 1, "auc": 0.8, "auc_sd": None}]}
+    >>> over_backbones({"dkt": one, "akt": two})
+    {'ladder': [{'method': 'slc', 'backbones': 2, 'auc': 0.75, 'auc_sd': 0.01}]}
+    """
+    first = next(iter(tables.values()))
+    return {
+        name: _average([row for each in tables.values() for row in each[name]])
+        for name in first
+        if all(name in each for each in tables.values())
+    }
+
+
+def _average(rows: Rows) -> Rows:
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        kind = tuple((k, v) for k, v in row.items() if isinstance(v, str) or k in analyses.SETTINGS)
+        groups.setdefault(kind, []).append(row)
+    found = []
+    for kind, members in groups.items():
+        mean: dict[str, Any] = {**dict(kind), "backbones": len(members)}
+        for name in members[0]:
+            if name not in mean and name != "pairs":
+                values = [row[name] for row in members if row.get(name) is not None]
+                mean[name] = float(np.mean(values)) if values else None
+        found.append(mean)
+    return found
+
+
+def by_method(
+    each: Mapping[str, Mapping[str, Rows]], averaged: Mapping[str, Rows], metric: str, dataset: str | None
+) -> Rows:
+    """Tables 2 and 3 and the per-backbone tables: a row per method, a column per backbone."""
+    columns = {**{name: tables["ladder"] for name, tables in each.items()}, MEAN: averaged["ladder"]}
+    rows = []
+    for method in METHODS:
+        row: dict[str, Any] = {"method": method}
+        for name, ladder in columns.items():
+            found = next((line for line in ladder if line["method"] == method), None)
+            if found is not None:
+                row |= {name: found[metric], f"{name}_sd": found[f"{metric}_sd"]}
+                whole = name != MEAN or set(each) == set(published.BACKBONES)  # their mean is over all five
+                row[f"{name}_paper"] = published.figure(dataset, name, method, metric) if whole else None
+        rows.append(row)
+    return [row for row in rows if len(row) > 1]
+
+
+def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
+    """What slc gains over Platt in AUC, by backbone, and whether the backbone sees items."""
+    from slc_ops.study.registry import BACKBONES
+
+    rows = []
+    for name, tables in each.items():
+        area = {line["method"]: line["auc"] for line in tables["ladder"]}
+        theirs = [published.figure(dataset, name, method, "auc") for method in ("slc", "platt")]
+        rows.append(
+            {
+                "backbone": name,
+                "sees items": "yes" if BACKBONES[name].sees_items else "no",
+                "platt_auc": area["platt"],
+                "slc_auc": area["slc"],
+                "gain": area["slc"] - area["platt"],
+                "gain_paper": None if None in theirs else float(np.subtract(*theirs)),  # type: ignore[arg-type]
+            }
+        )
+    return rows
+
+
+def by_density(
+    each: Mapping[str, Mapping[str, Rows]],
+    averaged: Mapping[str, Rows],
+    runs: Sequence[Run],
+    dataset: str | None,
+) -> Rows:
+    """Table 5 by backbone: AUC of slc minus rescal_iso in terciles of items by their calibration rows."""
+    label = {line["slice"]: line["observations"] for run in runs for line in run.tables["density"]}
+    columns = {**{name: tables["density"] for name, tables in each.items()}, MEAN: averaged["density"]}
+    rows = []
+    for part, observations in label.items():
+        row: dict[str, Any] = {"slice": observations}
+        for name, lines in columns.items():
+            found = [line for line in lines if line["slice"] == part and line["against"] == "rescal_iso"]
+            for line in found:
+                row |= {name: line["delta_auc"], f"{name}_sd": line["delta_auc_sd"]}
+        row[f"{MEAN}_paper"] = published.density(dataset, part)
+        rows.append(row)
+    return rows
+
+
+def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
+    """The link ablation, averaged over backbones, the paper's figures beside it."""
+    rows = []
+    for line in averaged["link"]:
+        theirs = published.link(dataset, line["link"]) or (None, None, None)
+        row: dict[str, Any] = {"link": line["link"]}
+        for metric, figure in zip(("auc", "nll", "ece"), theirs, strict=True):
+            row |= {metric: line[metric], f"{metric}_sd": line[f"{metric}_sd"], f"{metric}_paper": figure}
+        rows.append(row)
+    return rows
+
+
+def training(runs: Sequence[Run]) -> Rows:
+    """How each run went."""
+    rows = []
+    for run in runs:
+        told, chosen = run.training, run.training["epochs"][run.training["chosen"] - 1]
+        rows.append(
+            {
+                "run": f"{run.backbone}, seed {run.seed}",
+                "width": told["backbone"]["width"],
+                "parameters": told["parameters"],
+                "epochs in all": len(told["epochs"]),
+                "chosen": told["chosen"],
+                "loss": chosen["loss"],
+                "AUC where the epoch is chosen": chosen["auc"],
+                "CPU minutes": round(told["cpu_minutes"], 1),
+                "peak MB": round(told["peak_mb"]),
+            }
+        )
+    return rows

@@ -1,0 +1,124 @@
+"""``slc-ops study`` from a terminal: what it answers, and one line where it cannot begin."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.base import extras
+from tests.study.learners import learners
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command as a user calls it: exit code, output, errors."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        from slc_ops.cli import main
+
+        monkeypatch.setattr("sys.argv", ["slc-ops", "study", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    pq.write_table(learners(20, 40), tmp_path / "log.parquet")
+    return tmp_path / "log.parquet"
+
+
+def test_without_pytorch_it_says_what_to_install(
+    run: Run, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "study", ("no_such_module",))
+    code, out, err = run(log, "--out", tmp_path / "out")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "pip install 'slc-ops[study]'" in err
+    assert not (tmp_path / "out").exists()
+
+
+class TestWithPytorch:
+    """What needs PyTorch."""
+
+    @pytest.fixture(autouse=True)
+    def torch(self) -> None:
+        pytest.importorskip(
+            "torch", reason="PyTorch is not installed; scripts/install_study.sh adds the extra study"
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--backbone", "gpt"), "no backbone 'gpt'; there are: dkt, sakt, dkvmn, akt, lpkt"),
+            (("--seeds", "1,x"), "'1,x' is not a list of whole numbers"),
+            (("--seeds", "-1"), "the seed -1 is negative"),
+            (("--choose-epoch", "test"), "'test' is not one of"),
+            (("--map", "event_time=when"), "no column when"),
+        ],
+    )
+    def test_bad_usage_is_one_line(
+        self, run: Run, log: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+    ) -> None:
+        code, out, err = run(log, "--out", tmp_path / "out", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            (lambda t: t.drop_columns(["event_time"]), "no column event_time"),
+            (lambda t: t.slice(0, 40), "1 user"),
+            (lambda t: t.set_column(4, "label", pa.array(np.ones(t.num_rows, np.int8))), "only the label 1"),
+            (lambda t: t.slice(0, 0), "no rows"),
+        ],
+        ids=["no times", "one user", "one class", "no rows"],
+    )
+    def test_a_log_that_cannot_be_studied_is_one_line(
+        self, run: Run, log: Path, tmp_path: Path, changed: Callable[[pa.Table], pa.Table], message: str
+    ) -> None:
+        pq.write_table(changed(pq.read_table(log)), log)
+        code, out, err = run(log, "--out", tmp_path / "out")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+
+    def test_a_missing_file_is_one_line(self, run: Run, tmp_path: Path) -> None:
+        code, out, err = run(tmp_path / "none.parquet", "--out", tmp_path / "out")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+    def test_it_trains_says_how_it_goes_and_adds_seeds_to_what_is_there(
+        self, run: Run, log: Path, tmp_path: Path
+    ) -> None:
+        arguments = (log, "--backbone", "dkt", "--epochs", "2", "--out", tmp_path / "out")
+        code, out, err = run(*arguments, "--seeds", "1", "--json", "-")
+        assert code == 0
+        assert "dkt seed 1 epoch 1: loss 0." in err
+        assert "AUC 0." in err
+        answer = json.loads(out)
+        assert answer["counts"]["users"] == 20
+        assert [each["seed"] for each in answer["runs"]] == [1]
+        assert 0 < answer["runs"][0]["methods"]["slc"]["auc"] < 1
+        code, out, err = run(*arguments, "--seeds", "2")
+        assert code == 0
+        assert "dkt-1" in out
+        assert "dkt-2" in out
+        assert "±" in (tmp_path / "out" / "tables" / "auc.md").read_text()
+
+    def test_a_directory_with_runs_of_other_data_is_refused(
+        self, run: Run, log: Path, tmp_path: Path
+    ) -> None:
+        arguments = (log, "--backbone", "dkt", "--epochs", "1", "--seeds", "1", "--out", tmp_path / "out")
+        assert run(*arguments)[0] == 0
+        pq.write_table(learners(20, 40, seed=5), log)
+        code, _, err = run(*arguments)
+        assert code == 2
+        assert "holds a run with other data; give another --out" in err
