@@ -8,11 +8,10 @@ import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.fitting.logistic import homogeneous_offsets
 from slc_ops.methods.slc import static_items
 from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.curves import Affine
-from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.kernels import Floats, homogeneous_offsets
 from slc_ops.numerics.newton import State, newton_step
 from slc_ops.parameters.parameter_set import ParameterSet
 

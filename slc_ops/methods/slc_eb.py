@@ -44,9 +44,9 @@ from dataclasses import replace
 import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.earlier import EarlierOffsets
 from slc_ops.methods.fitting.link import FittedLink, fit_link, link_warnings
 from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
+from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
 from slc_ops.methods.item_tables import item_table

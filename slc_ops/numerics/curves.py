@@ -4,18 +4,13 @@ Each knows its formula, its JSON form, and nothing about items.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import exp
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError, ParameterSetError
 from slc_ops.numerics.kernels import Floats, sigmoid
-
-_CELLS = 1 << 12
-_CROWDED = 16  # knots in one cell beyond which a binary search is faster
 
 
 class Curve(Protocol):
@@ -99,38 +94,9 @@ class Isotonic:
     kind: ClassVar[str] = "isotonic"
 
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        score = np.clip(sigmoid(logit + offset), self.x[0], self.x[-1])
-        knot = self._knot_below(score)
-        return np.asarray(self.y[knot] + self._slope[knot] * (score - self.x[knot]))
+        return np.asarray(np.interp(sigmoid(logit + offset), self.x, self.y))
 
     score = probability
-
-    def _knot_below(self, score: Floats) -> NDArray[np.intp]:
-        """The last knot at or below each score, by a table of equal cells instead of a search per row."""
-        first, most = self._cells
-        if most > _CROWDED:
-            return np.searchsorted(self.x, score, side="right") - 1
-        knot = first[(score * _CELLS).astype(np.intp)]
-        behind = np.flatnonzero(self._next[knot] <= score)
-        while len(behind):
-            knot[behind] += 1
-            behind = behind[self._next[knot[behind]] <= score[behind]]
-        return knot
-
-    @cached_property
-    def _cells(self) -> tuple[NDArray[np.intp], int]:
-        """The last knot at or below the beginning of each cell, and the most knots within one."""
-        edges = np.arange(_CELLS + 2) / _CELLS
-        first = np.maximum(np.searchsorted(self.x, edges, side="right") - 1, 0)
-        return first[:-1], int(np.max(np.diff(first)))
-
-    @cached_property
-    def _next(self) -> Floats:
-        return np.append(self.x[1:], np.inf)
-
-    @cached_property
-    def _slope(self) -> Floats:
-        return np.append(np.diff(self.y) / np.diff(self.x), 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "x": self.x.tolist(), "y": self.y.tolist()}

@@ -2,9 +2,9 @@
 
 η₀ is the logit, p = σ(η), y the label, w the weight. Sums of spans add up, so the same functions serve
 threads here and the batches of a distributed engine. Everything is computed in float64, whatever the type of
-the column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 1−p = x/(1+x), −log p = log(1+x);
-or from e = e^−|η|: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as
-exact as |η| = 1.
+the column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 1−p = x/(1+x); or from
+e = e^−|η|: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as exact as
+|η| = 1.
 
 Spans are worked off in slices whose temporaries stay in the processor's cache, yet long enough that two
 threads seldom wait for each other between two operations. Dot products avoid BLAS, whose own threads would
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 17
 _FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
+MODEL_STEPS = 8  # of the offsets of equal rows, each of length 1 at most
 LARGEST_EXPONENT = 700.0  # e to this is finite; further out, a probability is as good as 0
 
 
@@ -152,16 +153,11 @@ def probability(eta: NDArray[Any], e: Floats, p: Floats, high: Floats) -> None:
     np.maximum(p, e, out=p)
 
 
-def decay(eta: NDArray[Any]) -> Floats:
-    """e^−η, with η cut at −700 so that it is finite."""
-    x = np.negative(eta, dtype=np.float64)
-    np.minimum(x, LARGEST_EXPONENT, out=x)
-    return np.asarray(np.exp(x, out=x))
-
-
 def both_sides(eta: NDArray[Any]) -> tuple[Floats, Floats]:
     """σ(η) and σ(−η), each exact where it is small."""
-    q = decay(eta)
+    q = np.negative(eta, dtype=np.float64)
+    np.minimum(q, LARGEST_EXPONENT, out=q)
+    np.exp(q, out=q)
     p = q + 1.0
     np.divide(1.0, p, out=p)
     q *= p
@@ -210,11 +206,30 @@ def dot(left: Floats, right: Floats) -> float:
     return float(np.einsum("i,i->", left, right))
 
 
-def sum_of_logs(values: Floats, factors: int = _FACTORS) -> float:
-    """Σ log(v), with one logarithm per product of so many of the values; by default they lie in [1, 2].
+def sum_of_logs(values: Floats) -> float:
+    """Σ log(v) of values in [1, 2], with one logarithm per product of 512 of them.
 
     A logarithm per value would make the pass of a link 1.12 times as long, that of a loss 1.24 times.
     """
-    whole = len(values) // factors * factors
-    products = np.multiply.reduce(values[:whole].reshape(factors, -1), axis=0)
+    whole = len(values) // _FACTORS * _FACTORS
+    products = np.multiply.reduce(values[:whole].reshape(_FACTORS, -1), axis=0)
     return float(np.sum(np.log(products)) + np.sum(np.log(values[whole:])))
+
+
+def homogeneous_offsets(sums: Sums, offset: Floats, precision: float) -> Floats:
+    """The offsets that would be best if the rows of an item were all equal.
+
+    An offset far from its end sees another curvature there than here. This follows it: an item's rows are
+    taken for n rows with p = σ(x + κ·shift) each, of the same Σp and the same slope Σp(1 − p) at ``offset``.
+    """
+    share = np.clip(
+        np.divide(sums.p, sums.n, out=np.full(len(sums.n), 0.5), where=sums.n > 0), 1e-12, 1 - 1e-12
+    )
+    x = np.log(share) - np.log1p(-share)
+    slope = sums.fisher / np.maximum(sums.n * share * (1.0 - share), 1e-300)
+    shift = np.zeros(len(share))
+    for _ in range(MODEL_STEPS):
+        p = sigmoid(x + slope * shift)
+        downhill = sums.y - sums.n * p - precision * (offset + shift)
+        shift += np.clip(downhill / (slope * sums.n * p * (1.0 - p) + precision), -1.0, 1.0)
+    return np.asarray(offset + shift)

@@ -1,4 +1,4 @@
-"""Time bins, and timestamps as integers that keep their order.
+"""Time bins, where a row stands in its group's time, and timestamps as integers that keep their order.
 
 Bins are closed on the right. Most logs are written in the order of time, so the rows of a slice are often all
 in one bin; its least and its greatest timestamp tell, and cost less than its rows.
@@ -58,3 +58,36 @@ def timestamp_of(bits: int) -> float:
     """The timestamp of its ordered bits."""
     turned = np.uint64(bits) ^ (_SIGN if np.uint64(bits) & _SIGN else _ALL)
     return float(np.array([turned], np.uint64).view(np.float64)[0])
+
+
+def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = None) -> Floats:
+    """Where each row stands in its group's time, from 0 to 1: weight before it plus half of its time's own.
+
+    >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0])).round(2).tolist()
+    [0.67, 0.17, 0.67, 0.5]
+    """
+    rows, row_bits = len(time), len(time).bit_length()
+    by_time = np.argsort(time, kind="stable")
+    # Group and place in time in one integer: sorting integers is ten times faster than sorting rows.
+    key = groups[by_time].astype(np.int64) << row_bits
+    key |= np.arange(rows)
+    key.sort()
+    order = by_time[key & ((1 << row_bits) - 1)]
+    new_group = _changes(key >> row_bits)
+    new_time = new_group | _changes(time[order])
+    before = np.arange(rows + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
+    times = np.append(np.flatnonzero(new_time), rows)
+    begins = np.append(np.flatnonzero(new_group), rows)
+    # Of each timestamp the middle of its weight, of each group where it begins and how much it weighs.
+    middle, edge = (before[times[:-1]] + before[times[1:]]) / 2, before[begins]
+    length = np.where(edge[1:] > edge[:-1], np.diff(edge), 1.0)
+    times_of_group = np.diff(np.searchsorted(times, begins))
+    share = (middle - np.repeat(edge[:-1], times_of_group)) / np.repeat(length, times_of_group)
+    positions = np.empty(rows)
+    positions[order] = np.repeat(share, np.diff(times))
+    return positions
+
+
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before it; the first does."""
+    return np.append(True, values[1:] != values[:-1])

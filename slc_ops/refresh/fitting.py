@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
     from slc_ops.evidence.renewal import Renewal
     from slc_ops.methods.fitting.calibration import Calibration
-    from slc_ops.methods.fitting.earlier import EarlierOffsets
-    from slc_ops.methods.fitting.options import FitOptions
+    from slc_ops.methods.fitting.options import EarlierOffsets, FitOptions
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.engine import Engine
     from slc_ops.rows.rows import Log
@@ -58,7 +57,7 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     whoever was champion then.
     """
     from slc_ops.methods import FitOptions, fit
-    from slc_ops.methods.fitting.earlier import EarlierOffsets
+    from slc_ops.methods.fitting.options import EarlierOffsets
     from slc_ops.methods.fitting.window_sums import open_windows
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.rows.buffers import as_numpy

@@ -9,7 +9,7 @@ import pytest
 
 from slc_ops.base.files import read_json
 from slc_ops.methods import FitOptions, fit
-from slc_ops.methods.fitting.earlier import EarlierOffsets
+from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 

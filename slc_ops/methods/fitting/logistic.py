@@ -26,8 +26,8 @@ from slc_ops.numerics.kernels import (
     RowSums,
     Sums,
     dot,
+    homogeneous_offsets,
     row_sums,
-    sigmoid,
     slices,
 )
 from slc_ops.numerics.newton import LAST_STEP, Local, Minimum, State, minimise, newton_step
@@ -36,7 +36,6 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Rows, RowSourc
 
 SPAN_ROWS = 1 << 17
 MANY_ITEMS = 1 << 18
-MODEL_STEPS = 8  # of the offsets of equal rows, each of length 1 at most
 
 
 @dataclass(frozen=True)
@@ -202,25 +201,6 @@ class Part(InSpans):
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
         """A span of them, with whatever was copied out."""
         return self.selected.chosen(slice(first, last))
-
-
-def homogeneous_offsets(sums: Sums, offset: Floats, precision: float) -> Floats:
-    """The offsets that would be best if the rows of an item were all equal.
-
-    An offset far from its end sees another curvature there than here. This follows it: an item's rows are
-    taken for n rows with p = σ(x + κ·shift) each, of the same Σp and the same slope Σp(1 − p) at ``offset``.
-    """
-    share = np.clip(
-        np.divide(sums.p, sums.n, out=np.full(len(sums.n), 0.5), where=sums.n > 0), 1e-12, 1 - 1e-12
-    )
-    x = np.log(share) - np.log1p(-share)
-    slope = sums.fisher / np.maximum(sums.n * share * (1.0 - share), 1e-300)
-    shift = np.zeros(len(share))
-    for _ in range(MODEL_STEPS):
-        p = sigmoid(x + slope * shift)
-        downhill = sums.y - sums.n * p - precision * (offset + shift)
-        shift += np.clip(downhill / (slope * sums.n * p * (1.0 - p) + precision), -1.0, 1.0)
-    return np.asarray(offset + shift)
 
 
 def _of_link(sums: RowSums, terms: Terms) -> tuple[Floats, Floats]:

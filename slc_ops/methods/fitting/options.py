@@ -1,13 +1,36 @@
 """What a fit may be told."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.numerics.kernels import Floats
+from slc_ops.rows.item_index import ItemIndex
 from slc_ops.rows.passes import workers
 
-if TYPE_CHECKING:
-    from slc_ops.methods.fitting.earlier import EarlierOffsets
+
+@dataclass(frozen=True, eq=False)
+class EarlierOffsets:
+    """What ``slc_eb`` had learned of the items under another backbone.
+
+    >>> known = EarlierOffsets("gru-7", pa.array(["b", "a"]), np.array([0.5, -1.0]))
+    >>> known.of(pa.array(["a", "new", "b"])).tolist()
+    [-1.0, 0.0, 0.5]
+    """
+
+    backbone_version: str
+    items: pa.Array
+    offset: Floats
+
+    def of(self, items: pa.Array) -> Floats:
+        """The offsets of these items; 0 where nothing was known, or ids are of another type."""
+        if pa.types.is_integer(self.items.type) != pa.types.is_integer(items.type):
+            return np.zeros(len(items))
+        index = ItemIndex(self.items)
+        found: Floats = np.append(self.offset[index.order], 0.0)[index.positions(items)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -22,7 +45,7 @@ class FitOptions:
     prior_var: float = 1.0
     time_bins: int = 10
     threads: int | None = None
-    earlier: "EarlierOffsets | None" = None
+    earlier: EarlierOffsets | None = None
     """What an earlier backbone's rows said of the items; ``slc_eb`` may begin from it."""
 
     def __post_init__(self) -> None:

@@ -34,7 +34,6 @@ Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.methods.fitti
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +43,7 @@ from slc_ops.methods.fitting.logistic import Logistic, Part, Visited
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import State
+from slc_ops.numerics.time_bins import position
 from slc_ops.rows.rows import Log, Rows
 
 VARIANCES = tuple(2.0**-k for k in range(11))
@@ -121,59 +121,6 @@ def held_out(rows: Rows) -> NDArray[np.bool_] | None:
             if float(future) >= LEAST_HELD_OUT * everything:
                 return held
     return None
-
-
-def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = None) -> Floats:
-    """Where each row stands in its group's time, from 0 to 1: weight before it plus half of its time's own.
-
-    >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0])).round(2).tolist()
-    [0.67, 0.17, 0.67, 0.5]
-    """
-    order, new_group, new_time = _by_group_and_time(groups, time)
-    rows = len(order)
-    before = np.arange(rows + 1.0) if weight is None else np.append(0.0, np.cumsum(weight[order]))
-    times = np.append(np.flatnonzero(new_time), rows)
-    begins = np.append(np.flatnonzero(new_group), rows)
-    # Of each timestamp the middle of its weight, of each group where it begins and how much it weighs.
-    middle, edge = (before[times[:-1]] + before[times[1:]]) / 2, before[begins]
-    length = np.where(edge[1:] > edge[:-1], np.diff(edge), 1.0)
-    times_of_group = np.diff(np.searchsorted(times, begins))
-    share = (middle - np.repeat(edge[:-1], times_of_group)) / np.repeat(length, times_of_group)
-    positions = np.empty(rows)
-    positions[order] = np.repeat(share, np.diff(times))
-    return positions
-
-
-def _by_group_and_time(
-    groups: NDArray[np.integer], time: Floats
-) -> tuple[NDArray[np.intp], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The rows in order of group and time, and where in that order a new group and a new time begin."""
-    first, numbers = float(time.min()), np.arange(len(time))
-    row_bits, time_bits = len(time).bit_length(), int(min(time.max() - first, 2.0**62)).bit_length()
-    row_mask = (1 << row_bits) - 1
-    # Group and row in one integer, and whole times (seconds, interaction numbers) too where they fit in:
-    # sorting integers is ten times faster than sorting rows.
-    if int(groups.max()).bit_length() + time_bits + row_bits < 64 and np.array_equal(time, np.trunc(time)):
-        key = groups.astype(np.int64) << time_bits
-        key |= (time - first).astype(np.int64)
-        key <<= row_bits
-        key |= numbers
-        key.sort()
-        order = key & row_mask
-        key >>= row_bits
-        return order, _changes(key >> time_bits), _changes(key)
-    by_time = np.argsort(time, kind="stable")
-    key = groups[by_time].astype(np.int64) << row_bits
-    key |= numbers
-    key.sort()
-    order = by_time[key & row_mask]
-    new_group = _changes(key >> row_bits)
-    return order, new_group, new_group | _changes(time[order])
-
-
-def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a value differs from the one before it; the first does."""
-    return np.append(True, values[1:] != values[:-1])
 
 
 def _two_classes(rows: Rows) -> bool:

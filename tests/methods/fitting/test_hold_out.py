@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.methods.fitting.prior_sample import prior_rows
-from slc_ops.methods.fitting.prior_variance import held_out, position
+from slc_ops.methods.fitting.prior_variance import held_out
+from slc_ops.numerics.time_bins import position
 from tests.methods.biased_rows import log_of, prior_of, world
 
 
