@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving import Corrector
 
@@ -28,8 +29,8 @@ def write_set(directory: Path, count: int, ids: str) -> None:
     numbers = np.sort(random.choice(10**9, count, replace=False))
     names = pa.array(numbers) if ids == "integer" else pa.array([f"item-{number:09d}" for number in numbers])
     columns = {name: random.random(count) for name in ("offset_var", "n_obs", "fisher_weight", "shrinkage")}
-    items = pa.table({"item_id": names, "offset": random.normal(size=count)} | columns)
-    parameters = ParameterSet("slc", Affine(1.1, 0.1), items, prior_var=1.0, n_rows=count, n_items=count)
+    items = pa.table({"id": names, "offset": random.normal(size=count)} | columns)
+    parameters = ParameterSet("slc", Affine(1.1, 0.1), by_item(items, 1.0), n_rows=count, n_items=count)
     parameters.write(directory)
 
 
@@ -58,7 +59,7 @@ def sample(directory: Path) -> tuple[pa.Array, np.ndarray, list[str | int]]:
     """A million rows with the set's items in random order, and a thousand of them as Python values."""
     import pyarrow.parquet as pq
 
-    names = pq.read_table(directory / "items.parquet", columns=["item_id"]).column(0).combine_chunks()
+    names = pq.read_table(directory / "item.parquet", columns=["id"]).column(0).combine_chunks()
     random = np.random.default_rng(1)
     rows = names.take(pa.array(random.integers(0, len(names), 1_000_000)))
     return rows, random.normal(size=1_000_000), rows.slice(0, 1000).to_pylist()

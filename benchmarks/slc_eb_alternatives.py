@@ -30,6 +30,7 @@ from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.slc_eb import joint_model, lasting_offsets
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.newton import State
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
 
@@ -84,8 +85,8 @@ def with_prior(log: InteractionLog, prior: Prior) -> ParameterSet:
     start = State(np.zeros(2), np.zeros(calibration.n_items))
     offset, _ = lasting_offsets(model.minimise(model.visit(start), prior.variance), prior)
     link = fit_link(calibration, ItemOffsets(offset))
-    items = pa.table({"item_id": log.items, "offset": offset})
-    return ParameterSet("slc_eb", Affine(link.a, link.b0), items.sort_by("item_id"))
+    items = pa.table({"id": log.items, "offset": offset})
+    return ParameterSet("slc_eb", Affine(link.a, link.b0), by_item(items.sort_by("id")))
 
 
 def chosen(log: InteractionLog, **settings: float) -> Prior:

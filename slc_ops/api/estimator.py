@@ -173,13 +173,16 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
 
     # --- what a fit has learned -----------------------------------------------------------------------
 
-    def explain(self, item: str | int, data: "Frame | None" = None, y: Any = None) -> Explanation:
+    def explain(
+        self, item: str | int, data: "Frame | None" = None, y: Any = None, *, effect: str = "item"
+    ) -> Explanation:
         """Why an item's probabilities are corrected as they are: a sentence, a table, a figure.
 
         Parameters:
             item: An item; one that was not in the fit is explained as a cold start.
             data: Rows to count instead of those of the fit (with their labels ``y``); a calibrator that was
                 loaded from a directory knows no rows.
+            effect: ``group`` or ``user`` where ``item`` is the id of one, of methods that correct by them.
 
         Raises `BadOption` for methods that correct no items.
         """
@@ -190,7 +193,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
                 table = Table(data if is_frame(data) else np.asarray(data))
                 label = np.searchsorted(self.classes_, np.asarray(y)).astype(np.int8)
                 rates = ItemRates.of(Calibration(self._log(table, data, label, None)))
-            return explain(self.parameters_, item, rates)
+            return explain(self.parameters_, item, rates, effect)
 
     def save(self, directory: str | Path) -> Path:
         """Write the parameter set that ``slc-ops apply``, a corrector and `slc_ops.load` read.
@@ -296,10 +299,9 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         time = None
         if parameters.needs_time and self.time is not None:
             time = times(table, self.time)
-        if parameters.items is None or self.item is None:
-            ids: Any = range(len(logit))
-        else:
-            ids = item_ids(table, self.item, parameters.items.schema.field("item_id").type)
+        ids = None
+        if parameters.items is not None and self.item is not None:
+            ids = item_ids(table, self.item, parameters.items.schema.field("id").type)
         return sigmoid(logit), parameters.correct(ids, logit, time)
 
 

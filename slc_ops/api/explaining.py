@@ -11,8 +11,9 @@ from slc_ops.base.text import MISSING, count, number, share, signed
 from slc_ops.evidence.detectability import z_two_sided
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
+from slc_ops.parameters.effects import COLUMNS
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.item_index import ItemIndex
 
 CONFIDENCE = 0.95
@@ -61,6 +62,7 @@ class Explanation:
         before, after: The probability at the item's usual score, from the frozen model and corrected; at ½
             where the rows are not known.
         link_only: The same for an unseen item.
+        effect: What ``item`` is one of: an ``item``, a ``group`` or a ``user``.
     """
 
     item: str | int
@@ -76,6 +78,7 @@ class Explanation:
     before: float
     after: float
     link_only: float
+    effect: str = "item"
 
     @property
     def sentence(self) -> str:
@@ -99,7 +102,8 @@ class Explanation:
         return (
             f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
             f"{signed(self.offset, 2)}{bounds}. {at} from "
-            f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen item: {share(self.link_only, 1)})."
+            f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen {self.effect}: "
+            f"{share(self.link_only, 1)})."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,23 +138,29 @@ class Explanation:
         return table_html(self.sentence, ["", str(self.item)], rows) + svg_of(self.plot())
 
 
-def explain(parameters: ParameterSet, item: str | int, rates: ItemRates | None) -> Explanation:
-    """An item under a parameter set, with what is known of its rows."""
-    if parameters.items is None:
-        raise BadOption(f"{parameters.method} corrects no items: every item has the same curve")
-    of_item = _row(parameters, parameters.items, item)
-    found = None if rates is None else rates.find(item)
-    n, observed, predicted = found or (_rows(of_item), None, None)
-    offset = _value(of_item, "offset") or 0.0
-    shrinkage = _value(of_item, "shrinkage") or 0.0
-    variance = _value(of_item, "offset_var")
+def explain(
+    parameters: ParameterSet, wanted: str | int, rates: ItemRates | None, effect: str = "item"
+) -> Explanation:
+    """An item, or the id of another effect, under a parameter set, with what is known of its rows."""
+    if effect not in parameters.effects:
+        others = f"; it corrects by {', '.join(parameters.effects)}" if parameters.effects else ""
+        raise BadOption(
+            f"{parameters.method} corrects no {effect}s: every {effect} has the same curve{others}"
+        )
+    own = parameters.effects[effect].of(wanted)
+    found = None if rates is None or effect != "item" else rates.find(wanted)
+    n, observed, predicted = found or (_rows(own), None, None)
+    offset = _value(own, "offset") or 0.0
+    shrinkage = _value(own, "shrinkage") or 0.0
+    variance = _value(own, "offset_var")
     reach = None if variance is None else z_two_sided(1 - CONFIDENCE) * float(np.sqrt(variance))
     before = 0.5 if predicted is None else min(max(predicted, 1e-6), 1 - 1e-6)
     logit = float(np.log(before) - np.log1p(-before))
+    ids = {name: wanted if name == effect else None for name in COLUMNS}
     return Explanation(
-        item=item,
+        item=wanted,
         method=parameters.method,
-        rows=n if of_item is not None else 0.0,
+        rows=n if own is not None else 0.0,
         observed=observed,
         predicted=predicted,
         raw=offset / shrinkage if shrinkage > 0 else None,
@@ -159,27 +169,23 @@ def explain(parameters: ParameterSet, item: str | int, rates: ItemRates | None) 
         low=None if reach is None else offset - reach,
         high=None if reach is None else offset + reach,
         before=before,
-        after=parameters.correct_one(item, logit),
-        link_only=float((parameters.cold or parameters.link).probability(np.array([logit]), 0.0, None)[0]),
+        after=parameters.correct_one(ids["item"], logit, group=ids["group"], user=ids["user"]),
+        link_only=parameters.correct_one(None, logit),
+        effect=effect,
     )
 
 
-def _row(parameters: ParameterSet, table: pa.Table, item: str | int) -> pa.Table | None:
-    """The rows of the item table that belong to an item: one, or one for each time bin."""
-    bins = 1 if parameters.time_edges is None else len(parameters.time_edges) - 1
-    ids = table.column("item_id").combine_chunks()
-    index = ItemIndex(ids.take(as_arrow(np.arange(0, len(ids), bins))))
-    position = index.position(item)
-    return None if position < 0 else table.slice(int(index.order[position]) * bins, bins)
+def _rows(own: pa.Table | None) -> float:
+    return (
+        0.0
+        if own is None or "n_obs" not in own.column_names
+        else float(np.sum(as_numpy(own.column("n_obs"))))
+    )
 
 
-def _rows(of_item: pa.Table | None) -> float:
-    return 0.0 if of_item is None else float(np.sum(as_numpy(of_item.column("n_obs"))))
-
-
-def _value(of_item: pa.Table | None, name: str) -> float | None:
-    """A figure of the item; of several time bins the newest, which serves."""
-    if of_item is None:
+def _value(own: pa.Table | None, name: str) -> float | None:
+    """A figure of the id; of several time bins the newest, which serves."""
+    if own is None or name not in own.column_names:
         return None
-    value = of_item.column(name)[-1].as_py()
+    value = own.column(name)[-1].as_py()
     return None if value is None else float(value)

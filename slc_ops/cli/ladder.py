@@ -80,7 +80,7 @@ def fit(
 ) -> None:  # fmt: skip
     """Fit one method and write its parameter set.
 
-    The directory holds params.json, items.parquet and golden.json: plain files, verified whenever they are
+    The directory holds params.json, item.parquet and golden.json: plain files, verified whenever they are
     read.
     """
     from slc_ops.methods.fitting.calibration import Calibration

@@ -97,7 +97,7 @@ def evaluate(
         found = dict(_in_memory(rows, probability, _n_users(log), slicings))
         by_item = _item_sums(rows, probability, len(log.items)) if items else None
     else:
-        apply, size = parameters.on(test.items), len(test.items)
+        apply, size = parameters.on(test), len(test.items)
         found = _streamed(apply, test, slicings, workers)
         kernel = partial(_applied_item_sums, apply, size)
         by_item = test.add_up(kernel, threads=workers, columns=apply.columns, n_keys=size) if items else None
@@ -129,7 +129,7 @@ def mean_log_loss(parameters: ParameterSet, test: Log, threads: int = 1) -> floa
 
     Equal to :func:`evaluate`'s up to rounding, which is enough to choose by.
     """
-    apply = parameters.on(test.items)
+    apply = parameters.on(test)
     weight, loss = test.add_up(partial(_losses, apply), threads=threads, columns=apply.columns).values
     return float(loss / weight) if weight > 0 else None
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.item_index import ItemIndex
@@ -116,8 +117,9 @@ def _broken(after: ParameterSet) -> str | None:
     affine = after.affine()
     if affine is not None and not (np.isfinite(affine["a"]) and np.isfinite(affine["b0"])):
         return f"the link of {after.method} is not finite"
-    if after.items is not None and not np.isfinite(as_numpy(after.items.column("offset"))).all():
-        return f"an offset of {after.method} is not finite"
+    for name, effect in after.effects.items():
+        if not np.isfinite(as_numpy(effect.table.column("offset"))).all():
+            return f"an offset of {after.method} is not finite (effect {name})"
     return None
 
 
@@ -138,16 +140,22 @@ def _backwards(after: ParameterSet) -> str | None:
 
 
 def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:
-    if before.items is None or after.items is None or before.time_edges is not None:
+    """The farthest of the effects that both sets have."""
+    both = set(before.effects) & set(after.effects)
+    return max((_effect_moved(before.effects[name], after.effects[name]) for name in both), default=0.0)
+
+
+def _effect_moved(before: Effect, after: Effect) -> float:
+    if before.time_edges is not None:
         return 0.0
-    ids, offset = before.items.column("item_id").combine_chunks(), as_numpy(before.items.column("offset"))
-    index = ItemIndex(ids)
-    positions = index.positions(after.items.column("item_id").combine_chunks())
+    index = ItemIndex(before.ids)
+    positions = index.positions(after.ids)
     known = positions >= 0
-    weight = as_numpy(after.items.column("n_obs"))[known]
+    weight = as_numpy(after.table.column("n_obs"))[known]
     if not weight.sum() > 0:
         return 0.0
-    moved = as_numpy(after.items.column("offset"))[known] - offset[index.order][positions[known]]
+    offset = as_numpy(before.table.column("offset"))[index.order]
+    moved = as_numpy(after.table.column("offset"))[known] - offset[positions[known]]
     return float(np.sqrt(weight @ moved**2 / weight.sum()))
 
 

@@ -1,4 +1,4 @@
-"""The item table of a parameter set: sorted by id, so that the same items give the same file."""
+"""The table of the items' effect: sorted by id, so that the same items give the same file."""
 
 from typing import Any
 
@@ -17,9 +17,7 @@ def item_table(calibration: Calibration, offset: Floats, variance: Floats, shrin
     sums = calibration.item_sums
     columns = _columns(offset, variance, sums.n, sums.fisher, shrinkage)
     ids, rows = _sorted(calibration.log.items, sums.n > 0)
-    return pa.table(
-        {"item_id": ids} | {name: _column(name, values[rows]) for name, values in columns.items()}
-    )
+    return pa.table({"id": ids} | {name: _column(name, values[rows]) for name, values in columns.items()})
 
 
 def cell_table(calibration: Calibration, offset: Floats, variance: Floats, shrinkage: Floats) -> pa.Table:
@@ -28,7 +26,7 @@ def cell_table(calibration: Calibration, offset: Floats, variance: Floats, shrin
     columns = _columns(offset, variance, cells.n.reshape(-1, bins), cells.fisher.reshape(-1, bins), shrinkage)
     ids, rows = _sorted(calibration.log.items, calibration.item_sums.n > 0)
     repeated = ids.take(as_arrow(np.repeat(np.arange(len(ids)), bins)))
-    table = {"item_id": repeated, "time_bin": as_arrow(np.tile(np.arange(bins, dtype=np.int32), len(ids)))}
+    table = {"id": repeated, "time_bin": as_arrow(np.tile(np.arange(bins, dtype=np.int32), len(ids)))}
     return pa.table(table | {name: _column(name, values[rows].ravel()) for name, values in columns.items()})
 
 

@@ -14,6 +14,7 @@ from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.item_tables import cell_table
 from slc_ops.methods.slc_t import pseudo_observations
 from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 SMALLEST_FISHER = 1e-9
@@ -28,13 +29,12 @@ def fit(calibration: Calibration) -> ParameterSet:
     offset = np.cumsum(np.where(seen, z, 0.0), axis=1) / np.maximum(count, 1)
     noise = np.divide(1.0, W, out=np.zeros_like(W), where=seen)
     variance = np.cumsum(noise, axis=1) / np.square(np.maximum(count, 1))
+    believed = np.where(count > 0, 1.0, 0.0)
+    items = cell_table(calibration, offset, np.where(count > 0, variance, np.nan), believed)
     return ParameterSet(
         method="naive",
         link=Affine(),
-        items=cell_table(
-            calibration, offset, np.where(count > 0, variance, np.nan), np.where(count > 0, 1.0, 0.0)
-        ),
-        time_edges=calibration.time_edges,
+        effects=by_item(items, time_edges=calibration.time_edges),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
     )

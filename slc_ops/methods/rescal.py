@@ -13,6 +13,7 @@ from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 MIN_COUNT = 50.0
@@ -26,7 +27,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="rescal",
         link=Affine(),
-        items=rescal_items(calibration),
+        effects=by_item(rescal_items(calibration)),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
     )

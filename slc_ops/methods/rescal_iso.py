@@ -3,6 +3,7 @@
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
 from slc_ops.methods.rescal import rescal_items, rescal_offsets
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
@@ -12,7 +13,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="rescal_iso",
         link=fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums))),
-        items=rescal_items(calibration),
+        effects=by_item(rescal_items(calibration)),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
     )

@@ -13,6 +13,7 @@ from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, homogeneous_offsets
 from slc_ops.numerics.newton import State, newton_step
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 LAST_STEP = 1e-9  # so that the curvature, too, is that of the minimum
@@ -26,8 +27,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="ridge",
         link=Affine(link.a, link.b0),
-        items=static_items(calibration, offset, variance),
-        prior_var=calibration.options.prior_var,
+        effects=by_item(static_items(calibration, offset, variance), calibration.options.prior_var),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
         warnings=link.warnings,

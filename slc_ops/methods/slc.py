@@ -16,6 +16,7 @@ from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
@@ -28,8 +29,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="slc",
         link=Affine(link.a, link.b0),
-        items=static_items(calibration, offset, variance),
-        prior_var=prior_var,
+        effects=by_item(static_items(calibration, offset, variance), prior_var),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
         warnings=link.warnings,

@@ -53,6 +53,7 @@ from slc_ops.methods.item_tables import item_table
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 from slc_ops.rows.item_index import ItemIndex
 
@@ -96,8 +97,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     return ParameterSet(
         method="slc_eb",
         link=Affine(found_link.a, found_link.b0),
-        items=item_table(calibration, offset, variance, shrinkage),
-        prior_var=prior_var,
+        effects=by_item(item_table(calibration, offset, variance, shrinkage), prior_var),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
         warnings=found_link.warnings,

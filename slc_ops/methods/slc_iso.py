@@ -3,6 +3,7 @@
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
 from slc_ops.methods.slc import static_items, static_offsets
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
@@ -14,8 +15,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="slc_iso",
         link=fit_isotonic(calibration, ItemOffsets(offset)),
-        items=static_items(calibration, offset, variance),
-        prior_var=prior_var,
+        effects=by_item(static_items(calibration, offset, variance), prior_var),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
     )

@@ -19,6 +19,7 @@ from slc_ops.methods.slc import static_offsets
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
 from slc_ops.numerics.smoother import smooth
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 PROCESS_VAR = 0.01
@@ -34,9 +35,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     return ParameterSet(
         method="slc_t",
         link=Affine(link.a, link.b0),
-        items=_items(calibration, offset, variance, prior_var),
-        prior_var=prior_var,
-        time_edges=calibration.time_edges,
+        effects=by_item(_items(calibration, offset, variance, prior_var), prior_var, calibration.time_edges),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
         warnings=link.warnings,

@@ -74,19 +74,19 @@ def _coverage(places: Places, name: str, version: int) -> tuple[float, int] | No
     import pyarrow.compute as pc
 
     from slc_ops.base.parquet import read_parquet
-    from slc_ops.parameters import ITEMS
+    from slc_ops.parameters import effect_file
     from slc_ops.quality.statistics import ITEMS as COUNTED
 
     windows = sorted(places.windows(name).glob(f"[!.]*/{COUNTED}"))
     found = find_version(places.refreshes(name), version)
     if not windows or found is None:
         return None
-    known = found[0].directory / found[1].parameters / ITEMS
+    known = found[0].directory / found[1].parameters / effect_file("item")
     if not known.exists():
         return None
     rows = read_parquet(windows[-1], ["item_id", "rows"])
     total = pc.sum(rows["rows"]).as_py() or 0
-    items = read_parquet(known, ["item_id"])["item_id"]
+    items = read_parquet(known, ["id"])["id"]
     there = pc.is_in(pc.cast(rows["item_id"], "string"), value_set=pc.cast(items, "string").combine_chunks())
     covered = pc.sum(rows["rows"].filter(there)).as_py() or 0
     return (covered / total if total else 1.0), len(rows) - (pc.sum(there).as_py() or 0)

@@ -1,4 +1,13 @@
-"""The parameter set: model, storage, golden vectors, applying it to files."""
+"""The parameter set: link and effects, storage, golden vectors, applying it to files."""
 
-PARAMS, ITEMS, GOLDEN = "params.json", "items.parquet", "golden.json"
-"""The files of a parameter set."""
+PARAMS, GOLDEN = "params.json", "golden.json"
+"""The files of a parameter set beside those of its effects."""
+
+
+def effect_file(name: str) -> str:
+    """The file of an effect.
+
+    >>> effect_file("item")
+    'item.parquet'
+    """
+    return f"{name}.parquet"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import replacing
 from slc_ops.numerics.kernels import sigmoid
+from slc_ops.parameters.effects import COLUMNS
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows import columns as contract
 from slc_ops.rows.buffers import as_arrow
@@ -46,14 +47,24 @@ def _corrected(
 
     score = "logit" if rename.get("logit", "logit") in rows.types else "probability"
     logit = read(score, contract.as_logits, score).astype(np.float64)
-    ids = range(len(logit)) if parameters.items is None else read("item_id", contract.as_ids, "item_id")
+    # A group or a user may be missing, as in any log: such a row is one of an unknown one.
+    ids = {
+        name: batch.column(rename.get(column, column))
+        for name, column in COLUMNS.items()
+        if name in parameters.effects and rename.get(column, column) in rows.types
+    }
+    if "item" in ids:
+        ids["item"] = read("item_id", contract.as_ids, "item_id")
     time = read("event_time", contract.as_times) if parameters.needs_time else None
-    return as_arrow(sigmoid(logit)), as_arrow(parameters.correct(ids, logit, time))
+    corrected = parameters.correct(
+        ids.get("item"), logit, time, groups=ids.get("group"), users=ids.get("user")
+    )
+    return as_arrow(sigmoid(logit)), as_arrow(corrected)
 
 
 def _check_columns(rows: Source, rename: Mapping[str, str], parameters: ParameterSet) -> None:
     """Only what this parameter set looks at is asked for."""
-    wanted = ["item_id"] if parameters.items is not None else []
+    wanted = [COLUMNS[name] for name in parameters.effects]
     if parameters.needs_time:
         wanted.append("event_time")
     missing = [name for name in wanted if rename.get(name, name) not in rows.types]

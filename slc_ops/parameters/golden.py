@@ -1,67 +1,173 @@
 """Golden vectors: inputs and the probabilities they must give, stored beside the parameters.
 
-A loader that computes something else (another library version, a damaged file, a bug) finds out before it
-serves.
+A loader that computes something else (another library version, a damaged file, a bug, a reader that closes
+its bins on the other side) finds out before it serves. A vector without a probability must be refused.
 """
 
+from collections.abc import Iterator
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from slc_ops.base.errors import ParameterSetError
+from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.numerics.curves import AffineInTime, Histogram, Isotonic
+from slc_ops.numerics.kernels import Floats
+from slc_ops.parameters.effects import COLUMNS, Effect
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.buffers import as_numpy
 
 TOLERANCE = 1e-9
-_EXTREME = (-700.0, -40.0, -8.0, -2.5, -1.0, -1e-9, 0.0, 0.3, 1.0, 2.5, 8.0, 40.0, 700.0)
+LEAST = 20
+_LOGITS = (
+    -700.0, -40.0, -20.0, -8.0, -5.0, -3.0, -2.5, -1.5, -1.0, -0.3, -1e-9,
+    0.0, 0.3, 1.0, 1.5, 2.5, 5.0, 8.0, 20.0, 40.0, 700.0,
+)  # fmt: skip
 _USUAL = (-3.0, 0.0, 1.5)
+_MIDDLES = 256
+_STEEP = 1e5
+"""A curve so steep that the last bits of the exponential function, which machines differ in, would show."""
+
+Vector = dict[str, Any]
 
 
-def golden_vectors(parameters: ParameterSet) -> list[dict[str, Any]]:
-    """At least 20 vectors: unknown items with extreme logits, and the most telling known items."""
-    unknown = _unknown_id(parameters)
-    inputs: list[tuple[Any, float]] = [(unknown, logit) for logit in _EXTREME]
-    inputs += [(item, logit) for item in _telling_items(parameters) or [unknown] * 3 for logit in _USUAL]
-    times = _times(parameters)
-    vectors = []
-    for position, (item, logit) in enumerate(inputs):
-        time = times[position % len(times)]
-        vectors.append(
-            {
-                "item_id": item,
-                "logit": logit,
-                "time": time,
-                "probability": _answer(parameters, item, logit, time),
-            }
-        )
-    return vectors
+def golden_vectors(parameters: ParameterSet) -> list[Vector]:
+    """Unknown ids with extreme logits, telling ids, every edge, knot and bin border, missing ids and time."""
+    vectors = [
+        {**{COLUMNS[name]: each for name, each in ids.items()}, "logit": logit, "time": time}
+        for ids, logit, time in _inputs(parameters)
+    ]
+    answers = _answers(parameters, vectors)
+    return [{**vector, "probability": answer} for vector, answer in zip(vectors, answers, strict=True)]
 
 
-def check_golden(parameters: ParameterSet, vectors: list[dict[str, Any]]) -> None:
+def check_golden(parameters: ParameterSet, vectors: list[Vector]) -> None:
     """Recompute every vector; refuse the set when one differs."""
-    if len(vectors) < 20:
-        raise ParameterSetError(f"golden.json has {len(vectors)} vectors; expected at least 20")
-    for number, vector in enumerate(vectors):
-        answer = _answer(parameters, vector["item_id"], vector["logit"], vector["time"])
-        if not abs(answer - vector["probability"]) <= TOLERANCE:
+    if len(vectors) < LEAST:
+        raise ParameterSetError(f"golden.json has {len(vectors)} vectors; expected at least {LEAST}")
+    for number, (vector, answer) in enumerate(zip(vectors, _answers(parameters, vectors), strict=True)):
+        stated = vector["probability"]
+        alike = stated is answer if None in (stated, answer) else abs(answer - stated) <= TOLERANCE
+        if not alike:
             raise ParameterSetError(
-                f"golden vector {number} gives {answer!r} instead of {vector['probability']!r}: the "
-                "parameter set or the code that reads it has changed; fit it again"
+                f"golden vector {number} gives {answer!r} instead of {stated!r}: the parameter set or the "
+                "code that reads it has changed; fit it again"
             )
 
 
-def _answer(parameters: ParameterSet, item: Any, logit: float, time: float | None) -> float:
-    times = None if time is None else [time]
-    return float(parameters.correct([item], [logit], times)[0])
+def _answers(parameters: ParameterSet, vectors: list[Vector]) -> list[Any]:
+    """The probability of each vector; None where the row is refused."""
+    missing = isinstance(parameters.link, AffineInTime)
+    answered = [row for row, vector in enumerate(vectors) if not (missing and vector["time"] is None)]
+    answers: list[Any] = [None] * len(vectors)
+    if refused := sorted(set(range(len(vectors))) - set(answered)):
+        try:
+            _correct(parameters, [vectors[row] for row in refused])
+        except InputError:
+            pass
+        else:
+            raise ParameterSetError(f"{parameters.method} answers rows without a time")
+    if answered:
+        found = _correct(parameters, [vectors[row] for row in answered]).tolist()
+        for row, answer in zip(answered, found, strict=True):
+            answers[row] = answer
+    return answers
 
 
-def _unknown_id(parameters: ParameterSet) -> Any:
-    if parameters.items is None:
-        return "any item"
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _correct(parameters: ParameterSet, vectors: list[Vector]) -> Floats:
+    def of(name: str) -> Any:
+        return [each[COLUMNS[name]] for each in vectors] if name in parameters.effects else None
 
-    ids = parameters.items.column("item_id")
+    times = [np.nan if each["time"] is None else each["time"] for each in vectors]
+    return parameters.correct(
+        of("item"),
+        [each["logit"] for each in vectors],
+        None if np.isnan(times).all() else times,
+        groups=of("group"),
+        users=of("user"),
+    )
+
+
+def _inputs(parameters: ParameterSet) -> Iterator[tuple[dict[str, Any], float, float | None]]:
+    """Ids of the effects, logit and time of each vector."""
+    effects, times = parameters.effects, cycle(_times(parameters))
+    unknown = {name: _unknown_id(effect) for name, effect in effects.items()}
+    for logit in (*_LOGITS, *_places(parameters)):
+        yield unknown, logit, next(times)
+    for name, effect in effects.items():
+        for each, logit in product(_telling(effect), _USUAL):
+            yield {**unknown, name: each}, logit, next(times)
+    known = {name: _telling(effect)[:1] for name, effect in effects.items()}
+    for ids in product(*([*known[name], unknown[name], None] for name in effects)):
+        for logit in _USUAL:
+            yield dict(zip(effects, ids, strict=True)), logit, next(times)
+    for name, effect in effects.items():
+        for time, each in _borders(effect):
+            yield {**unknown, name: each}, 0.3, time
+    if isinstance(parameters.link, AffineInTime):
+        yield unknown, 0.3, None
+
+
+def _times(parameters: ParameterSet) -> list[float | None]:
+    if isinstance(parameters.link, AffineInTime):
+        mean, sd = parameters.link.time_mean, parameters.link.time_sd
+        return [mean - sd, mean, mean + 3 * sd]
+    edges = [effect.time_edges for effect in parameters.effects.values() if effect.time_edges is not None]
+    if not edges:
+        return [None]
+    return [None, *(float(t) for e in edges for t in (e[0] - 1.0, e[len(e) // 2], e[-1] + 1.0))]
+
+
+def _borders(effect: Effect) -> Iterator[tuple[float, Any]]:
+    """Each edge of the time bins, with an id that tells the bins beside it apart."""
+    if effect.time_edges is None or effect.table.num_rows == 0:
+        return
+    offset = as_numpy(effect.table.column("offset")).reshape(-1, effect.bins)
+    jump = np.abs(np.diff(offset, axis=1, prepend=offset[:, :1], append=offset[:, -1:]))
+    for edge, row in zip(effect.time_edges.tolist(), jump.argmax(axis=0).tolist(), strict=True):
+        yield edge, effect.ids[row].as_py()
+
+
+def _places(parameters: ParameterSet) -> list[float]:
+    """Logits at which the link bends or jumps."""
+    link = parameters.link
+    if isinstance(link, Histogram):
+        edges = np.linspace(0.0, 1.0, len(link.values) + 1)[1:-1]
+        return [*_logit(np.sort([*(edges - 1e-6), *(edges + 1e-6)])), *_on_edges(edges)]
+    if isinstance(link, Isotonic):
+        slope = np.abs(np.diff(link.y) / np.diff(link.x))
+        at_knot = np.maximum(np.append(slope, 0.0), np.append(0.0, slope))
+        middles = ((link.x[1:] + link.x[:-1]) / 2)[slope < _STEEP]
+        chosen = np.unique(np.linspace(0, max(len(middles) - 1, 0), _MIDDLES).astype(int))
+        return [*_logit(link.x[at_knot < _STEEP]), *_logit(middles[chosen[: len(middles)]])]
+    return []
+
+
+def _logit(probability: Floats) -> list[float]:
+    inside = np.clip(probability, 1e-15, 1 - 1e-15)
+    found: list[float] = (np.log(inside) - np.log1p(-inside)).tolist()
+    return found
+
+
+def _on_edges(edges: Floats) -> Iterator[float]:
+    """Logits whose probability *is* the edge, for exponentials that are right to one unit in the last place.
+
+    Below ½ no such logit exists in general: there the last bits of the exponential function decide.
+    """
+    for edge in edges[edges >= 0.5]:
+        near = _logit(np.array([edge]))[0]
+        tried = near + np.arange(-64, 65) * np.spacing(near or 1e-16)
+        e = np.exp(-tried)
+        right = [1.0 / (1.0 + e * (1 + k * np.finfo(float).eps)) == edge for k in (-1, 0, 1)]
+        hits = np.flatnonzero(np.all(right, axis=0))
+        if len(hits):
+            yield float(tried[hits[len(hits) // 2]])
+
+
+def _unknown_id(effect: Effect) -> Any:
+    ids = effect.ids
     if pa.types.is_integer(ids.type):
         low, high = pc.min_max(ids).as_py().values() if len(ids) else (0, 0)
         if high < 2**63 - 1:
@@ -72,26 +178,18 @@ def _unknown_id(parameters: ParameterSet) -> Any:
         numbers = np.unique(as_numpy(ids))
         gaps = np.flatnonzero(np.diff(numbers.view(np.uint64)) != 1)
         return int(numbers[gaps[0]]) + 1
-    return "an item that was never seen" + "'" * (pc.max(pc.utf8_length(ids)).as_py() or 0 if len(ids) else 0)
+    return "an id that was never seen" + "'" * (pc.max(pc.utf8_length(ids)).as_py() or 0 if len(ids) else 0)
 
 
-def _telling_items(parameters: ParameterSet) -> list[Any]:
-    if parameters.items is None or parameters.items.num_rows == 0:
+def _telling(effect: Effect) -> list[Any]:
+    """Ids at both ends and in the middle of the table and of its offsets."""
+    if effect.table.num_rows == 0:
         return []
-    offset = as_numpy(parameters.items.column("offset"))
-    rows = {0, len(offset) - 1, len(offset) // 2, int(np.argmin(offset)), int(np.argmax(offset))}
-    rows.add(int(np.argmin(np.abs(offset))))
-    names = parameters.items.column("item_id").take(as_arrow(np.array(sorted(rows)))).to_pylist()
-    return list(dict.fromkeys(names + names[:1] * 3))[:6] if len(set(names)) >= 3 else (names * 3)[:6]
-
-
-def _times(parameters: ParameterSet) -> list[float | None]:
-    from slc_ops.numerics.curves import AffineInTime
-
-    if isinstance(parameters.link, AffineInTime):
-        mean, sd = parameters.link.time_mean, parameters.link.time_sd
-        return [mean - sd, mean, mean + 3 * sd]
-    if parameters.time_edges is not None:
-        edges = parameters.time_edges
-        return [None, float(edges[0]) - 1.0, float(edges[len(edges) // 2]), float(edges[-1]) + 1.0]
-    return [None]
+    offset = as_numpy(effect.latest().column("offset"))
+    rows = {
+        int(np.argmax(offset)), 0, len(offset) - 1, len(offset) // 2,
+        int(np.argmin(offset)), int(np.argmin(np.abs(offset))),
+    }  # fmt: skip
+    ids = effect.ids
+    first, *others = [int(np.argmax(np.abs(offset))), *sorted(rows)]
+    return list(dict.fromkeys(ids[row].as_py() for row in (first, *others)))

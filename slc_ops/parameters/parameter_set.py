@@ -1,6 +1,6 @@
 """The parameter set: everything a fit learned, and how it turns logits into probabilities."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
@@ -9,21 +9,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, AffineInTime, Curve
-from slc_ops.numerics.kernels import SLICE_ROWS, Floats, slices
-from slc_ops.numerics.time_bins import time_bin
-from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.numerics.kernels import Floats, slices
+from slc_ops.parameters.effects import COLUMNS, Added, ColdShift, Effect, Look, Lookup, Positions
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.item_index import ItemIndex
 from slc_ops.rows.passes import in_spans, workers
-from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Rows
-
-Positions = NDArray[Any]
+from slc_ops.rows.rows import Columns, Log, Rows
 
 
 @dataclass(frozen=True)
@@ -66,15 +61,15 @@ class Provenance:
 
 @dataclass(frozen=True)
 class ParameterSet:
-    """A fitted method.
+    """A fitted method: a link, and effects by name (``item``, ``group``, ``user``).
 
-    ``items`` has one row per item (per item and time bin when ``time_edges`` is set), sorted by item id:
-    ``item_id``, ``offset`` δ, ``offset_var`` (posterior variance), ``n_obs`` (Σ weight), ``fisher_weight`` W
-    and ``shrinkage`` λ. It is None for methods that look at the score alone. Items that are not in it (cold
-    start) get δ = 0, or the line ``cold`` where there is one: σ(a·η₀ + b₀) with its own a and b₀.
+    p = link(a·η₀ + b₀ + Σ effects). Methods that look at the score alone have no effect. The effect of an id
+    that is not in its table (cold start) is 0; unknown items get the line ``cold`` where there is one:
+    σ(a·η₀ + b₀) with its own a and b₀. Slopes multiply η₀ − ``logit_mean``.
 
-    >>> items = pa.table({"item_id": ["a"], "offset": [1.0]})
-    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), items=items)
+    >>> from slc_ops.parameters.effects import by_item
+    >>> items = by_item(pa.table({"id": ["a"], "offset": [1.0]}))
+    >>> parameters = ParameterSet(method="slc", link=Affine(a=1.0, b0=0.0), effects=items)
     >>> parameters.correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
     [0.7311, 0.5]
     >>> replace(parameters, cold=Affine(a=1.0, b0=-1.0)).correct(["a", "new"], [0.0, 0.0]).round(4).tolist()
@@ -83,9 +78,8 @@ class ParameterSet:
 
     method: str
     link: Curve
-    items: pa.Table | None = None
-    prior_var: float | None = None
-    time_edges: Floats | None = None
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    logit_mean: float = 0.0
     n_rows: int = 0
     n_items: int = 0
     warnings: tuple[str, ...] = ()
@@ -96,17 +90,33 @@ class ParameterSet:
         """The same parameters, with (more of) their origin filled in."""
         return replace(self, provenance=replace(self.provenance, **known))
 
+    def with_effect(self, name: str, effect: Effect) -> "ParameterSet":
+        """The same parameters with one effect more, or another one."""
+        return replace(self, effects={**self.effects, name: effect})
+
+    @property
+    def items(self) -> pa.Table | None:
+        """The table of the items' effect; None where the method has none."""
+        return self.effects["item"].table if "item" in self.effects else None
+
+    @property
+    def prior_var(self) -> float | None:
+        """The prior variance of the items' offsets."""
+        return self.effects["item"].prior_var if "item" in self.effects else None
+
+    @property
+    def time_edges(self) -> Floats | None:
+        """The edges of the time bins of the items' offsets."""
+        return self.effects["item"].time_edges if "item" in self.effects else None
+
     def same_answers(self, other: "ParameterSet") -> bool:
         """Whether both sets answer every row alike, bit for bit, wherever they come from."""
-        if self.items is None or other.items is None:
-            same_items = self.items is other.items
-        else:
-            same_items = self.items.equals(other.items)
-        return same_items and self._but_items() == other._but_items()
-
-    def _but_items(self) -> tuple[Any, ...]:
-        edges = None if self.time_edges is None else self.time_edges.tolist()
-        return self.method, self.link.as_dict(), edges, self.cold
+        mine, others = (
+            (s.method, s.link.as_dict(), s.cold, s.logit_mean, set(s.effects)) for s in (self, other)
+        )
+        return mine == others and all(
+            effect.same_answers(other.effects[name]) for name, effect in self.effects.items()
+        )
 
     def affine(self) -> dict[str, float] | None:
         """``{a, b0}`` of methods that fitted them, otherwise None.
@@ -122,7 +132,7 @@ class ParameterSet:
 
     def apply(self, log: InteractionLog, *, threads: int | None = None, out: Floats | None = None) -> Floats:
         """Corrected probabilities of a log's rows, in row order."""
-        apply, result = self.on(log.items), np.empty(log.n_rows) if out is None else out
+        apply, result = self.on(log), np.empty(log.n_rows) if out is None else out
 
         def work(first: int, last: int) -> None:
             apply.of(log.rows(first, last, apply.columns), out=result[first:last])
@@ -131,116 +141,124 @@ class ParameterSet:
             pass
         return result
 
-    def on(self, items: pa.Array) -> "Apply":
-        """The same for rows whose codes are indices into these items: ids are looked up once per item."""
-        columns = TIME if self.needs_time else NO_COLUMNS
-        if self._index is None:
-            return Apply(self.link, None, self.time_edges, columns)
-        positions = self._index.positions(items)
-        unknown = None if self._cold_shift is None else positions < 0
-        return Apply(self.link, self._offsets[positions], self.time_edges, columns, self._cold_shift, unknown)
+    def on(self, log: Log) -> "Apply":
+        """The same for rows of a log, wherever they lie: ids are looked up once per id, not once per row."""
+        columns: set[str] = {"time"} if self.needs_time else set()
+        parts = []
+        for each in self._lookups:
+            if each.name == "item":
+                ids = log.items
+            else:
+                columns.add(each.name)
+                ids = log.groups if each.name == "group" else log.users
+            if ids is not None:
+                parts.append((_CODES[each.name], each.added.by_code(each.positions(ids))))
+        return Apply(self.link, tuple(parts), columns)  # type: ignore[arg-type]  # names of columns
 
     @property
     def needs_time(self) -> bool:
         """Whether the event time of a row matters."""
-        return self.time_edges is not None or isinstance(self.link, AffineInTime)
+        in_bins = any(effect.time_edges is not None for effect in self.effects.values())
+        return in_bins or isinstance(self.link, AffineInTime)
 
     def correct(
-        self, item_ids: Any, logits: Any, time: Any = None, *, look: Callable[[Positions], None] | None = None
+        self,
+        items: Any,
+        logits: Any,
+        time: Any = None,
+        *,
+        groups: Any = None,
+        users: Any = None,
+        look: Look | None = None,
     ) -> Floats:
-        """The same for plain arrays; without ``time`` the last time bin counts.
+        """The same for plain arrays; without ``time`` the last time bin counts, as for a time that is NaN.
 
-        ``look`` is shown where the items were found, −1 for unknown ones; methods without items look none up.
+        ``groups`` and ``users`` are looked at by sets that have such an effect; None counts as unknown, as
+        does a null among ids. ``look`` is shown where the ids of each effect were found.
         """
         values = np.asarray(logits, dtype=np.float64)
-        if values.ndim != 1 or len(values) != len(item_ids):
-            raise InputError(
-                f"{len(item_ids)} item ids and logits of shape {values.shape}; expected equal lengths"
-            )
+        given = {"item": items, "group": groups, "user": users}
+        for name, ids in given.items():
+            if ids is not None and (values.ndim != 1 or len(values) != len(ids)):
+                raise InputError(
+                    f"{len(ids)} {name} ids and logits of shape {values.shape}; expected equal lengths"
+                )
+        if values.ndim != 1:
+            raise InputError(f"logits of shape {values.shape}; expected a list of numbers")
         if not np.isfinite(values).all():
             raise InputError(
                 f"logit {int(np.argmin(np.isfinite(values)))} is NaN or infinite; expected numbers"
             )
-        times = None if time is None else np.asarray(time, dtype=np.float64)
-        if self._index is None:
+        times = None if time is None else self._times(np.asarray(time, dtype=np.float64), len(values))
+        found = []
+        for each in self._lookups:
+            ids = given[each.name]
+            positions = np.full(len(values), -1, np.int32) if ids is None else each.positions(ids)
+            if look is not None:
+                look(each.name, positions)
+            found.append((each.added, positions))
+        if not found:
             return self.link.probability(values, 0.0, times)
-        positions = self._index.positions(item_ids)
-        if look is not None:
-            look(positions)
-        if len(values) <= SLICE_ROWS:
-            return self.link.probability(values, self._pick(positions, times, values), times)
         result = np.empty(len(values))
         for part in slices(len(values)):
             then = None if times is None else times[part]
-            offset = self._pick(positions[part], then, values[part])
-            result[part] = self.link.probability(values[part], offset, then)
+            added = sum_of(((each, positions[part]) for each, positions in found), values[part], then)
+            result[part] = self.link.probability(values[part], added, then)
         return result
+
+    def _times(self, times: Floats, rows: int) -> Floats:
+        if times.shape != (rows,):
+            raise InputError(f"times of shape {times.shape} for {rows} rows; expected one for each")
+        if not np.isnan(times).any():
+            return times
+        if isinstance(self.link, AffineInTime):
+            raise InputError(f"row {int(np.argmax(np.isnan(times)))} has no time, which {self.method} needs")
+        return np.where(np.isnan(times), np.inf, times)  # the last bin
 
     def correct_one(
         self,
-        item_id: Any,
+        item: Any,
         logit: float,
         time: float | None = None,
         *,
-        look: Callable[[int], None] | None = None,
+        group: Any = None,
+        user: Any = None,
+        look: Callable[[str, int], None] | None = None,
     ) -> float:
         """The same for one row, as a server asks: no arrays of ids, no conversion of types."""
         value = float(logit)
         if not isfinite(value):
             raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
-        then = None if time is None else np.array([time], dtype=np.float64)
-        offset = 0.0
-        if self._index is not None:
-            position = self._index.position(item_id)
+        then = None if time is None else self._times(np.array([time], dtype=np.float64), 1)
+        added = 0.0
+        for each in self._lookups:
+            name = each.name
+            position = each.position(item if name == "item" else group if name == "group" else user)
             if look is not None:
-                look(position)
-            if self.time_edges is not None:
-                offset = float(pick(self._offsets, np.array([position]), then, self.time_edges)[0])
-            elif position < 0 and self._cold_shift is not None:
-                offset = self._cold_shift.of(value)
-            else:
-                offset = self._offsets.item(position)
+                look(name, position)
+            added += each.added.at_one(position, value, then)
         if isinstance(self.link, Affine):
-            return self.link.probability_of_one(value, offset)
-        return float(self.link.probability(np.array([value]), offset, then)[0])
-
-    def _pick(self, positions: NDArray[Any], time: Floats | None, logit: Floats) -> Floats:
-        offset = pick(self._offsets, positions, time, self.time_edges)
-        return offset if self._cold_shift is None else self._cold_shift.into(offset, positions < 0, logit)
+            return self.link.probability_of_one(value, added)
+        return float(self.link.probability(np.array([value]), added, then)[0])
 
     @cached_property
-    def _cold_shift(self) -> "ColdShift | None":
-        if self.cold is None:
-            return None
-        if not isinstance(self.link, Affine) or self.time_edges is not None or self.items is None:
-            raise ValueError(f"{self.method} has a line for unknown items, but no line of known ones")
-        return ColdShift(self.cold.a - self.link.a, self.cold.b0 - self.link.b0)
-
-    @cached_property
-    def _index(self) -> ItemIndex | None:
-        if self.items is None:
-            return None
-        ids = self.items.column("item_id").combine_chunks()
-        return ItemIndex(ids if self._bins == 1 else ids.take(as_arrow(np.arange(0, len(ids), self._bins))))
-
-    @property
-    def _bins(self) -> int:
-        return 1 if self.time_edges is None else len(self.time_edges) - 1
-
-    @cached_property
-    def _offsets(self) -> Floats:
-        """δ in the order of the index; the last one is the 0 of unknown items, whose position is −1."""
-        if self.items is None or self._index is None:
-            raise ValueError(f"{self.method} has no items")
-        offset = as_numpy(self.items.column("offset"))
-        if self.time_edges is None:
-            return np.append(offset[self._index.order], 0.0)
-        return np.vstack([offset.reshape(-1, self._bins)[self._index.order], np.zeros(self._bins)])
+    def _lookups(self) -> tuple[Lookup, ...]:
+        cold = None
+        if self.cold is not None:
+            known = self.effects.get("item")
+            if not isinstance(self.link, Affine) or known is None or known.time_edges is not None:
+                raise ValueError(f"{self.method} has a line for unknown items, but no line of known ones")
+            cold = ColdShift(self.cold.a - self.link.a, self.cold.b0 - self.link.b0)
+        return tuple(
+            Lookup(name, self.effects[name], self.logit_mean, cold if name == "item" else None)
+            for name in COLUMNS
+            if name in self.effects
+        )
 
     # --- storage --------------------------------------------------------------------------------------
 
     def write(self, directory: Path) -> None:
-        """Write ``params.json``, ``items.parquet`` and ``golden.json``; whole or not at all."""
+        """Write ``params.json``, a table for each effect and ``golden.json``; whole or not at all."""
         from slc_ops.parameters.storage import write
 
         write(self, directory)
@@ -253,35 +271,17 @@ class ParameterSet:
         return read(directory)
 
 
-@dataclass(frozen=True)
-class ColdShift:
-    """What turns the line of known items into the line of unknown ones: an offset that grows with η₀."""
-
-    a: float
-    b0: float
-
-    def of(self, logit: float) -> float:
-        """δ of an unknown item at one logit."""
-        return self.a * logit + self.b0
-
-    def into(self, offset: Floats, unknown: NDArray[np.bool_], logit: Floats) -> Floats:
-        """The offsets of rows, with those of unknown items filled in."""
-        return np.where(unknown, self.a * logit + self.b0, offset)
+_CODES = {"item": "codes", "group": "group", "user": "user"}
+"""The field of :class:`Rows` that holds the codes of each effect's ids."""
 
 
 @dataclass(frozen=True)
 class Apply:
-    """A parameter set made ready for the rows of one log: offsets by item code.
-
-    ``unknown`` marks the codes of unknown items, which get ``cold`` where there is such a line.
-    """
+    """A parameter set made ready for the rows of one log: what is added, by the code of an id."""
 
     link: Curve
-    offsets: Floats | None
-    time_edges: Floats | None
+    parts: tuple[tuple[str, Added], ...]
     columns: Columns
-    cold: ColdShift | None = None
-    unknown: NDArray[np.bool_] | None = None
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
         """Corrected probabilities."""
@@ -293,24 +293,19 @@ class Apply:
 
     def _each(self, formula: Callable[..., Floats], rows: Rows, out: Floats | None) -> Floats:
         result = np.empty(len(rows)) if out is None else out
+        coded = [(added, getattr(rows, name)) for name, added in self.parts]
         for part in slices(len(rows)):
             time = None if rows.time is None else rows.time[part]
             logit = rows.logit[part].astype(np.float64)
-            offset: Floats | float = 0.0
-            if self.offsets is not None:
-                offset = pick(self.offsets, rows.codes[part], time, self.time_edges)
-                if self.cold is not None and self.unknown is not None:
-                    offset = self.cold.into(offset, self.unknown.take(rows.codes[part]), logit)
-            result[part] = formula(logit, offset, time)
+            added = sum_of(((each, codes[part]) for each, codes in coded), logit, time) if coded else 0.0
+            result[part] = formula(logit, added, time)
         return result
 
 
-def pick(offsets: Floats, positions: NDArray[Any], time: Floats | None, time_edges: Floats | None) -> Floats:
-    """δ at ``positions``, in the time bin of each row (the last bin without times)."""
-    if time_edges is None:
-        return offsets.take(positions)
-    # One index into the flat table; the position −1 of an unknown item counts from its end, as it should.
-    bins = len(time_edges) - 1
-    cells = positions * np.intp(bins)
-    cells += bins - 1 if time is None else time_bin(time, time_edges)
-    return offsets.ravel().take(cells)
+def sum_of(effects: Iterable[tuple[Added, Positions]], logit: Floats, time: Floats | None) -> Floats:
+    """What all effects add to each row."""
+    parts = (effect.at(positions, logit, time) for effect, positions in effects)
+    total = next(parts)
+    for part in parts:
+        total += part
+    return total

@@ -55,9 +55,10 @@ def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
     Raises :class:`~slc_ops.base.errors.InputError` for an old id that the set does not know, for a new id
     that has an offset of its own already, and for a set without items.
     """
-    if parameters.items is None:
+    effect = parameters.effects.get("item")
+    if effect is None:
         raise InputError(f"{parameters.method} looks at the score alone and has no items to rename")
-    ids = parameters.items.column("item_id").combine_chunks()
+    ids = effect.table.column("id").combine_chunks()
     known = {str(each) for each in pc.unique(ids).to_pylist()}
     if unknown := sorted(set(mapping) - known):
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
@@ -67,9 +68,9 @@ def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
     new = _typed([mapping.get(str(each), each) for each in ids.to_pylist()], ids.type)
     # Sorted by id as every set is; the bins of an item stay together and in their order.
     order = np.lexsort((np.arange(len(new)), as_numpy(pc.rank(new, tiebreaker="min"))))
-    place = parameters.items.schema.names.index("item_id")
-    items = parameters.items.set_column(place, "item_id", new).take(as_arrow(order))
-    return replace(parameters, items=items)
+    place = effect.table.schema.names.index("id")
+    table = effect.table.set_column(place, "id", new).take(as_arrow(order))
+    return parameters.with_effect("item", replace(effect, table=table))
 
 
 def _typed(ids: list[Any], kind: pa.DataType) -> pa.Array:

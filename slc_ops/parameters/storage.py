@@ -1,6 +1,12 @@
-"""The parameter set on disk (contract, section 4): three files, no pickle, verified when read."""
+"""The parameter set on disk (docs/parameter-set.md): plain files, no pickle, verified when read."""
 
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slc_ops.base.errors import ParameterSetError
-from slc_ops.base.files import digest_file, digest_json, read_json, replacing_directory, write_json
+from slc_ops.base.errors import ParameterSetError, SlcError
+from slc_ops.base.files import digest_file, replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.numerics.curves import Affine, curve_from_dict
-from slc_ops.parameters import GOLDEN, ITEMS, PARAMS
-from slc_ops.parameters.golden import check_golden, golden_vectors
+from slc_ops.parameters import GOLDEN, PARAMS, effect_file
+from slc_ops.parameters.effects import COLUMNS, SERVED, Effect
+from slc_ops.parameters.golden import TOLERANCE, check_golden, golden_vectors
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 
 SCHEMA_VERSION = 1
-COLD_LINE_VERSION = 2
-"""Version 2 is version 1 and ``cold_link``, the line of items that are not in the table. It is written where
-there is such a line only, so that every other set stays what older releases read."""
 BACKBONE_RULES = ("frozen", "refuse", "serve")
+MAX_ROWS = 50_000_000
+"""Rows of an effect's table beyond which nothing is read: as many cells as a fit makes at most."""
+MAX_JSON = 64 << 20
+"""Bytes of ``params.json`` and ``golden.json`` each."""
+_STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
@@ -33,17 +42,28 @@ def write(parameters: ParameterSet, directory: Path) -> None:
             f"{directory} holds other files than a parameter set, which would be lost; choose a new name"
         )
     with replacing_directory(directory) as temporary:
-        items_digest = None
-        if parameters.items is not None:
-            pq.write_table(parameters.items, temporary / ITEMS, compression="zstd")
-            items_digest = digest_file(temporary / ITEMS)
-        golden = golden_vectors(parameters)
-        write_json(temporary / GOLDEN, {"tolerance": 1e-9, "vectors": golden})
+        entries = {}
+        for name, effect in parameters.effects.items():
+            effect.check(name)
+            path = temporary / effect_file(name)
+            pq.write_table(effect.table, path, compression="zstd")
+            entries[name] = _entry(effect, path)
+        vectors = ",\n    ".join(json.dumps(each, ensure_ascii=False) for each in golden_vectors(parameters))
+        golden = f'{{\n  "tolerance": {TOLERANCE},\n  "vectors": [\n    {vectors}\n  ]\n}}\n'
+        write_text(temporary / GOLDEN, golden)
         values = _as_dict(parameters) | {
-            "items_digest": items_digest,
+            "effects": entries,
             "golden_digest": digest_file(temporary / GOLDEN),
+            "params_digest": "0" * 64,
         }
-        write_json(temporary / PARAMS, values | {"params_digest": digest_json(values)})
+        text = json.dumps(values, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+        write_text(temporary / PARAMS, signed(text))
+
+
+def signed(text: str) -> str:
+    """The text of ``params.json`` with its own digest: SHA-256 of it with 64 zeros in the digest's place."""
+    text = _STATED.sub(rf'\g<1>{"0" * 64}"', text)
+    return _STATED.sub(rf'\g<1>{sha256(text.encode()).hexdigest()}"', text)
 
 
 def _holds_other_files(directory: Path) -> bool:
@@ -55,43 +75,116 @@ def _holds_other_files(directory: Path) -> bool:
     return bool(names) and PARAMS not in names
 
 
-def read(directory: Path, columns: list[str] | None = None) -> ParameterSet:
-    """Read what :func:`write` wrote; anything missing, altered or unknown is refused.
+def read(directory: Path, *, deployment: str | None = None, served: bool = False) -> ParameterSet:
+    """Read what :func:`write` wrote; anything missing, altered or unknown is a :class:`ParameterSetError`.
 
-    ``columns`` of the items are all of them, or as many as a server needs: ``item_id`` and ``offset``.
+    A set that says to be of another ``deployment`` is refused. ``served`` reads the columns that decide
+    probabilities alone.
     """
-    values = _read_params(directory)
-    items = None
-    if values["items_digest"] is not None:
-        path = _existing(directory / ITEMS)
-        _verify(path, values["items_digest"])
-        # One thread and no read-ahead: half the memory, and a million items still take 0.2 s.
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            items = file.read(columns=columns, use_threads=False)
-    _verify(_existing(directory / GOLDEN), values["golden_digest"])
-    try:
-        parameters = _from_dict(values, items)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ParameterSetError(f"{directory / PARAMS} cannot be understood: {error!r}") from None
-    check_golden(parameters, read_json(directory / GOLDEN)["vectors"])
+    path = directory / PARAMS
+    with _understood(path):
+        values = read_params(path)
+        _check_deployment(values["deployment"], deployment)
+        effects = {
+            name: _read_effect(directory, name, values["effects"], served) for name in values["effects"]
+        }
+        parameters = _from_dict(values, effects)
+    with _understood(directory / GOLDEN):
+        golden = _read_json(_verified(directory / GOLDEN, values["golden_digest"]))
+        check_golden(parameters, golden["vectors"])
     return parameters
 
 
-def _read_params(directory: Path) -> dict[str, Any]:
-    try:
-        values = read_json(_existing(directory / PARAMS))
-    except ValueError as error:
-        raise ParameterSetError(f"{directory / PARAMS} is not JSON: {error}") from None
+def read_params(path: Path) -> dict[str, Any]:
+    """The values of ``params.json``: of a schema version that is known, and as they were written."""
+    values = _read_json(path)
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version not in (SCHEMA_VERSION, COLD_LINE_VERSION):
+    if version != SCHEMA_VERSION or isinstance(version, bool):
         raise ParameterSetError(
-            f"{directory} has schema version {version!r}; this release reads {SCHEMA_VERSION} and "
-            f"{COLD_LINE_VERSION} (upgrade slc-ops, or fit again)"
+            f"{path.parent} has schema version {version!r:.40}; this release reads {SCHEMA_VERSION} (upgrade "
+            "slc-ops, or fit again)"
         )
-    stated = values.pop("params_digest", None)
-    if stated != digest_json(values):
-        raise ParameterSetError(f"{directory / PARAMS} was changed after it was written; fit again")
+    text = path.read_text(encoding="utf-8")
+    if len(_STATED.findall(text)) != 1 or signed(text) != text:
+        raise ParameterSetError(f"{path} was changed after it was written; fit again")
+    if unknown := sorted(set(values["effects"]) - set(COLUMNS)):
+        raise ParameterSetError(f"{path} has an effect {unknown[0]!r:.40}; expected {', '.join(COLUMNS)}")
     return dict(values)
+
+
+def effect_rows(path: Path, name: str, entry: Any) -> tuple[int, int]:
+    """Rows and bytes of an effect's file as ``params.json`` states them, where they can be right."""
+    rows, size = entry["rows"], entry["bytes"]
+    if (
+        not (type(rows) is type(size) is int and 0 <= rows <= MAX_ROWS and size > 0)
+        or entry["file"] != path.name
+    ):
+        raise ParameterSetError(
+            f"params.json states {rows!r:.40} rows and {size!r:.40} bytes for the effect {name} in "
+            f"{entry['file']!r:.40}; expected {path.name} with at most {MAX_ROWS:,} rows"
+        )
+    return rows, size
+
+
+def _read_effect(directory: Path, name: str, entries: dict[str, Any], served: bool) -> Effect:
+    entry, path = entries[name], directory / effect_file(name)
+    rows, size = effect_rows(path, name, entry)
+    if (found := _verified(path, entry["digest"]).stat().st_size) != size:
+        raise ParameterSetError(f"{path} has {found} bytes; params.json says {size}")
+    # One thread and no read-ahead: half the memory, and a million items still take 0.2 s.
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        names = file.schema_arrow.names
+        if file.metadata.num_rows != rows or names != entry["columns"]:
+            raise ParameterSetError(
+                f"{path} has {file.metadata.num_rows} rows of {', '.join(names)}; params.json says {rows} of "
+                f"{', '.join(entry['columns'])}"
+            )
+        table = file.read([each for each in names if each in SERVED] if served else None, use_threads=False)
+    edges = entry["time_edges"]
+    effect = Effect(
+        table=table,
+        prior_var=_optional(entry["prior_var"]),
+        slope_prior_var=_optional(entry["slope_prior_var"]),
+        time_edges=None if edges is None else np.asarray(edges, dtype=np.float64),
+    )
+    effect.check(name)
+    return effect
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a set is one kind of error."""
+    try:
+        yield
+    except ParameterSetError:
+        raise
+    except SlcError as error:
+        raise ParameterSetError(str(error)) from None
+    except (
+        AttributeError,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise ParameterSetError(f"{path} cannot be understood: {error!r:.200}") from None
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise ParameterSetError(f"{path.parent} cannot be read: {str(error)[:200]}") from None
+
+
+def _read_json(path: Path) -> Any:
+    if (size := _existing(path).stat().st_size) > MAX_JSON:
+        raise ParameterSetError(f"{path} has {size:,} bytes; at most {MAX_JSON:,} are read")
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no number")
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    except ValueError as error:
+        raise ParameterSetError(f"{path} is not JSON: {error}") from None
 
 
 def _existing(path: Path) -> Path:
@@ -100,27 +193,42 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _verify(path: Path, digest: str) -> None:
-    found = digest_file(path)
+def _verified(path: Path, digest: Any) -> Path:
+    found = digest_file(_existing(path))
     if found != digest:
         raise ParameterSetError(
             f"{path} has the digest {found[:12]}…, params.json says {str(digest)[:12]}…: it was changed or "
             "belongs to another set"
         )
+    return path
+
+
+def _check_deployment(found: str | None, wanted: str | None) -> None:
+    if wanted is not None and found not in (None, wanted):
+        raise ParameterSetError(f"the set is one of the deployment {found!r:.60}; expected {wanted!r}")
+
+
+def _entry(effect: Effect, path: Path) -> dict[str, Any]:
+    edges = effect.time_edges
+    return {
+        "file": path.name,
+        "digest": digest_file(path),
+        "bytes": path.stat().st_size,
+        "rows": effect.table.num_rows,
+        "columns": effect.table.column_names,
+        "prior_var": effect.prior_var,
+        "slope_prior_var": effect.slope_prior_var,
+        "time_edges": None if edges is None else edges.tolist(),
+    }
 
 
 def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
     origin = parameters.provenance
-    edges = parameters.time_edges
-    cold: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
-    if parameters.cold is not None:
-        cold = {"schema_version": COLD_LINE_VERSION, "cold_link": parameters.cold.as_dict()}
     return {
-        **cold,
+        "schema_version": SCHEMA_VERSION,
         "method": parameters.method,
         "link": parameters.link.as_dict(),
-        "prior_var": parameters.prior_var,
-        "time_edges": None if edges is None else edges.tolist(),
+        "logit_mean": parameters.logit_mean,
         "counts": {"rows": parameters.n_rows, "items": parameters.n_items},
         "warnings": list(parameters.warnings),
         "deployment": origin.deployment,
@@ -129,7 +237,8 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "input_digest": origin.input_digest,
         "config_digest": origin.config_digest,
         "code_version": origin.code_version,
-        # Only where a deployment says it, so that all other sets keep their bytes.
+        # What most sets do not have is not there.
+        **({} if parameters.cold is None else {"cold_link": parameters.cold.as_dict()}),
         **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
         **({} if (mean := origin.prior_mean) is None else {"prior_mean": asdict(mean)}),
     }
@@ -141,29 +250,41 @@ def _rule(found: Any) -> str | None:
     return None if found is None else str(found)
 
 
-def _from_dict(values: dict[str, Any], items: pa.Table | None) -> ParameterSet:
-    window, edges = values["window"], values["time_edges"]
-    cold = curve_from_dict(values["cold_link"]) if values["schema_version"] == COLD_LINE_VERSION else None
+def _optional(found: Any) -> float | None:
+    return None if found is None else _number(found)
+
+
+def _number(found: Any) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not isfinite(found):
+        raise ValueError(f"{found!r:.40} is no number")
+    return float(found)
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise ValueError(f"{found!r:.40} is no text")
+    return found
+
+
+def _from_dict(values: dict[str, Any], effects: dict[str, Effect]) -> ParameterSet:
+    window = values["window"]
+    cold = None if (line := values.get("cold_link")) is None else curve_from_dict(line)
     if not (cold is None or isinstance(cold, Affine)):
         raise ValueError(f"cold_link is of kind {cold.kind!r}; expected 'affine'")
+    texts = ("deployment", "backbone_version", "input_digest", "config_digest", "code_version")
     return ParameterSet(
-        method=values["method"],
+        method=_text(values["method"]),
         link=curve_from_dict(values["link"]),
-        items=items,
-        prior_var=values["prior_var"],
-        time_edges=None if edges is None else np.asarray(edges, dtype=np.float64),
-        n_rows=values["counts"]["rows"],
-        n_items=values["counts"]["items"],
-        warnings=tuple(values["warnings"]),
+        effects=effects,
+        logit_mean=_number(values["logit_mean"]),
+        n_rows=int(values["counts"]["rows"]),
+        n_items=int(values["counts"]["items"]),
+        warnings=tuple(_text(each) for each in values["warnings"]),
         provenance=Provenance(
-            deployment=values["deployment"],
             window=None if window is None else Window.from_dict(window),
-            backbone_version=values["backbone_version"],
-            input_digest=values["input_digest"],
-            config_digest=values["config_digest"],
-            code_version=values["code_version"],
             on_backbone_mismatch=_rule(values.get("on_backbone_mismatch")),
             prior_mean=None if (mean := values.get("prior_mean")) is None else PriorMean(**mean),
+            **{name: None if values[name] is None else _text(values[name]) for name in texts},
         ),
         cold=cold,
     )

@@ -77,7 +77,7 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     version = known.provenance.backbone_version
     if version is None or known.items is None:
         return None
-    items = known.items.column("item_id").combine_chunks()
+    items = known.items.column("id").combine_chunks()
     return EarlierOffsets(version, items, as_numpy(known.items.column("offset")))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slc_ops import __version__
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.mlflow_client import load_mlflow
+from slc_ops.parameters.effects import COLUMNS
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
@@ -61,10 +62,15 @@ def _inputs(parameters: "ParameterSet") -> Any:
     """The signature follows the set: ids of the type it was fitted on, so that 17 is never taken for "17"."""
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
-    kind = {None: AnyType(), True: "long", False: "string"}[_integer_ids(parameters)]
+    kind = {None: AnyType(), True: "long", False: "string"}
+    others = [name for name in parameters.effects if name != "item"]
     return Schema(
         [
-            ColSpec(kind, "item_id", required=parameters.items is not None),
+            ColSpec(kind[_integer_ids(parameters)], "item_id", required=parameters.items is not None),
+            *(
+                ColSpec(kind[_integer_ids(parameters, name)], COLUMNS[name], required=False)
+                for name in others
+            ),
             ColSpec("double", "logit", required=False),
             ColSpec("double", "probability", required=False),
             ColSpec("double", "event_time", required=False),
@@ -79,13 +85,13 @@ def _outputs() -> Any:
     return Schema([ColSpec("double", "p_corrected")])
 
 
-def _integer_ids(parameters: "ParameterSet") -> bool | None:
-    """Whether the items have integer ids; None for a method without items."""
+def _integer_ids(parameters: "ParameterSet", effect: str = "item") -> bool | None:
+    """Whether an effect has integer ids; None for a method without it."""
     import pyarrow as pa
 
-    if parameters.items is None:
+    if effect not in parameters.effects:
         return None
-    return bool(pa.types.is_integer(parameters.items.column("item_id").type))
+    return bool(pa.types.is_integer(parameters.effects[effect].ids.type))
 
 
 def _example(parameters: "ParameterSet") -> dict[str, list[Any]]:

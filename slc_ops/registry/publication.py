@@ -39,7 +39,7 @@ class Publication:
     window: Window
     method: str
     parameters: Path
-    """A parameter set's directory (params.json, items.parquet, golden.json)."""
+    """A parameter set's directory (params.json, a table for each effect, golden.json)."""
     verdict: Mapping[str, Any]
     """``{"verdict": "promote" | "hold" | "reject", "reasons": [...], "sentence": ...}``."""
     metrics: Mapping[str, Any]

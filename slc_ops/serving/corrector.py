@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from slc_ops.base.errors import BackboneMismatch, InputError, RegistryError, SlcError
 from slc_ops.base.names import model_name
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.parameter_set import ParameterSet, Positions
+from slc_ops.parameters.effects import COLUMNS, Positions
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.cache import Cache, default_cache
-from slc_ops.serving.counts import EXAMPLES, mismatch_sentence
+from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
 from slc_ops.serving.pointer import Named, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Source, open_source
@@ -80,25 +81,44 @@ class Corrector:
     @overload
     def correct(
         self,
-        item_ids: str | int,
+        items: str | int,
         logits: float,
         time: float | None = None,
         *,
+        groups: str | int | None = None,
+        users: str | int | None = None,
         backbone_version: str | None = None,
     ) -> float: ...
     @overload
     def correct(
-        self, item_ids: Any, logits: Any, time: Any = None, *, backbone_version: str | None = None
+        self,
+        items: Any,
+        logits: Any,
+        time: Any = None,
+        *,
+        groups: Any = None,
+        users: Any = None,
+        backbone_version: str | None = None,
     ) -> Floats: ...
     def correct(
-        self, item_ids: Any, logits: Any, time: Any = None, *, backbone_version: str | None = None
+        self,
+        items: Any,
+        logits: Any,
+        time: Any = None,
+        *,
+        groups: Any = None,
+        users: Any = None,
+        backbone_version: str | None = None,
     ) -> float | Floats:
         """Corrected probabilities: an array for arrays, a number for one item and its logit.
+
+        ``groups`` and ``users`` are looked at where the method corrects by them. An id that is missing or
+        that the parameters do not know adds nothing, and is counted.
 
         ``backbone_version`` is the version of the model that made these logits. Where it is not the one that
         the parameters were fitted for, the deployment's rule says what happens: the frozen probability (the
         default), :class:`~slc_ops.base.errors.BackboneMismatch`, or the correction nevertheless; each way it
-        is counted, logged and said by :meth:`health`. Unknown items are counted too.
+        is counted, logged and said by :meth:`health`.
 
         Raises :class:`~slc_ops.base.errors.InputError` for anything that is not ids and finite logits.
         """
@@ -107,29 +127,44 @@ class Corrector:
         if backbone_version is not None and backbone_version != (
             fitted := parameters.provenance.backbone_version
         ):
-            parameters = _for_another(snapshot, fitted, backbone_version, item_ids)
+            parameters = _for_another(snapshot, fitted, backbone_version, logits)
         try:
-            if isinstance(item_ids, str | int | np.integer):
-                places: list[int] = []
-                one = parameters.correct_one(item_ids, logits, time, look=places.append)
-                counts.add(1, (item_ids,) if places and places[0] < 0 else ())
+            if isinstance(items, str | int | np.integer) or (
+                items is None and isinstance(logits, int | float)
+            ):
+                unknown: dict[str, Missed] = {}
+
+                def look_at_one(name: str, position: int) -> None:
+                    if position < 0:
+                        one = items if name == "item" else groups if name == "group" else users
+                        unknown[name] = 1, () if one is None else (one,)
+
+                one = parameters.correct_one(items, logits, time, group=groups, user=users, look=look_at_one)
+                counts.add(1, unknown)
                 return one
-            if isinstance(item_ids, bytes | bytearray) or not hasattr(item_ids, "__len__"):
+            if items is not None and (isinstance(items, bytes | bytearray) or not hasattr(items, "__len__")):
                 raise InputError(
-                    f"item ids are {item_ids!r:.60}, of type {type(item_ids).__name__}; expected a text, an "
+                    f"item ids are {items!r:.60}, of type {type(items).__name__}; expected a text, an "
                     "integer, or an array of them"
                 )
-            missed: list[int] = []
+            missed: dict[str, Missed] = {}
 
-            def look(positions: Positions) -> None:
+            def look(name: str, positions: Positions) -> None:
                 if positions.min(initial=0) < 0:
-                    missed.extend(np.flatnonzero(positions < 0).tolist())
+                    rows = np.flatnonzero(positions < 0)
+                    ids = {"item": items, "group": groups, "user": users}[name]
+                    missed[name] = len(rows), [] if ids is None else _some(ids, rows)
 
-            many = parameters.correct(item_ids, logits, time, look=look)
-            counts.add(len(many), [_at(item_ids, place) for place in missed[:EXAMPLES]], len(missed))
+            many = parameters.correct(items, logits, time, groups=groups, users=users, look=look)
+            counts.add(len(many), missed)
             return many
         except (TypeError, ValueError, OverflowError) as error:  # NumPy's and Arrow's words for what they got
-            raise InputError(f"item ids, logits or times cannot be understood: {error}") from None
+            raise InputError(f"ids, logits or times cannot be understood: {error}") from None
+
+    @property
+    def asks_for(self) -> list[str]:
+        """The columns whose ids matter: ``item_id`` and so on."""
+        return [COLUMNS[name] for name in self._snapshot.parameters.effects]
 
     def refresh(self) -> bool:
         """Ask the registry now; True when another set serves afterwards. Failures are in :meth:`health`."""
@@ -167,24 +202,28 @@ class Corrector:
 _FROZEN = ParameterSet("base", Affine())
 
 
-def _for_another(snapshot: Snapshot, fitted: str | None, asked: str, item_ids: Any) -> ParameterSet:
+def _for_another(snapshot: Snapshot, fitted: str | None, asked: str, logits: Any) -> ParameterSet:
     """The parameters for rows of another backbone than the set's, by the deployment's rule."""
     if not isinstance(asked, str):
         raise InputError(f"backbone_version is {asked!r:.60}; expected a text, one for all rows of a call")
     if fitted is None:
         return snapshot.parameters  # nobody knows what they were fitted for
-    rows = len(item_ids) if hasattr(item_ids, "__len__") and not isinstance(item_ids, str) else 1
+    rows = len(logits) if hasattr(logits, "__len__") else 1
     snapshot.counts.mismatch(rows, asked, snapshot.rule)
     if snapshot.rule == "refuse":
         raise BackboneMismatch(mismatch_sentence(fitted, asked, "refuse"))
     return _FROZEN if snapshot.rule == "frozen" else snapshot.parameters
 
 
-def _at(item_ids: Any, place: int) -> Any:
-    """One id of a list, an array or a column, as Python's own type."""
-    found = getattr(item_ids, "iloc", item_ids)[place]
-    convert = getattr(found, "as_py", None) or getattr(found, "item", None)
-    return found if convert is None else convert()
+def _some(ids: Any, rows: Positions) -> list[Any]:
+    """Some ids of a list, an array or a column at these rows, as Python's own types, without missing ones."""
+    found = []
+    for row in rows[:EXAMPLES].tolist():
+        one = getattr(ids, "iloc", ids)[row]
+        convert = getattr(one, "as_py", None) or getattr(one, "item", None)
+        value = one if convert is None else convert()
+        found += [value] if isinstance(value, str | int) else []
+    return found
 
 
 class _Follower:

@@ -1,15 +1,19 @@
-"""What a corrector was asked: rows, unknown items, rows of another backbone; and when that is alarming."""
+"""What a corrector was asked: rows, unknown ids, rows of another backbone; and when that is alarming."""
 
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 _log = logging.getLogger(__name__)
 ENOUGH = 20
-"""Rows after which the share of unknown items means something; a call of only unknown items always does."""
+"""Rows after which the share of unknown ids means something; a call of only unknown ones always does."""
 EXAMPLES = 5
+Missed = tuple[int, Sequence[Any]]
+"""How many rows asked for unknown ids, and some of these ids."""
+NOTHING: Mapping[str, Missed] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,11 @@ class Totals:
     """Counts since the parameter set was loaded."""
 
     rows: int = 0
-    unknown: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """Rows whose id an effect of the set does not know, by effect; a missing id is unknown."""
+    examples: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Such ids, the first few."""
     mismatched: int = 0
-    examples: tuple[Any, ...] = ()
-    """Ids that the set does not know, the first few."""
     backbones: tuple[str, ...] = ()
     """Versions that callers named and that are not the set's, the first few."""
 
@@ -28,10 +33,10 @@ class Totals:
 class Counts:
     """Counts that any number of threads add to. Warnings go to the log once for each parameter set."""
 
-    def __init__(self, fitted_for: str | None = None) -> None:
+    def __init__(self, fitted_for: str | None = None, effects: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
         self._fitted_for = fitted_for
-        self._totals = Totals()
+        self._totals = Totals(unknown=dict.fromkeys(effects, 0), examples=dict.fromkeys(effects, ()))
         self._warned: set[str] = set()
 
     @property
@@ -39,19 +44,24 @@ class Counts:
         """What was counted so far."""
         return self._totals
 
-    def add(self, rows: int, unknown: Sequence[Any] = (), n_unknown: int | None = None) -> None:
-        """Rows that were corrected; ``unknown`` are some or all ids among them that the set does not know."""
-        missed = len(unknown) if n_unknown is None else n_unknown
+    def add(self, rows: int, missed: Mapping[str, Missed] = NOTHING) -> None:
+        """Rows that were corrected, and which of them asked for ids that an effect does not know."""
         with self._lock:
             now = self._totals
-            examples = now.examples
-            if missed and len(examples) < EXAMPLES:
-                examples = tuple(dict.fromkeys((*examples, *unknown)))[:EXAMPLES]
-            self._totals = now = Totals(
-                now.rows + rows, now.unknown + missed, now.mismatched, examples, now.backbones
-            )
-        if missed and (_mostly(now) or (rows > 1 and missed == rows)):
-            self._warn("unknown", _unknown_sentence(now))
+            if not missed:
+                self._totals = Totals(
+                    now.rows + rows, now.unknown, now.examples, now.mismatched, now.backbones
+                )
+                return
+            unknown, examples = dict(now.unknown), dict(now.examples)
+            for name, (count, some) in missed.items():
+                unknown[name] = unknown.get(name, 0) + count
+                if len(known := examples.get(name, ())) < EXAMPLES:
+                    examples[name] = tuple(dict.fromkeys((*known, *some)))[:EXAMPLES]
+            self._totals = now = replace(now, rows=now.rows + rows, unknown=unknown, examples=examples)
+        for name, (count, _) in missed.items():
+            if count and (_mostly(now, name) or (rows > 1 and count == rows)):
+                self._warn(f"unknown {name}", _unknown_sentence(now, name))
 
     def mismatch(self, rows: int, asked: str, rule: str) -> None:
         """Rows of another backbone than the set was fitted for."""
@@ -60,7 +70,7 @@ class Counts:
             known = now.backbones
             if asked not in known and len(known) < EXAMPLES:
                 known = (*known, asked)
-            self._totals = Totals(now.rows, now.unknown, now.mismatched + rows, now.examples, known)
+            self._totals = replace(now, mismatched=now.mismatched + rows, backbones=known)
         self._warn(f"backbone {asked}", mismatch_sentence(self._fitted_for, asked, rule))
 
     def _warn(self, what: str, sentence: str) -> None:
@@ -71,9 +81,7 @@ class Counts:
     def as_dict(self) -> dict[str, Any]:
         """For :meth:`Corrector.health`."""
         now = self._totals
-        warnings = []
-        if _mostly(now):
-            warnings.append(_unknown_sentence(now))
+        warnings = [_unknown_sentence(now, name) for name in now.unknown if _mostly(now, name)]
         if now.mismatched:
             warnings.append(
                 f"{now.mismatched} rows came from another backbone ({', '.join(now.backbones)}) than "
@@ -81,7 +89,10 @@ class Counts:
             )
         return {
             "rows": now.rows,
-            "unknown_items": {"rows": now.unknown, "examples": [str(each)[:80] for each in now.examples]},
+            "unknown": {
+                name: {"rows": rows, "examples": [str(each)[:80] for each in now.examples[name]]}
+                for name, rows in now.unknown.items()
+            },
             "backbone_mismatch": {"rows": now.mismatched, "versions": list(now.backbones)},
             "warnings": warnings,
         }
@@ -100,13 +111,13 @@ def mismatch_sentence(fitted_for: str | None, asked: str, rule: str) -> str:
     )
 
 
-def _mostly(now: Totals) -> bool:
-    return now.rows >= ENOUGH and 2 * now.unknown > now.rows
+def _mostly(now: Totals, name: str) -> bool:
+    return now.rows >= ENOUGH and 2 * now.unknown[name] > now.rows
 
 
-def _unknown_sentence(now: Totals) -> str:
-    shown = ", ".join(repr(each)[:80] for each in now.examples)
+def _unknown_sentence(now: Totals, name: str) -> str:
+    shown = ", ".join(repr(each)[:80] for each in now.examples[name]) or f"none at all: is no {name} given?"
     return (
-        f"{now.unknown} of {now.rows} rows asked for items that the parameter set does not know, for example "
-        f"{shown}: they get no offset of their own; compare these ids with those of the log"
+        f"{now.unknown[name]} of {now.rows} rows asked for {name}s that the parameter set does not know, for "
+        f"example {shown}: they get no offset of their own; compare these ids with those of the log"
     )

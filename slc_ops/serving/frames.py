@@ -7,6 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.parameters.effects import COLUMNS
+from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.columns import as_logits
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFrame":
     """``item_id`` and ``logit`` (or ``probability``, clipped as in the log's contract) → ``p_corrected``.
 
-    A column ``backbone_version`` says which model made each row's logit; a row without one is taken as it is.
+    ``group_id`` and ``user_id`` are looked at by methods that correct by them. A column ``backbone_version``
+    says which model made each row's logit; a row without one is taken as it is.
     """
     import pandas as pd
 
@@ -28,19 +31,31 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
         )
     score = "logit" if "logit" in frame else "probability"
     logit = as_logits(pa.array(_numbers(frame, score)), score, 0)
-    # Methods that look at the score alone need no ids.
-    items = frame["item_id"].to_numpy() if "item_id" in frame else np.zeros(len(frame), np.int64)
+    if missing := [each for each in corrector.asks_for if each == "item_id" and each not in frame]:
+        raise InputError(f"expected the column {missing[0]}; found {', '.join(map(str, frame.columns))}")
+    ids = {f"{name}s": _ids(frame, column) for name, column in COLUMNS.items() if column in frame}
     time = _numbers(frame, "event_time") if "event_time" in frame else None
     if "backbone_version" not in frame:
-        return pd.DataFrame({"p_corrected": corrector.correct(items, logit, time)}, index=frame.index)
+        found = corrector.correct(ids.pop("items", None), logit, time, **ids)
+        return pd.DataFrame({"p_corrected": found}, index=frame.index)
     versions = frame["backbone_version"].to_numpy(object)
     versions[pd.isna(versions)] = None
     result = np.empty(len(frame))
     for version in dict.fromkeys(versions):
         rows = np.flatnonzero(versions == version)
         then = None if time is None else time[rows]
-        result[rows] = corrector.correct(items[rows], logit[rows], then, backbone_version=version)
+        mine = {name: values.take(as_arrow(rows)) for name, values in ids.items()}
+        items = mine.pop("items", None)
+        result[rows] = corrector.correct(items, logit[rows], then, **mine, backbone_version=version)
     return pd.DataFrame({"p_corrected": result}, index=frame.index)
+
+
+def _ids(frame: "pd.DataFrame", name: str) -> pa.Array:
+    try:
+        found = pa.array(frame[name], from_pandas=True)
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(f"column {name!r} does not hold ids: {error}") from None
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _numbers(frame: "pd.DataFrame", name: str) -> NDArray[np.float64]:

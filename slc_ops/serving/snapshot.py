@@ -13,8 +13,6 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.counts import Counts
 from slc_ops.serving.pointer import Named, Pointer, Retired
 
-_NEEDED = ["item_id", "offset"]  # variances and counts are for reports, not for serving
-
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -27,11 +25,18 @@ class Snapshot:
     counts: Counts
 
     @classmethod
-    def read(cls, directory: Path, pointer: Pointer | None = None, *, cached: bool = False) -> "Snapshot":
-        """Read and verify a directory: schema version, digests, golden vectors."""
-        parameters = storage.read(directory, columns=_NEEDED)
+    def read(
+        cls,
+        directory: Path,
+        pointer: Pointer | None = None,
+        *,
+        cached: bool = False,
+        deployment: str | None = None,
+    ) -> "Snapshot":
+        """Read and verify a directory: schema version, deployment, digests, golden vectors."""
+        parameters = storage.read(directory, deployment=deployment, served=True)
         pa.default_memory_pool().release_unused()  # reading takes more than the result holds
-        counts = Counts(parameters.provenance.backbone_version)
+        counts = Counts(parameters.provenance.backbone_version, tuple(parameters.effects))
         return cls(parameters, pointer, cached, datetime.now(UTC), counts)
 
     @classmethod

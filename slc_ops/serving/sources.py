@@ -7,10 +7,11 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from slc_ops.base.addresses import without_secrets
-from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
+from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
-from slc_ops.base.files import read_json
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
+from slc_ops.parameters import GOLDEN, PARAMS, effect_file
+from slc_ops.parameters.storage import read_params
 from slc_ops.serving.pointer import Named, Pointer, Retired
 from slc_ops.serving.rest import Answered, RestClient
 
@@ -135,15 +136,11 @@ def _retired(answer: Any) -> Retired | None:
 
 
 def _fetch_files(download: Any, into: Path) -> None:
-    """params.json first: it says whether there are items."""
-    download("params.json")
-    download("golden.json")
-    try:
-        has_items = read_json(into / "params.json")["items_digest"] is not None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ParameterSetError(f"params.json of the registry cannot be understood: {error!r}") from None
-    if has_items:
-        download("items.parquet")
+    """params.json first: it says which effects there are, and how large their files are."""
+    download(PARAMS)
+    download(GOLDEN)
+    for name in read_params(into / PARAMS)["effects"]:
+        download(effect_file(name))
 
 
 def _copy_from_store(source: str, into: Path) -> None:

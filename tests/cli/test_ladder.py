@@ -272,7 +272,7 @@ def test_a_history_needs_no_more_than_its_times(files):
     for name in ("whole", "times"):
         arguments = ["--method", "slc_t", "--history", files / f"{name}.parquet", "--out", files / name]
         assert run("fit", "--input", files / "calibration.parquet", *arguments).exit_code == 0
-        edges.append((files / name / "items.parquet").read_bytes())
+        edges.append((files / name / "item.parquet").read_bytes())
         compared = run("compare", *pair(files), "--methods", "slc_t", "--history", files / f"{name}.parquet")
         assert compared.exit_code == 0
     assert edges[0] == edges[1]

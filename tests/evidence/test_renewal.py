@@ -6,14 +6,15 @@ import pytest
 
 from slc_ops.evidence.renewal import check_renewal, lengths
 from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 MOMENTS = (-1.0, 2.0)
 
 
 def made(a=1.0, b0=0.0, offsets=(0.1, -0.2, 0.3), ids=("a", "b", "c"), n=(10.0, 20.0, 30.0)):
-    items = pa.table({"item_id": list(ids), "offset": list(offsets), "n_obs": list(n)})
-    return ParameterSet("slc_eb", Affine(a, b0), items)
+    items = pa.table({"id": list(ids), "offset": list(offsets), "n_obs": list(n)})
+    return ParameterSet("slc_eb", Affine(a, b0), by_item(items))
 
 
 def steady(count=6, sd=0.05, seed=0):

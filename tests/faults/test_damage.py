@@ -27,7 +27,7 @@ READ_NEXT_WEEK = [
     f"{PAST}/scores/{BEFORE.key}/slc/key.json",
     f"{PAST}/scores/{BEFORE.key}/slc/users.parquet",
     "mlflow/artifacts/*/models/*/artifacts/artifacts/parameters/params.json",
-    "mlflow/artifacts/*/models/*/artifacts/artifacts/parameters/items.parquet",
+    "mlflow/artifacts/*/models/*/artifacts/artifacts/parameters/item.parquet",
 ]
 READ_AGAIN = [
     f"{OWN}/plan.json",
@@ -40,7 +40,7 @@ READ_AGAIN = [
     f"{OWN}/verdict.json",
     f"{OWN}/detectability/detectability.json",
     f"{OWN}/parameters/params.json",
-    f"{OWN}/parameters/items.parquet",
+    f"{OWN}/parameters/item.parquet",
     f"{OWN}/parameters/golden.json",
     f"{OWN}/outcome.json",
     f"{OWN}/versions.json",

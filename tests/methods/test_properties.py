@@ -76,7 +76,7 @@ def test_the_order_of_rows_does_not_matter_to_slc(rows, random):
     shuffled = rows.copy()
     random.shuffle(shuffled)
     first, second = fit("slc", read(rows)), fit("slc", read(shuffled))
-    assert first.items["item_id"].to_pylist() == second.items["item_id"].to_pylist()
+    assert first.items["id"].to_pylist() == second.items["id"].to_pylist()
     assert np.allclose(first.items["offset"], second.items["offset"], atol=1e-10)
     assert np.allclose(first.apply(read(rows)), second.apply(read(rows)), atol=1e-6)
 

@@ -204,7 +204,7 @@ def test_a_long_memory_keeps_the_offsets_and_a_short_one_the_link():
     )
     both = fit("slc_eb", log_of(moved), long=joined(early, moved))
     whole, short = fit("slc_eb", joined(early, moved)), fit("slc_eb", log_of(moved))
-    assert both.items.select(["item_id", "offset"]).equals(whole.items.select(["item_id", "offset"]))
+    assert both.items.select(["id", "offset"]).equals(whole.items.select(["id", "offset"]))
     assert both.link.b0 == pytest.approx(short.link.b0, abs=0.1)
     assert abs(both.link.b0 - whole.link.b0) > 0.2
 
@@ -212,7 +212,7 @@ def test_a_long_memory_keeps_the_offsets_and_a_short_one_the_link():
 def test_the_short_link_is_the_likelihoods_maximum_with_the_offsets_fixed():
     early, late = world(seed=22, rows=6000)
     found = fit("slc_eb", log_of(late), long=joined(early, late))
-    offset = dict(zip(found.items["item_id"].to_pylist(), found.items["offset"].to_pylist(), strict=True))
+    offset = dict(zip(found.items["id"].to_pylist(), found.items["offset"].to_pylist(), strict=True))
     eta, y = late["logit"].to_numpy(), late["label"].to_numpy()
     b = np.array([offset[item] for item in late["item_id"].to_pylist()])
     residual = y - sigmoid(found.link.a * eta + found.link.b0 + b)

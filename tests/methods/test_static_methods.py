@@ -17,9 +17,7 @@ from tests.methods.synthetic import log, log_of
 
 def offsets(parameters: ParameterSet, rows: InteractionLog) -> np.ndarray:
     """δ of each row."""
-    by_id = dict(
-        zip(parameters.items["item_id"].to_pylist(), parameters.items["offset"].to_pylist(), strict=True)
-    )
+    by_id = dict(zip(parameters.items["id"].to_pylist(), parameters.items["offset"].to_pylist(), strict=True))
     return np.array([by_id[item] for item in rows.items.to_pylist()])[rows.item_codes]
 
 
@@ -34,9 +32,9 @@ def test_base_is_the_sigmoid():
 def test_slc_is_equation_five_item_by_item(prior_var):
     rows = log()
     found = fit("slc", rows, options=FitOptions(prior_var=prior_var)).items.to_pylist()
-    assert [row["item_id"] for row in found] == sorted(rows.items.to_pylist())
+    assert [row["id"] for row in found] == sorted(rows.items.to_pylist())
     for row in found:
-        mine = rows.item_codes == rows.items.to_pylist().index(row["item_id"])
+        mine = rows.item_codes == rows.items.to_pylist().index(row["id"])
         p = expit(rows.logit[mine])
         W = np.sum(p * (1 - p))
         assert row["offset"] == pytest.approx(np.sum(rows.label[mine] - p) / (1 / prior_var + W), abs=1e-12)
@@ -101,7 +99,7 @@ def test_rescal_matches_rates_of_items_with_fifty_rows():
     item = np.array(["often"] * 60 + ["rare"] * 49 + ["always"] * 55)
     label = np.concatenate([rng.integers(0, 2, 109), np.ones(55)])
     rows = log_of(item_id=item, label=label, logit=rng.normal(size=164))
-    table = {row["item_id"]: row for row in fit("rescal", rows).items.to_pylist()}
+    table = {row["id"]: row for row in fit("rescal", rows).items.to_pylist()}
     p = expit(rows.logit)
     often = (logit(label[:60].mean()) - logit(p[:60].mean())) * 60 / 110
     always = (logit(1 - 1e-6) - logit(p[109:].mean())) * 55 / 105

@@ -73,7 +73,7 @@ def test_offsets_of_other_items_are_not_taken_and_leave_the_same_bytes(tmp_path:
         if seed < 2:
             for name, each in (("warm", found), ("cold", fit("slc_eb", first))):
                 each.write(tmp_path / name)
-            for file in ("params.json", "items.parquet", "golden.json"):
+            for file in ("params.json", "item.parquet", "golden.json"):
                 assert (tmp_path / "warm" / file).read_bytes() == (tmp_path / "cold" / file).read_bytes()
 
 

@@ -29,8 +29,8 @@ def test_weights_count_like_repeated_rows(method):
     first, second = fit(method, weighted), fit(method, repeated)
     assert np.allclose(first.apply(LATER), second.apply(LATER), rtol=0, atol=1e-8)
     if first.items is not None:
-        assert first.items["item_id"].to_pylist() == second.items["item_id"].to_pylist()
-        assert "item-003" not in first.items["item_id"].to_pylist()
+        assert first.items["id"].to_pylist() == second.items["id"].to_pylist()
+        assert "item-003" not in first.items["id"].to_pylist()
         for column in ("offset", "offset_var", "n_obs", "fisher_weight", "shrinkage"):
             mine = first.items[column].to_numpy(zero_copy_only=False)
             theirs = second.items[column].to_numpy(zero_copy_only=False)

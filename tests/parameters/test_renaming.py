@@ -29,7 +29,7 @@ def test_a_renamed_item_is_corrected_as_it_was_before(tmp_path: Path, method: st
     unknown = old.correct(["never seen"] * 2, logits[:2], times[:2]).tolist()
     assert new.correct(["item-3", "item-7"], logits[:2], times[:2]).tolist() == unknown
     assert new.items is not None
-    assert new.items.column("item_id").to_pylist() == sorted(new.items.column("item_id").to_pylist())
+    assert new.items.column("id").to_pylist() == sorted(new.items.column("id").to_pylist())
 
 
 def test_whole_numbers_stay_whole_numbers(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.base.errors import ParameterSetError, StorageError
-from slc_ops.base.files import digest_file, digest_json
+from slc_ops.base.files import digest_file
 from slc_ops.base.window import Window
 from slc_ops.methods import METHODS, fit
 from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import Effect, by_item
 from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.parameters.storage import signed
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, table
 from tests.registry.factory import parameter_set
@@ -27,9 +29,7 @@ def written(tmp_path):
 def change(directory, **values):
     """Alter params.json and make it look untouched."""
     path = directory / "params.json"
-    content = json.loads(path.read_text()) | values
-    content.pop("params_digest")
-    path.write_text(json.dumps(content | {"params_digest": digest_json(content)}))
+    path.write_text(signed(json.dumps(json.loads(path.read_text()) | values)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -45,29 +45,33 @@ def test_a_round_trip_changes_no_probability(method, tmp_path):
 
 
 def test_the_files_are_the_contract(written):
-    assert sorted(path.name for path in written.iterdir()) == ["golden.json", "items.parquet", "params.json"]
+    assert sorted(path.name for path in written.iterdir()) == ["golden.json", "item.parquet", "params.json"]
     params = json.loads((written / "params.json").read_text())
     assert params["schema_version"] == 1
     assert params["method"] == "slc"
     assert {"a", "b0"} <= set(params["link"])
-    assert params["items_digest"] == digest_file(written / "items.parquet")
+    columns = ["id", "offset", "offset_var", "n_obs", "fisher_weight", "shrinkage"]
+    entry = params["effects"]["item"]
+    assert list(params["effects"]) == ["item"]
+    assert (entry["file"], entry["columns"], entry["rows"]) == ("item.parquet", columns, len(log().items))
+    assert entry["digest"] == digest_file(written / "item.parquet")
+    assert entry["prior_var"] == 1.0
     for name in (
         "deployment",
         "window",
-        "prior_var",
+        "logit_mean",
         "backbone_version",
         "code_version",
         "input_digest",
         "config_digest",
     ):
         assert name in params
-    columns = pq.read_schema(written / "items.parquet").names
-    assert columns == ["item_id", "offset", "offset_var", "n_obs", "fisher_weight", "shrinkage"]
+    assert pq.read_schema(written / "item.parquet").names == columns
 
 
 def test_score_only_methods_have_no_items(tmp_path):
     fit("platt", log()).write(tmp_path / "set")
-    assert not (tmp_path / "set" / "items.parquet").exists()
+    assert not (tmp_path / "set" / "item.parquet").exists()
 
 
 def test_provenance_travels(tmp_path):
@@ -90,8 +94,10 @@ def test_golden_vectors_are_at_least_twenty_with_cold_starts_and_extremes(method
     vectors = json.loads((tmp_path / "set" / "golden.json").read_text())["vectors"]
     assert len(vectors) >= 20
     known = set(rows.items.to_pylist())
-    assert {-700.0, 700.0} <= {vector["logit"] for vector in vectors if vector["item_id"] not in known}
-    assert all(0 <= vector["probability"] <= 1 for vector in vectors)
+    assert {-700.0, 700.0} <= {vector["logit"] for vector in vectors if vector.get("item_id") not in known}
+    refused = [vector for vector in vectors if vector["probability"] is None]
+    assert [vector["time"] for vector in refused] == ([None] if method == "platt_time" else [])
+    assert all(0 <= vector["probability"] <= 1 for vector in vectors if vector not in refused)
 
 
 @pytest.mark.parametrize("ids", [[1, 2, 2], [2**63 - 1, -(2**63), 5], ["a", "b", "b"], ["", "ü", "\n"]])
@@ -101,14 +107,14 @@ def test_golden_vectors_find_an_item_that_was_never_seen(ids, tmp_path):
     ParameterSet.read(tmp_path / "set")
 
 
-@pytest.mark.parametrize("name", ["params.json", "items.parquet", "golden.json"])
+@pytest.mark.parametrize("name", ["params.json", "item.parquet", "golden.json"])
 def test_a_missing_file_is_refused_by_name(written, name):
     (written / name).unlink()
     with pytest.raises(ParameterSetError, match=name):
         ParameterSet.read(written)
 
 
-@pytest.mark.parametrize("name", ["items.parquet", "golden.json"])
+@pytest.mark.parametrize("name", ["item.parquet", "golden.json"])
 def test_an_altered_file_is_refused(written, name):
     path = written / name
     path.write_bytes(path.read_bytes()[:-1] + b" ")
@@ -133,10 +139,10 @@ def with_cold_line():
     return replace(fit("slc", log()), cold=Affine(0.8, -0.4))
 
 
-def test_a_line_for_unknown_items_is_version_2_and_every_way_to_correct_knows_it(tmp_path):
+def test_every_way_to_correct_knows_the_line_of_unknown_items(tmp_path):
     with_cold_line().write(tmp_path / "set")
     params = json.loads((tmp_path / "set" / "params.json").read_text())
-    assert (params["schema_version"], params["cold_link"]) == (2, {"kind": "affine", "a": 0.8, "b0": -0.4})
+    assert params["cold_link"] == {"kind": "affine", "a": 0.8, "b0": -0.4}
     second = ParameterSet.read(tmp_path / "set")
     logits = np.linspace(-40, 40, 17)
     expected = 1 / (1 + np.exp(-(0.8 * logits - 0.4)))
@@ -146,7 +152,7 @@ def test_a_line_for_unknown_items_is_version_2_and_every_way_to_correct_knows_it
     table = pa.table({"item_id": ids, "label": np.arange(17) % 2, "logit": logits})
     unseen = InteractionLog.from_table(table)
     assert second.apply(unseen) == pytest.approx(expected, abs=1e-12)
-    score = second.on(unseen.items).score(unseen.rows(0, 17, frozenset()))
+    score = second.on(unseen).score(unseen.rows(0, 17, frozenset()))
     assert (np.diff(score) > 0).all()
     known = log()
     assert np.array_equal(second.apply(known), fit("slc", known).apply(known))
@@ -167,12 +173,6 @@ def test_a_cold_line_that_is_no_line_is_refused(tmp_path, found):
     change(tmp_path / "set", cold_link=found)
     with pytest.raises(ParameterSetError, match=r"cannot be (understood|read)"):
         ParameterSet.read(tmp_path / "set")
-
-
-def test_sets_without_such_a_line_stay_version_1(written):
-    params = json.loads((written / "params.json").read_text())
-    assert params["schema_version"] == 1
-    assert "cold_link" not in params
 
 
 def test_a_set_of_a_method_that_this_release_does_not_know_still_serves(written):
@@ -273,8 +273,10 @@ def test_other_files_are_not_replaced(tmp_path):
     [
         {"link": Affine(1.0, 0.1)},
         {"cold": Affine(1.0, 0.0)},
-        {"items": None},
-        {"time_edges": np.array([0.0, 1.0])},
+        {"effects": {}},
+        {"effects": by_item(fit("slc", log()).items, time_edges=np.array([0.0, 1.0]))},
+        {"effects": {**fit("slc", log()).effects, "group": Effect(pa.table({"id": ["a"], "offset": [0.1]}))}},
+        {"logit_mean": 0.5},
         {"method": "platt"},
     ],
 )

@@ -133,7 +133,7 @@ def write_items(refresh: Path, count: int) -> None:
     names = [f"item-{k:04d}" for k in range(count - 1)] + [EVIL]
     offset = [(-1.0) ** k * (k + 1) / count for k in range(count)]
     table = {
-        "item_id": names,
+        "id": names,
         "offset": offset,
         "offset_var": [0.04] * count,
         "n_obs": [float(10 * (k + 1)) for k in range(count)],
@@ -151,9 +151,9 @@ def write_items(refresh: Path, count: int) -> None:
         (refresh / part).mkdir(parents=True, exist_ok=True)
         rows = pa.table(values)
         if part == "parameters":
-            rows = rows.sort_by("item_id")  # as every parameter set is written
-        pq.write_table(rows, refresh / part / "items.parquet")
-    write(refresh / "parameters" / "params.json", {"counts": {"items": count, "rows": 10 * count}})
+            rows = rows.sort_by("id")  # as every parameter set is written
+        pq.write_table(rows, refresh / part / ("item.parquet" if part == "parameters" else "items.parquet"))
+    write(refresh / "parameters" / "params.json", {"effects": {"item": {"time_edges": None}}})
 
 
 def stop(places: Places, name: str, week: int) -> None:

@@ -64,10 +64,10 @@ def test_a_page_behind_the_end_is_the_last_page(refresh: Path) -> None:
 
 
 def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
-    table = pa.table({"item_id": [7, 17, 170], "offset": [0.1, -0.5, 0.2], "shrinkage": [0.1, 0.2, 0.3]})
+    table = pa.table({"id": [7, 17, 170], "offset": [0.1, -0.5, 0.2], "shrinkage": [0.1, 0.2, 0.3]})
     (tmp_path / "parameters").mkdir()
-    pq.write_table(table, tmp_path / "parameters" / "items.parquet")
-    write(tmp_path / "parameters" / "params.json", {"counts": {"items": 3}})
+    pq.write_table(table, tmp_path / "parameters" / "item.parquet")
+    write(tmp_path / "parameters" / "params.json", {"effects": {"item": {"time_edges": None}}})
 
     found = shown(tmp_path, search="17", sort="detectability")
 
@@ -76,10 +76,10 @@ def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
 
 
 def test_of_a_method_with_time_bins_the_bin_that_serves_is_shown(tmp_path: Path) -> None:
-    table = pa.table({"item_id": ["a", "a", "b", "b"], "offset": [0.1, 0.2, 0.3, 0.4]})
+    table = pa.table({"id": ["a", "a", "b", "b"], "offset": [0.1, 0.2, 0.3, 0.4]})
     (tmp_path / "parameters").mkdir()
-    pq.write_table(table, tmp_path / "parameters" / "items.parquet")
-    write(tmp_path / "parameters" / "params.json", {"counts": {"items": 2}})
+    pq.write_table(table, tmp_path / "parameters" / "item.parquet")
+    write(tmp_path / "parameters" / "params.json", {"effects": {"item": {"time_edges": [0.0, 1.0, 2.0]}}})
 
     found = shown(tmp_path, sort="offset")
 

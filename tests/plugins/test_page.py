@@ -182,7 +182,7 @@ def test_symbolic_links_inside_the_home_are_not_followed(
             f"windows/{version.window.key}/validation",
         ),
         "index": (docs / "index.html", "windows/index.html"),
-        "items": (refresh / "parameters" / "items.parquet", ""),
+        "items": (refresh / "parameters" / "item.parquet", ""),
         "verdict": (refresh / "verdict.json", ""),
     }[page]
     if file.suffix == ".json":

@@ -13,7 +13,7 @@ golden = json.loads(
 )
 vectors = golden["vectors"]
 frame = pd.DataFrame(
-    {"item_id": [each["item_id"] for each in vectors], "logit": [each["logit"] for each in vectors]}
+    {"item_id": [each.get("item_id") for each in vectors], "logit": [each["logit"] for each in vectors]}
 )
 served = mlflow.pyfunc.load_model(uri).predict(frame)["p_corrected"]
 print(json.dumps({"golden": [each["probability"] for each in vectors], "served": list(served)}))

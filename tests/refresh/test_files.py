@@ -18,11 +18,8 @@ OWNERS = {
     "detectability.json": {"evidence/detectability.py"},
     # A control as a whole, and a run in MLflow, have a verdict too.
     "verdict.json": {"refresh/files.py", "controls/run.py", "registry/publish.py"},
-    # Of a score, of a detectability report, of a window and of a parameter set.
-    "items.parquet": {
-        "evidence/scoring.py", "evidence/detectability.py", "quality/statistics.py", "parameters/__init__.py",
-        "serving/sources.py",
-    },
+    # Of a score, of a detectability report and of a window.
+    "items.parquet": {"evidence/scoring.py", "evidence/detectability.py", "quality/statistics.py"},
 }  # fmt: skip
 
 

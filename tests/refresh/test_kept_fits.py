@@ -102,7 +102,7 @@ def test_what_cannot_be_read_counts_as_absent(school: Places, fitted: list[str],
     key = kept.with_name("parameters-key.json")
     assert key.exists()
     if damage == "parameters":
-        (kept / "items.parquet").write_bytes(b"PAR1")
+        (kept / "item.parquet").write_bytes(b"PAR1")
     elif damage == "key":
         key.write_text("{")
     elif damage == "method":

@@ -217,4 +217,4 @@ def test_a_move_after_a_crash_before_the_alias_repairs_it(
 
 
 def _items_of(registry: Registry, version: Version) -> Path:
-    return files_of(registry, version) / "items.parquet"
+    return files_of(registry, version) / "item.parquet"

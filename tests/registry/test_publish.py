@@ -153,7 +153,7 @@ def test_altered_parameters_are_refused_and_no_version_is_made(
 ) -> None:
     altered = tmp_path / "altered"
     shutil.copytree(parameters, altered)
-    (altered / "items.parquet").write_bytes((parameters / "items.parquet").read_bytes() + b" ")
+    (altered / "item.parquet").write_bytes((parameters / "item.parquet").read_bytes() + b" ")
     with pytest.raises(ParameterSetError, match="digest"):
         registry.publish(publication(altered))
     assert registry.client.search_model_versions("name = 'slc-demo'") == []

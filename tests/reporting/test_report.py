@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.evidence.backtest import Backtest, Champion
+from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.reporting import write_report
 from slc_ops.reporting.figures import offsets
@@ -149,13 +150,13 @@ def test_a_million_items_make_no_larger_page(tmp_path, page):
     n = np.round(rng.pareto(1.1, 1_000_000) * 5 + 1)
     items = pa.table(
         {
-            "item_id": np.arange(n.size),
+            "id": np.arange(n.size),
             "offset": rng.normal(size=n.size),
             "n_obs": n,
             "shrinkage": n / (n + 4),
         }
     )
-    drawing = offsets.draw(tmp_path, ParameterSet("slc", fit_link(), items=items))
+    drawing = offsets.draw(tmp_path, ParameterSet("slc", fit_link(), by_item(items)))
     assert len(drawing.svg) < 200_000
     assert len(page.read_bytes()) < 1_000_000
 

@@ -108,7 +108,7 @@ def test_unknown_items_are_counted_and_named(parameters: Path, kind: str) -> Non
     corrector.correct("new-1", 0.0)
     found = corrector.health()
     assert found["rows"] == 5
-    assert found["unknown_items"] == {"rows": 3, "examples": ["new-1", "new-2"]}
+    assert found["unknown"]["item"] == {"rows": 3, "examples": ["new-1", "new-2"]}
     assert found["warnings"] == [], "five rows say nothing yet"
 
 
@@ -136,7 +136,7 @@ def test_single_rows_warn_when_most_of_them_are_unknown(
         corrector.correct("new-1", 0.0)
     (line,) = caplog.messages
     assert "20 of 21 rows" in line
-    assert corrector.health()["unknown_items"]["examples"] == [f"new-{number}" for number in range(5)]
+    assert corrector.health()["unknown"]["item"]["examples"] == [f"new-{number}" for number in range(5)]
 
 
 def test_a_method_without_items_knows_no_unknown_ones(parameters: Path, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_method_without_items_knows_no_unknown_ones(parameters: Path, tmp_path
 
     corrector = Corrector.from_directory(parameter_set(tmp_path / "platt", method="platt"))
     corrector.correct(["a", "b"], [0.0, 1.0])
-    assert corrector.health()["unknown_items"] == {"rows": 0, "examples": []}
+    assert corrector.health()["unknown"] == {}
 
 
 def test_the_counts_are_metrics_that_prometheus_reads(parameters: Path, tmp_path: Path) -> None:

@@ -67,22 +67,21 @@ def test_health_of_a_directory(parameters: Path) -> None:
 
 
 def _tamper_items(directory: Path) -> None:
-    path = directory / "items.parquet"
+    path = directory / "item.parquet"
     path.write_bytes(path.read_bytes()[:-9] + b"x" + path.read_bytes()[-8:])
 
 
 def _tamper_golden(directory: Path) -> None:
     """A golden vector that differs, with digests that fit: only recomputing finds it."""
-    from slc_ops.base.files import digest_file, digest_json
+    from slc_ops.base.files import digest_file
+    from slc_ops.parameters.storage import signed
 
     golden = json.loads((directory / "golden.json").read_text())
     golden["vectors"][3]["probability"] += 1e-6
     (directory / "golden.json").write_text(json.dumps(golden))
     params = json.loads((directory / "params.json").read_text())
     params["golden_digest"] = digest_file(directory / "golden.json")
-    params.pop("params_digest", None)
-    params["params_digest"] = digest_json(params)
-    (directory / "params.json").write_text(json.dumps(params))
+    (directory / "params.json").write_text(signed(json.dumps(params)))
 
 
 def _unknown_schema(directory: Path) -> None:
@@ -96,7 +95,7 @@ def _unknown_schema(directory: Path) -> None:
         (_tamper_items, "digest"),
         (_tamper_golden, "golden vector 3"),
         (_unknown_schema, "schema version 99"),
-        (lambda directory: (directory / "items.parquet").unlink(), "missing"),
+        (lambda directory: (directory / "item.parquet").unlink(), "missing"),
         (lambda directory: (directory / "golden.json").unlink(), "missing"),
         (lambda directory: (directory / "params.json").unlink(), "missing"),
         (lambda directory: (directory / "params.json").write_text("{"), "not JSON"),

@@ -132,7 +132,7 @@ def test_without_a_champion_there_is_nothing_to_serve(stage: Stage) -> None:
 def test_a_damaged_cache_is_fetched_again(stage: Stage) -> None:
     stage.reign(0)
     stage.corrector()
-    (items,) = stage.cache.rglob("items.parquet")
+    (items,) = stage.cache.rglob("item.parquet")
     items.write_bytes(b"not parquet")
     assert stage.corrector().health()["status"] == "ok"
 
@@ -142,11 +142,11 @@ def test_a_version_damaged_in_the_store_never_serves(stage: Stage, tmp_path: Pat
     corrector = stage.corrector()
     before = corrector.correct(ITEMS, LOGITS).tolist()
     second = stage.reign(1, parameter_set(tmp_path / "other", seed=5))
-    (stage.files_of(second) / "items.parquet").write_bytes(b"PAR1 damaged PAR1")
+    (stage.files_of(second) / "item.parquet").write_bytes(b"PAR1 damaged PAR1")
     assert not corrector.refresh()
     assert "digest" in corrector.health()["problem"]
     assert corrector.correct(ITEMS, LOGITS).tolist() == before
-    assert [path.name for path in stage.cache.rglob("items.parquet")] == ["items.parquet"]
+    assert [path.name for path in stage.cache.rglob("item.parquet")] == ["item.parquet"]
 
 
 def test_a_version_without_parameters_never_serves(stage: Stage) -> None:

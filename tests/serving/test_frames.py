@@ -44,7 +44,7 @@ def test_certain_probabilities_are_clipped_as_in_the_contract(corrector: Correct
         {"item_id": ["a"], "probability": [1.5]},
         {"item_id": ["a"], "probability": [float("nan")]},
         {"item_id": ["a"], "logit": [float("inf")]},
-        {"item_id": [None], "logit": [0.1]},
+        {"logit": [0.1]},
         {"item_id": [1.5], "logit": [0.1]},
     ],
 )

@@ -17,15 +17,15 @@ from tests.registry.factory import WEEKS, parameter_set
 from tests.serving.faulty import faulty_registry
 
 STRANGE: list[Any] = [
-    None, 1.5, float("nan"), b"item-1", {"a": 1}, object(), True, 2**63, 2**64 + 1, "\ud800",
-    [None], [1.5], [b"x"], [None] * 9, [1.5] * 9, ["a", 1] * 5, [2**70] * 9, ["\ud800"] * 9, [["a"]] * 9,
-    np.array([1.5] * 9), np.array([None] * 9), np.array([["a"]]), iter(["a"]),
+    1.5, float("nan"), b"item-1", {"a": 1}, object(), True, 2**63, 2**64 + 1, "\ud800",
+    [1.5], [b"x"], [1.5] * 9, ["a", 1] * 5, [2**70] * 9, ["\ud800"] * 9, [["a"]] * 9,
+    np.array([1.5] * 9), np.array([["a"]]), iter(["a"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("integer_ids", [True, False])
 @pytest.mark.parametrize("ids", STRANGE, ids=lambda value: repr(value).partition(" object at ")[0][:30])
-def test_an_id_that_is_none_a_float_or_of_the_other_type_is_a_typed_error(
+def test_an_id_that_is_a_float_or_of_the_other_type_is_a_typed_error(
     tmp_path: Path, ids: Any, integer_ids: bool
 ) -> None:
     corrector = Corrector.from_directory(parameter_set(tmp_path / "set", integer_ids=integer_ids))
@@ -47,7 +47,6 @@ def test_a_frame_with_text_for_numbers_is_a_typed_error(parameters: Path) -> Non
     corrector = Corrector.from_directory(parameters)
     for frame in (
         pd.DataFrame({"item_id": ["item-1"], "logit": ["x"]}),
-        pd.DataFrame({"item_id": [None], "logit": [0.5]}),
         pd.DataFrame({"item_id": [1.5], "logit": [0.5]}),
         pd.DataFrame({"item_id": ["item-1"], "logit": [0.5], "event_time": ["now"]}),
     ):

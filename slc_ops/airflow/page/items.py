@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json
-from slc_ops.parameters import ITEMS, PARAMS
+from slc_ops.parameters import PARAMS, effect_file
 from slc_ops.refresh.files import RefreshFiles
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def find_items(
     """A page of the item table of a parameter set and its refresh; None when its method has no items."""
     from slc_ops.evidence.detectability import ITEMS as VISIBLE
 
-    paths = {"parameters": parameters / ITEMS, "detectability": files.detectability / VISIBLE}
+    paths = {"parameters": parameters / effect_file("item"), "detectability": files.detectability / VISIBLE}
     tables = {name: _load(path, name) for name, path in paths.items() if _is_ours(path)}
     if "parameters" not in tables:
         return None
@@ -93,8 +93,10 @@ def _read(path: Path, table_of: str, changed: int) -> "pa.Table":
 
     ours = table_of == "parameters"
     wanted = SHOWN if ours else SHOWN - {"n_obs"}
-    table = pq.read_table(path, columns=[name for name in pq.read_schema(path).names if name in wanted])
+    names = pq.read_schema(path).names
+    table = pq.read_table(path, columns=[name for name in names if name in wanted or name == "id"])
     if ours:
+        table = table.rename_columns({"id": "item_id"})
         table = _last_bin(table, path.parent)
         table = table.append_column("size", pc.abs(table["offset"]))
     if not pa.types.is_string(table.schema.field("item_id").type):
@@ -107,10 +109,10 @@ def _last_bin(table: "pa.Table", directory: Path) -> "pa.Table":
     """Of a set with time bins, the bin that serving uses: each item's last row."""
     import pyarrow as pa
 
-    items = read_json(directory / PARAMS)["counts"]["items"]
-    bins = table.num_rows // max(items, 1)
-    if bins <= 1:
+    edges = read_json(directory / PARAMS)["effects"]["item"]["time_edges"]
+    if edges is None:
         return table
+    bins = len(edges) - 1
     return table.take(pa.array(range(bins - 1, table.num_rows, bins)))
 
 

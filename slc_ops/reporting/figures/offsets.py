@@ -15,10 +15,7 @@ def draw(directory: Path, parameters: ParameterSet | None) -> Drawing | None:
     """Offsets by observations; grey lines lead from what the item's own rows say to what is believed."""
     if parameters is None or parameters.items is None or parameters.items.num_rows == 0:
         return None
-    table = parameters.items
-    if parameters.time_edges is not None:  # one row per item and bin: the last bin is the one in use
-        bins = len(parameters.time_edges) - 1
-        table = table.take(np.arange(bins - 1, table.num_rows, bins))
+    table = parameters.effects["item"].latest()
     n = table["n_obs"].to_numpy()
     offset = table["offset"].to_numpy()
     # Evenly through the order of counts: sparse and dense items are all represented, and a million items

@@ -12,6 +12,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 def fit(calibration: Calibration) -> ParameterSet:
     """Fit ``slc``, then halve."""
     whole = slc.fit(calibration)
-    place = whole.items.column_names.index("offset")
-    items = whole.items.set_column(place, "offset", pc.multiply(whole.items["offset"], 0.5))
-    return replace(whole, method="half_step", items=items)
+    effect = whole.effects["item"]
+    place = effect.table.column_names.index("offset")
+    table = effect.table.set_column(place, "offset", pc.multiply(effect.table["offset"], 0.5))
+    return replace(whole, method="half_step").with_effect("item", replace(effect, table=table))

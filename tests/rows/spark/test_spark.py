@@ -99,7 +99,7 @@ def assert_same_parameters(found: ParameterSet, expected: ParameterSet) -> None:
         assert found.time_edges.tolist() == expected.time_edges.tolist()
     if expected.items is not None:
         assert found.items is not None
-        assert found.items["item_id"].to_pylist() == expected.items["item_id"].to_pylist()
+        assert found.items["id"].to_pylist() == expected.items["id"].to_pylist()
         for name in ("offset", "offset_var", "n_obs", "fisher_weight", "shrinkage"):
             here, there = (np.array(each[name].to_pylist(), float) for each in (expected.items, found.items))
             np.testing.assert_allclose(there, here, rtol=0, atol=1e-9, err_msg=f"{found.method} {name}")

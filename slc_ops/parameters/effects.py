@@ -1,0 +1,254 @@
+"""Effects: what a parameter set adds to the logit of a row for its item, its group and its user.
+
+With an effect's offset o and slope d (0 where the method has none) a row of logit η gets o + d·(η − η̄) added.
+A row without an id, or with one that the effect does not know, gets 0; where the set has a line of its own
+for unknown items, their effect is what turns the link's line into that one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.time_bins import time_bin
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.item_index import ItemIndex
+
+COLUMNS = {"item": "item_id", "group": "group_id", "user": "user_id"}
+"""The effects that a set may have, in the order in which they are added, and the log's column of each."""
+
+SERVED = ("id", "time_bin", "offset", "slope")
+"""The columns that decide a probability; the others are for reports."""
+
+Positions = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A table by id: ``id`` and ``offset``; where the method has them ``slope``, ``offset_var`` (posterior
+    variance), ``n_obs`` (Σ weight), ``fisher_weight`` W and ``shrinkage`` λ.
+
+    Its rows ascend by id, one for each, or one for each id and ``time_bin`` where there are ``time_edges``.
+    """
+
+    table: pa.Table
+    prior_var: float | None = None
+    slope_prior_var: float | None = None
+    time_edges: Floats | None = None
+
+    @property
+    def bins(self) -> int:
+        """Rows of each id."""
+        return 1 if self.time_edges is None else len(self.time_edges) - 1
+
+    @property
+    def ids(self) -> pa.Array:
+        """Each id once, in the order of the table."""
+        ids = self.table.column("id").combine_chunks()
+        return ids if self.bins == 1 else ids.take(as_arrow(np.arange(0, len(ids), self.bins)))
+
+    def of(self, wanted: str | int) -> pa.Table | None:
+        """The rows of one id: one, or one for each time bin."""
+        index = ItemIndex(self.ids)
+        position = index.position(wanted)
+        return None if position < 0 else self.table.slice(int(index.order[position]) * self.bins, self.bins)
+
+    def latest(self) -> pa.Table:
+        """One row for each id: of several time bins the last, which serves."""
+        if self.bins == 1:
+            return self.table
+        return self.table.take(as_arrow(np.arange(self.bins - 1, self.table.num_rows, self.bins)))
+
+    def same_answers(self, other: "Effect") -> bool:
+        """Whether both answer every row alike, bit for bit."""
+        one, two = (each.time_edges for each in (self, other))
+        alike = one is two if one is None or two is None else np.array_equal(one, two)
+        return bool(alike and self.table.equals(other.table))
+
+    def check(self, name: str) -> None:
+        """Refuse a table that does not say one thing for each id."""
+        table, bins = self.table, self.bins
+        kind = table.schema.field("id").type if {"id", "offset"} <= set(table.column_names) else None
+        if kind not in (pa.int64(), pa.string()):
+            raise ParameterSetError(
+                f"the effect {name} has the columns {', '.join(table.column_names)}; expected id (int64 or "
+                "string) and offset"
+            )
+        for column in ("offset", "slope"):
+            if column in table.column_names and not _all_finite(table.column(column)):
+                raise ParameterSetError(f"the effect {name} has a {column} that is no finite number")
+        if table.column("id").null_count:
+            raise ParameterSetError(f"the effect {name} has a row without an id")
+        ids = table.column("id").combine_chunks()
+        starts = as_arrow(np.arange(0, len(ids), bins))
+        once = ids if bins == 1 else ids.take(starts)
+        twice = pc.greater_equal(once.slice(0, max(len(once) - 1, 0)), once.slice(min(1, len(once))))
+        if pc.any(twice).as_py():
+            example = once[pc.index(twice, True).as_py() + 1].as_py()
+            raise ParameterSetError(
+                f"the effect {name} has the id {str(example)!r:.60} twice, or its ids do not ascend"
+            )
+        if bins > 1:
+            edges = np.asarray(self.time_edges)
+            expected = np.tile(np.arange(bins), len(once))
+            if (
+                "time_bin" not in table.column_names
+                or not np.array_equal(as_numpy(table.column("time_bin")), expected)
+                or not ids.equals(once.take(as_arrow(np.repeat(np.arange(len(once)), bins))))
+                or not (np.diff(edges) > 0).all()
+            ):
+                raise ParameterSetError(f"the effect {name} has not {bins} time bins for each id, 0, 1, 2 …")
+
+
+def _all_finite(column: pa.ChunkedArray) -> bool:
+    return (
+        column.null_count == 0 and column.type == pa.float64() and bool(np.isfinite(as_numpy(column)).all())
+    )
+
+
+def by_item(
+    table: pa.Table, prior_var: float | None = None, time_edges: Floats | None = None
+) -> dict[str, Effect]:
+    """The effects of a method that has one of the items alone."""
+    return {"item": Effect(table, prior_var, time_edges=time_edges)}
+
+
+@dataclass(frozen=True)
+class ColdShift:
+    """What turns the line of known items into the line of unknown ones: an offset that grows with η₀."""
+
+    a: float
+    b0: float
+
+
+@dataclass(frozen=True)
+class Added:
+    """What is added to logits, by position; the last one is that of unknown ids, whose position is −1."""
+
+    offset: Floats
+    slope: Floats | None
+    logit_mean: float
+    time_edges: Floats | None
+    cold: ColdShift | None
+    unknown: NDArray[np.bool_] | None = None
+    """Which positions are those of unknown ids, where that is not the last one alone."""
+
+    def by_code(self, positions: Positions) -> "Added":
+        """The same for rows whose codes stand for ids at these positions; the code −1 is no id."""
+        chosen = np.append(positions, np.int32(-1))
+        unknown = None if self.cold is None else chosen < 0
+        slope = None if self.slope is None else self.slope[chosen]
+        return Added(self.offset[chosen], slope, self.logit_mean, self.time_edges, self.cold, unknown)
+
+    def at(self, positions: Positions, logit: Floats, time: Floats | None) -> Floats:
+        """What is added to each row, in the time bin of the row (the last bin without times)."""
+        cells: Positions = positions
+        if self.time_edges is not None:
+            # One index into the flat table; the position −1 of an unknown id counts from its end.
+            bins = len(self.time_edges) - 1
+            cells = positions * np.intp(bins)
+            cells += bins - 1 if time is None else time_bin(time, self.time_edges)
+        added: Floats = self.offset.ravel().take(cells)
+        if self.slope is not None:
+            added += self.slope.ravel().take(cells) * (logit - self.logit_mean)
+        if self.cold is not None:
+            unknown = positions < 0 if self.unknown is None else self.unknown.take(positions)
+            added = np.where(unknown, self.cold.a * logit + self.cold.b0, added)
+        return added
+
+    def at_one(self, position: int, logit: float, time: Floats | None) -> float:
+        """The same for one row."""
+        if self.time_edges is not None:
+            return float(self.at(np.array([position]), np.array([logit]), time)[0])
+        if position < 0 and self.cold is not None:
+            return self.cold.a * logit + self.cold.b0
+        added = self.offset.item(position)
+        return added if self.slope is None else added + self.slope.item(position) * (logit - self.logit_mean)
+
+
+class Lookup:
+    """An effect made ready to serve: from ids to what is added."""
+
+    def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
+        self.name, self.column, bins = name, COLUMNS[name], effect.bins
+        self._index = ItemIndex(effect.ids)
+        offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
+        if offset is None:
+            raise ValueError(f"the effect {name} has no column offset")
+        self.added = Added(offset, slope, logit_mean, effect.time_edges, cold)
+
+    def _ordered(self, effect: Effect, column: str, bins: int) -> Floats | None:
+        if column not in effect.table.column_names:
+            return None
+        values = as_numpy(effect.table.column(column))
+        if effect.time_edges is None:
+            return np.append(values[self._index.order], 0.0)
+        return np.vstack([values.reshape(-1, bins)[self._index.order], np.zeros(bins)])
+
+    def positions(self, ids: Any) -> Positions:
+        """Where each id stands; −1 for unknown ones and for null."""
+        try:
+            if isinstance(ids, list | tuple) and len(ids) <= _FEW:
+                return np.array([self.position(each) for each in ids], dtype=np.int32)
+            column, missing = _without_nulls(ids)
+            if missing is None:
+                return self._index.positions(column)
+            found = np.full(len(missing), -1, np.int32)
+            found[~missing] = self._index.positions(column)
+            return found
+        except InputError as error:
+            raise self._named(error) from None
+
+    def position(self, one: Any) -> int:
+        """Where one id stands; −1 for an unknown one and for None."""
+        try:
+            return -1 if one is None else self._index.position(one)
+        except InputError as error:
+            raise self._named(error) from None
+
+    def _named(self, error: InputError) -> InputError:
+        """The index speaks of items, whatever the ids are of."""
+        said = str(error).replace("item_id", self.column).replace("item", self.name)
+        return error if self.name == "item" else InputError(said)
+
+
+_FEW = 8
+
+
+def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """The ids that are there, and which are not; None where all are."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return ids, None
+    if isinstance(ids, list | tuple) and (kinds := set(map(type, ids)) - {type(None)}) in ({str}, {int}):
+        there = [each for each in ids if each is not None]
+        missing = None if len(there) == len(ids) else np.array([each is None for each in ids])
+        return _texts(there) if kinds == {str} else np.array(there, np.int64), missing
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if not isinstance(column, pa.Array):
+        try:
+            column = pa.array(ids, from_pandas=True)
+        except (pa.ArrowException, TypeError) as error:
+            raise InputError(f"item ids cannot be understood: {error}") from None
+    if pa.types.is_null(column.type):
+        return column.slice(0, 0), np.ones(len(column), np.bool_)
+    if not column.null_count:
+        return column, None
+    valid = column.is_valid()
+    return column.filter(valid), ~as_numpy(valid)
+
+
+def _texts(values: list[str]) -> pa.Array:
+    """As ``pa.array``, which would import pandas to look whether it is given pandas' own."""
+    encoded = [each.encode() for each in values]
+    ends = np.append(0, np.cumsum([len(each) for each in encoded])).astype(np.int32)
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+Look = Callable[[str, Positions], None]
+"""Shown where the ids of an effect were found, −1 for unknown ones."""
