@@ -37,19 +37,11 @@ class Compared:
         """One row per method: metrics, and differences from Platt with their intervals."""
         import pyarrow as pa
 
-        from slc_ops.evidence.metrics import METRICS, paired_metrics
-
-        rows = []
-        for name, scored in self.result.methods.items():
-            row: dict[str, Any] = {"method": name} | {each: scored.metrics[each] for each in METRICS}
-            found = self.differences.get(name)
-            for metric in (each.name for each in paired_metrics()):
-                for part, suffix in (("estimate", ""), ("low", "_low"), ("high", "_high")):
-                    value = None if found is None else getattr(found[metric], part)
-                    row[f"delta_{metric}{suffix}"] = value
-            rows.append(row)
-        types = {name: pa.string() if name == "method" else pa.float64() for name in rows[0]}
-        return pa.Table.from_pylist(rows, schema=pa.schema(types))
+        rows = [
+            _figures(name, scored.metrics, self.differences.get(name))
+            for name, scored in self.result.methods.items()
+        ]
+        return pa.Table.from_pylist(rows, schema=_schema(rows[0]))
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame, by method."""
@@ -59,6 +51,25 @@ class Compared:
     def differences(self) -> "dict[str, PairedDifference]":
         """Each method minus Platt on the same rows, with 95 % intervals."""
         return self.result.differences
+
+    @property
+    def groups(self) -> "pa.Table | None":
+        """One row per group and method: metrics, and differences from Platt; None without ``group_id``.
+
+        The intervals of a method hold for all groups together.
+        """
+        import pyarrow as pa
+
+        found = self.result
+        rows = [
+            {
+                "group": group,
+                **_figures(name, part.metrics.as_dict(), found.by_group.get(name, {}).get(group)),
+            }
+            for group, parts in found.groups.items()
+            for name, part in parts.items()
+        ]
+        return pa.Table.from_pylist(rows, schema=_schema(rows[0])) if rows else None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -93,15 +104,7 @@ class Compared:
         require("Compared.report", "report")
         from slc_ops.api.pages import write_page
 
-        return write_page(
-            Path(path),
-            "Methods compared",
-            self.title,
-            self._columns(),
-            self._rows(),
-            [*self._notes()],
-            self.plot(),
-        )
+        return write_page(Path(path), "Methods compared", self._tables(), self._notes(), self.plot())
 
     @property
     def title(self) -> str:
@@ -115,15 +118,19 @@ class Compared:
     def __repr__(self) -> str:
         from slc_ops.api.pages import table_text
 
-        return table_text(self.title, self._columns(), self._rows(), list(self._notes()))
+        return "\n\n".join([*(table_text(*each) for each in self._tables()), "\n".join(self._notes())])
 
     def _repr_html_(self) -> str:
         from slc_ops.api.pages import table_html
 
-        return table_html(self.title, self._columns(), self._rows(), list(self._notes()))
+        *tables, last = self._tables()
+        return "".join([*(table_html(*each) for each in tables), table_html(*last, self._notes())])
 
-    def _columns(self) -> list[str]:
-        return ["method", "AUC", "Δ AUC to Platt", "NLL", "Δ NLL to Platt"]
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Of all rows and, where rows have groups, of the groups."""
+        columns = ["method", "AUC", "Δ AUC to Platt", "NLL", "Δ NLL to Platt"]
+        groups = self.result.group_table()
+        return [(self.title, columns, self._rows()), *([] if groups is None else [groups])]
 
     def _rows(self) -> list[list[str]]:
         rows = []
@@ -145,6 +152,23 @@ class Compared:
             else f"95 % intervals resample {self.result.clusters}."
         )
         return (said, *(f"Warning: {text}" for text in self.warnings))
+
+
+def _figures(name: str, metrics: Mapping[str, Any], found: "PairedDifference | None") -> dict[str, Any]:
+    """One row of a table: metrics, and differences from Platt with their intervals."""
+    from slc_ops.evidence.metrics import METRICS, paired_metrics
+
+    row: dict[str, Any] = {"method": name} | {each: metrics[each] for each in METRICS}
+    for metric in (each.name for each in paired_metrics()):
+        for part, suffix in (("estimate", ""), ("low", "_low"), ("high", "_high")):
+            row[f"delta_{metric}{suffix}"] = None if found is None else getattr(found[metric], part)
+    return row
+
+
+def _schema(row: Mapping[str, Any]) -> "pa.Schema":
+    import pyarrow as pa
+
+    return pa.schema({name: pa.string() if name in ("method", "group") else pa.float64() for name in row})
 
 
 def _difference(found: "Interval") -> str:

@@ -35,7 +35,7 @@ def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
     )
 
 
-def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str]) -> str:
+def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
     """The same as text, in columns."""
     lines = [list(columns), *([str(cell) for cell in row] for row in list(rows)[:MAX_ROWS])]
     widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
@@ -58,13 +58,11 @@ def svg_of(figure: Any) -> str:
 def write_page(
     path: Path,
     heading: str,
-    title: str,
-    columns: Sequence[str],
-    rows: Cells,
+    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]],
     notes: Sequence[str],
     figure: Any,
 ) -> Path:
-    """One self-contained page in the report's style: it asks nobody for anything."""
+    """One self-contained page in the report's style: figure and tables (title, columns, rows)."""
     drawing = Drawing(
         name="differences",
         title="Differences from Platt",
@@ -76,9 +74,7 @@ def write_page(
         "comparison.html.j2",
         {drawing.name: drawing},
         heading=heading,
-        title=title,
-        columns=columns,
-        rows=list(rows),
+        tables=tables,
         notes=notes,
     )
     write_text(path, page, shared=True)

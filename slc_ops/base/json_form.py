@@ -4,7 +4,7 @@ A class that inherits :class:`JsonForm` needs no ``as_dict`` and ``from_dict`` o
 the fields by name, nothing else; :func:`slc_ops.base.files.canonical_json` spells it.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -42,6 +42,27 @@ class JsonForm:
     def from_dict(cls, value: Any) -> Self:
         """Read what :meth:`as_dict` wrote."""
         return read_as(cls, value)
+
+
+class OwnForm:
+    """A class whose JSON form is not its fields: it writes ``as_dict``, reads ``from_dict``, and keeps that
+    form inside of other forms.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+        from pydantic import PlainSerializer, PlainValidator
+
+        own: Any = cls
+
+        def read(value: Any) -> Any:
+            return value if isinstance(value, cls) else own.from_dict(value)
+
+        return handler.generate_schema(
+            Annotated[Any, PlainValidator(read), PlainSerializer(own.as_dict, dict[str, Any])]
+        )
 
 
 def to_json(value: Any, exclude: set[str] | None = None) -> Any:

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
-from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.json_form import OwnForm
 
 WEEK = timedelta(days=7)
 MONDAY = date(1970, 1, 5)
@@ -15,7 +15,7 @@ MONDAY = date(1970, 1, 5)
 
 
 @dataclass(frozen=True, order=True)
-class Window:
+class Window(OwnForm):
     """The half-open span ``[start, end)``, kept in UTC. ``zone`` says whose days it consists of.
 
     Two windows with the same bounds are the same window, whatever their zones are called.
@@ -112,18 +112,6 @@ class Window:
     def from_dict(cls, value: dict[str, str]) -> "Window":
         """Read what :meth:`as_dict` wrote."""
         return cls(parse_timestamp(value["start"]), parse_timestamp(value["end"]), value.get("zone", "UTC"))
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
-        """A window inside of another JSON form has its own: :meth:`as_dict`."""
-        from pydantic import PlainSerializer, PlainValidator
-
-        def read(value: Any) -> "Window":
-            return value if isinstance(value, cls) else cls.from_dict(value)
-
-        return handler.generate_schema(
-            Annotated[Any, PlainValidator(read), PlainSerializer(cls.as_dict, dict[str, str])]
-        )
 
     def __str__(self) -> str:
         return f"{_short(self.start, self.zone)}/{_short(self.end, self.zone)}"

@@ -171,7 +171,8 @@ def compare(
     AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
     better). A strictly increasing map of the score, as platt and temperature are, cannot change AUC; methods
     that look at the item can. Differences are from platt on the same rows; their 95 % intervals resample
-    users (rows, where there is no user_id).
+    users (rows, where there is no user_id). Rows with a group_id get a table of its values, for the method
+    with the lowest NLL beside platt; --json has every method's.
     """
     from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
@@ -212,6 +213,8 @@ def compare(
                 for name, each in found.differences.items()
             ],
         )
+    if (groups := found.group_table()) is not None:
+        print_table(json_path, *groups)
     _warn(found.warnings)
     for name, scored in found.methods.items():
         _warn(scored.parameters.warnings, f"{name}: ")

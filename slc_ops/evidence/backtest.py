@@ -9,19 +9,25 @@ Steps, for callers that run them as separate tasks::
     result = assemble(plan, methods, directory, rules, status)
 
 :func:`slc_ops.refresh.pipeline.refresh` takes them in this order.
+
+Self-tests ride along: a result that contradicts the mathematics stops the run. Platt and temperature scaling
+with a positive slope are strictly increasing in the logit, so they cannot change the AUC (the paper's
+Lemma 1). They can in floating point, where different logits round to the same probability (σ(40) = 1): such a
+pair counts ½ instead of 0 or 1. So the tolerance is 1e-9 plus half the share of the pairs that are tied in
+probability but not in the logits, which is all that rounding can do.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slc_ops.base.errors import SelfTestFailed
 from slc_ops.base.files import digest_json
-from slc_ops.base.methods import REFERENCES, ladder
-from slc_ops.evidence import selftest
+from slc_ops.base.methods import METHODS, REFERENCES, ladder
 from slc_ops.evidence.evaluation import ALL_ROWS
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold, FoldPlan
-from slc_ops.evidence.items import item_gains
-from slc_ops.evidence.results import Backtest, Champion
+from slc_ops.evidence.metrics import METRICS
+from slc_ops.evidence.results import Backtest, Champion, item_gains
 from slc_ops.evidence.scoring import (
     CHAMPION,
     ITEMS,
@@ -37,6 +43,8 @@ from slc_ops.evidence.uncertainty import PairedDifference, UserSums, differences
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Decision
+
+TOLERANCE = 1e-9
 
 __all__ = [
     "CHAMPION",
@@ -98,7 +106,7 @@ def assemble(
         scores[newest.key][CHAMPION] = read_score(newest, CHAMPION, directory)
     for fold in plan.folds:
         _self_test(scores[fold.key])
-    selftest.check_scored(scores[newest.key]["base"])
+    check_scored(scores[newest.key]["base"])
     entries = tuple(entry_of(fold, names, scores[fold.key], directory) for fold in plan.folds)
     result = Backtest(plan, names, scores, entries=entries, champion=champion)
     found = {
@@ -142,8 +150,8 @@ def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules
 
 def _self_test(scores: dict[str, Score]) -> None:
     for score in scores.values():
-        selftest.check_ranges(score)
-        selftest.check_invariance(scores["base"], score)
+        check_ranges(score)
+        check_invariance(scores["base"], score)
 
 
 def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], directory: Path) -> Entry:
@@ -155,3 +163,38 @@ def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], di
     }
     left_out = {method: why for method in methods if (why := scores[method].error) is not None}
     return entry(fold.window, sums, hold_out=fold.hold_out, left_out=left_out)
+
+
+def check_scored(score: Score) -> None:
+    """The newest window must be scored: without it there is nothing to decide on."""
+    if score.error is not None:
+        raise SelfTestFailed(f"fold {score.fold} cannot be scored: {score.error}")
+
+
+def check_ranges(score: Score) -> None:
+    """Every metric lies where its definition puts it."""
+    if score.metrics is None:
+        return
+    for name, metric in METRICS.items():
+        value, (low, high) = score.metrics[name], metric.range
+        if value is not None and not low - 1e-12 <= value <= high + 1e-9:
+            raise SelfTestFailed(
+                f"{name} of {score.method} on fold {score.fold} is {value}, outside [{low:g}, {high:g}]"
+            )
+
+
+def check_invariance(base: Score, score: Score) -> None:
+    """A strictly increasing method (Platt with a positive slope, temperature) keeps the AUC of ``base``."""
+    method = METHODS.get(score.method)  # the champion's score has no entry of its own
+    if method is None or not method.monotone or (score.slope is not None and score.slope <= 0):
+        return
+    before, after = base.metrics, score.metrics
+    if before is None or after is None or before.auc is None or after.auc is None:
+        return
+    natural = base.tied_logits or 0.0
+    rounded_away = max(before.tied - natural, 0.0) + max(after.tied - natural, 0.0)
+    if abs(after.auc - before.auc) > TOLERANCE + rounded_away / 2:
+        raise SelfTestFailed(
+            f"{score.method} changed the AUC on fold {score.fold} from {before.auc:.9f} to {after.auc:.9f}; "
+            "an increasing map of one score cannot: the data or the code is broken"
+        )

@@ -19,8 +19,10 @@ import numpy as np
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.methods import METHODS, Method, method_named
+from slc_ops.base.text import count
 from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
 from slc_ops.evidence.guards import Finding, findings, refuse
+from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.slices import by_group
 from slc_ops.evidence.uncertainty import Interval, PairedDifference, UserSums, differences
 from slc_ops.methods import FitOptions, fit_prepared
@@ -132,6 +134,18 @@ class Comparison:
             "warnings": list(self.warnings),
             "findings": [each.as_dict() for each in self.findings],
         }
+
+    def group_table(self) -> tuple[str, list[str], list[list[str]]] | None:
+        """Title, columns and rows for people: the groups of the method with the lowest NLL beside Platt's."""
+        if not self.by_group:
+            return None
+        name = min(self.by_group, key=lambda each: self.methods[each].found.metrics.nll or 0.0)
+        rows = [
+            [group, count(each.rows), *(each[metric.name].text(metric.signed) for metric in paired_metrics())]
+            for group, each in self.by_group[name].items()
+        ]
+        title = f"{name} minus {REFERENCE} by group, with 95 % intervals that hold for all groups together"
+        return title, ["group", "rows", *(f"Δ {metric.title}" for metric in paired_metrics())], rows
 
     def _group(self, group: str, parts: Mapping[str, Part]) -> dict[str, dict[str, Any]]:
         found = {name: part.metrics.as_dict() for name, part in parts.items()}

@@ -26,11 +26,11 @@ week.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import ladder
 from slc_ops.base.text import interval, number
-from slc_ops.evidence.reasons import Reason, Says
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
 
@@ -43,8 +43,27 @@ LONG_WAY = 0.99
 """The level of what sends us back to the frozen model."""
 
 
+Says = Literal["pass", "hold", "reject", "note"]
+
+
 @dataclass(frozen=True)
-class MethodDecision:
+class Reason(JsonForm):
+    """One comparison: a code for machines, a sentence for people, and what it argues for.
+
+    ``says`` is ``pass``, ``hold`` or ``reject``, or ``note`` for what decides nothing.
+    """
+
+    code: str
+    says: Says
+    sentence: str
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class MethodDecision(JsonForm):
     """The method that is to serve, and why; ``statistics`` by method and what it is compared with."""
 
     current: str
@@ -59,15 +78,7 @@ class MethodDecision:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return {
-            "current": self.current,
-            "method": self.method,
-            "change": self.change,
-            "reasons": [reason.as_dict() for reason in self.reasons],
-            "statistics": {
-                m: {r: each.as_dict() for r, each in rest.items()} for m, rest in self.statistics.items()
-            },
-        }
+        return {**super().as_dict(), "change": self.change}
 
 
 def decide_method(

@@ -6,11 +6,11 @@ in time. Each gives one entry of the series that decides the method (:mod:`slc_o
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.window import Window
 from slc_ops.evidence.slices import time_quantiles
 from slc_ops.methods.fitting.summed_log import SummedLog
@@ -22,7 +22,7 @@ HOLD_OUT = 0.3
 
 
 @dataclass(frozen=True)
-class Fold:
+class Fold(JsonForm):
     """Windows to learn from and the later window to be scored on.
 
     ``offsets`` is the long memory, of which ``calibration`` is the end. ``test`` is None in a hold-out inside
@@ -80,30 +80,9 @@ class Fold:
     def _read(self, engine: Engine, windows: tuple[Path, ...]) -> Log:
         return open_windows(engine, windows) if self.summed else engine.read(windows)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "window": self.window.as_dict(),
-            "calibration": [str(path) for path in self.calibration],
-            "offsets": [str(path) for path in self.offsets],
-            "test": None if self.test is None else str(self.test),
-            "newest": self.newest,
-        }
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Fold":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(
-            window=Window.from_dict(value["window"]),
-            calibration=tuple(Path(path) for path in value["calibration"]),
-            test=None if value["test"] is None else Path(value["test"]),
-            offsets=tuple(Path(path) for path in value["offsets"]),
-            newest=value["newest"],
-        )
-
 
 @dataclass(frozen=True)
-class FoldPlan:
+class FoldPlan(JsonForm):
     """The folds, oldest first, the newest window's last; and what is missing, in words."""
 
     folds: tuple[Fold, ...]
@@ -113,15 +92,6 @@ class FoldPlan:
     def newest(self) -> Fold:
         """The fold on the window that is being refreshed."""
         return self.folds[-1]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"folds": [fold.as_dict() for fold in self.folds], "notes": list(self.notes)}
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "FoldPlan":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(tuple(Fold.from_dict(fold) for fold in value["folds"]), tuple(value["notes"]))
 
 
 def hold_out(log: Log) -> tuple[Log, Log]:

@@ -6,12 +6,13 @@ logs a sample.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.text import count, number, share
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.item_index import hashes_of, stir
@@ -24,16 +25,12 @@ SAME_ROWS = 0.01  # share of the test rows that may be calibration rows before i
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(JsonForm):
     """One reason to distrust a comparison."""
 
     code: str
     column: str
     message: str
-
-    def as_dict(self) -> dict[str, str]:
-        """The JSON form."""
-        return asdict(self)
 
 
 def findings(
@@ -119,35 +116,41 @@ def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Findin
     )
     # Equal rows have equal keys, so rows of low keys are the same sample of both logs.
     highest = min(2**64 - 1, 2**64 * COMPARED_ROWS // max(calibration.n_rows, test.n_rows))
-    keys, others = (
-        np.sort(_keys(log, columns, highest))  # type: ignore[arg-type]  # a subset of the literals
+    (keys, mine), (others, theirs) = (
+        _keys(log, columns, highest)  # type: ignore[arg-type]  # a subset of the literals
         for log in (calibration, test)
     )
-    known = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
-    if len(known) < TELLING * len(keys) or not len(known):
-        return []
-    place = np.minimum(np.searchsorted(known, others), len(known) - 1)
-    again = float(np.count_nonzero(known[place] == others)) / max(1, len(others))
-    if again < SAME_ROWS:
-        return []
     named = ["item_id", "label", "logit" if test.has("logit") else "probability"]
     named += [
         name
         for name in ("event_time", "user_id")
         if name.partition("_")[0 if name[0] == "u" else 2] in columns
     ]
-    listed = ", ".join(repr(test.called(name)) for name in named)
+    column, listed = test.called("item_id"), ", ".join(repr(test.called(name)) for name in named)
+    known = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+    if len(known) < TELLING * len(keys) or not len(known):  # rows are alike: only equal contents tell
+        if calibration.n_rows != test.n_rows or mine != theirs:
+            return []
+        message = (
+            f"columns {listed}: the {count(test.n_rows)} test rows are the calibration rows, each as often; "
+            "is it the same file twice? Test on later rows"
+        )
+        return [Finding("same-rows", column, message)]
+    place = np.minimum(np.searchsorted(known, others), len(known) - 1)
+    again = float(np.count_nonzero(known[place] == others)) / max(1, len(others))
+    if again < SAME_ROWS:
+        return []
     message = (
         f"columns {listed}: {share(again, 1)} of the test rows are calibration rows too; test on later ones"
     )
-    return [Finding("same-rows", test.called("item_id"), message)]
+    return [Finding("same-rows", column, message)]
 
 
-def _keys(log: InteractionLog, columns: Columns, highest: int) -> NDArray[np.uint64]:
-    """One number per row that depends on all its columns; of rows whose number is at most ``highest``."""
+def _keys(log: InteractionLog, columns: Columns, highest: int) -> tuple[NDArray[np.uint64], int]:
+    """One number per row that depends on all its columns: those up to ``highest``, sorted, and Σ of all."""
     items = hashes_of(log.items)
     users = None if log.users is None or "user" not in columns else hashes_of(log.users)
-    keys = []
+    keys, total = [], 0
     for rows in _spans(log, columns):
         key = stir(items[rows.codes] + rows.label.astype(np.uint64))
         for values in (rows.logit, rows.time):
@@ -156,7 +159,8 @@ def _keys(log: InteractionLog, columns: Columns, highest: int) -> NDArray[np.uin
         if users is not None and rows.user is not None:
             key = stir(key ^ users[rows.user])
         keys.append(key[key <= np.uint64(highest)])
-    return np.concatenate(keys)
+        total += int(key.sum())
+    return np.sort(np.concatenate(keys)), total % 2**64
 
 
 def _spans(log: InteractionLog, columns: Columns = NO_COLUMNS) -> Iterator[Rows]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.json_form import OwnForm
 from slc_ops.base.text import number, signed
 from slc_ops.evidence.auc import BLOCK, Auc, check_weights, in_order, placed
 from slc_ops.evidence.row_sums import EDGES, PerRow, RowSums, by_bin
@@ -147,7 +148,7 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True)
-class Metrics:
+class Metrics(OwnForm):
     """All metrics of one method on one set of rows."""
 
     n: int

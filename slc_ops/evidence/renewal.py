@@ -21,12 +21,12 @@ A held window is left out of later memories; two in a row are news, not damage, 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from slc_ops.base.json_form import JsonForm
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -47,7 +47,7 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class Renewal:
+class Renewal(JsonForm):
     """Whether the new parameters may serve; ``limit`` is None where the past is too short for one."""
 
     accepted: bool
@@ -55,10 +55,6 @@ class Renewal:
     lengths: Lengths | None
     limit: Lengths | None
     sentence: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
 
 
 def lengths(before: ParameterSet, after: ParameterSet, moments: tuple[float, float]) -> Lengths:

@@ -1,18 +1,29 @@
-"""What a backtest found: every score, the intervals on the newest window, and the champion's place in it."""
+"""What a backtest found: every score, the intervals on the newest window, and the champion's place in it.
+
+Read from it: what was served on the newest window, and which items gained most from a correction and lost.
+"""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
+from slc_ops.base.json_form import JsonForm
+from slc_ops.base.parquet import read_parquet
 from slc_ops.base.window import Window
+from slc_ops.evidence.decision import FROZEN, PLATT
 from slc_ops.evidence.folds import FoldPlan
-from slc_ops.evidence.metrics import METRICS
-from slc_ops.evidence.scoring import Score
+from slc_ops.evidence.metrics import METRICS, paired_metrics
+from slc_ops.evidence.scoring import CHAMPION, Score
 from slc_ops.evidence.series import Entry
-from slc_ops.evidence.uncertainty import PairedDifference
+from slc_ops.evidence.uncertainty import Interval, PairedDifference
+
+SHOWN = 8  # items
 
 
 @dataclass(frozen=True)
-class Champion:
+class Champion(JsonForm):
     """The champion here: scored (what was served on the newest window), absent, or not comparable.
 
     ``version`` and ``digest`` say which one it was; evidence about another champion is redone.
@@ -26,8 +37,8 @@ class Champion:
 
 
 @dataclass(frozen=True)
-class Backtest:
-    """All numbers that the decision and the report are made of; JSON-safe through :meth:`as_dict`."""
+class Backtest(JsonForm):
+    """All numbers that the decision and the report are made of."""
 
     plan: FoldPlan
     methods: tuple[str, ...]
@@ -70,43 +81,109 @@ class Backtest:
             }
         return means
 
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "plan": self.plan.as_dict(),
-            "methods": list(self.methods),
-            "scores": {k: {m: s.as_dict() for m, s in v.items()} for k, v in self.scores.items()},
-            "intervals": {m: d.as_dict() for m, d in self.intervals.items()},
-            "differences": _nested(self.differences),
-            "slice_differences": _nested(self.slice_differences),
-            "items": self.items,
-            "entries": [each.as_dict() for each in self.entries],
-            "champion": vars(self.champion),
-        }
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Backtest":
-        """Read what :meth:`as_dict` wrote."""
-        read = PairedDifference.from_dict
-        return cls(
-            plan=FoldPlan.from_dict(value["plan"]),
-            methods=tuple(value["methods"]),
-            scores={k: {m: Score.from_dict(s) for m, s in v.items()} for k, v in value["scores"].items()},
-            intervals={m: read(d) for m, d in value["intervals"].items()},
-            differences={m: {r: read(d) for r, d in v.items()} for m, v in value["differences"].items()},
-            slice_differences={
-                m: {r: read(d) for r, d in v.items()} for m, v in value["slice_differences"].items()
-            },
-            items=value["items"],
-            entries=tuple(Entry.from_dict(each) for each in value["entries"]),
-            champion=Champion(**value["champion"]),
-        )
-
 
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def _nested(value: dict[str, dict[str, PairedDifference]]) -> dict[str, dict[str, Any]]:
-    return {outer: {inner: d.as_dict() for inner, d in each.items()} for outer, each in value.items()}
+@dataclass(frozen=True)
+class Served:
+    """One window: the method that served (``base``: the frozen model), and its figures.
+
+    ``metrics`` are its own, ``platt`` and ``frozen`` the differences to Platt refitted before the window and
+    to the frozen model, by metric.
+    """
+
+    window: Window
+    method: str
+    version: str | None
+    metrics: dict[str, float | None]
+    platt: dict[str, Interval]
+    frozen: dict[str, Interval]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the ledger and MLflow keep, without the window."""
+        return {
+            "method": self.method,
+            "version": self.version,
+            **self.metrics,
+            "vs_platt": {name: _parts(each) for name, each in self.platt.items()},
+            "vs_base": {name: _parts(each) for name, each in self.frozen.items()},
+        }
+
+
+def served_on(backtest: Backtest) -> Served | None:
+    """What the newest window got; None where the champion could not be scored on it, or it has no figures.
+
+    A champion of another backbone corrects nothing: the frozen model serves.
+    """
+    champion = backtest.champion
+    if champion.status in ("absent", "other_backbone"):
+        who, method, version = FROZEN, FROZEN, None
+    elif champion.status == "scored" and champion.method is not None:
+        who, method, version = CHAMPION, champion.method, champion.version
+    else:
+        return None
+    score = backtest.newest.get(who)
+    if score is None or score.metrics is None:
+        return None
+    names = [metric.name for metric in paired_metrics()]
+    return Served(
+        window=backtest.window,
+        method=method,
+        version=version,
+        metrics={name: score.metrics[name] for name in names},
+        platt=_against(backtest, who, PLATT, names),
+        frozen=_against(backtest, who, FROZEN, names),
+    )
+
+
+def _against(backtest: Backtest, who: str, reference: str, names: list[str]) -> dict[str, Interval]:
+    """Served minus the reference; a backtest has references against the champion, so that is turned."""
+    if who == reference:
+        return {name: Interval(0.0, 0.0, 0.0) for name in names}
+    turned = who == CHAMPION
+    pair = (reference, who) if turned else (who, reference)
+    found = backtest.differences.get(pair[0], {}).get(pair[1])
+    if found is None:
+        return {}
+    return {name: _turned(found[name]) if turned else found[name] for name in names}
+
+
+def _turned(found: Interval) -> Interval:
+    if found.estimate is None:
+        return found
+    low = None if found.high is None else -found.high
+    return Interval(-found.estimate, low, None if found.low is None else -found.low, found.reason)
+
+
+def _parts(found: Interval) -> dict[str, float | None]:
+    return {"estimate": found.estimate, "low": found.low, "high": found.high}
+
+
+def item_gains(reference: Path, candidate: Path, shown: int = SHOWN) -> dict[str, list[dict[str, Any]]]:
+    """The items with the largest total gain and loss in log-likelihood (nats) against the reference.
+
+    Both files come from scores on the same rows, so their items stand in the same order. The total, not the
+    mean, ranks them: a large mean on three rows is noise, a large total is where users feel a difference.
+    Rows count with their weights, and ``n`` is their weight: a whole number where weights are.
+    """
+    before, after = read_parquet(reference), read_parquet(candidate)
+    gain = before["loss"].to_numpy() - after["loss"].to_numpy()
+    order = np.argsort(-gain, kind="stable")
+
+    def describe(index: int) -> dict[str, Any]:
+        n = float(after["n"][index].as_py())
+        return {
+            "item_id": str(after["item_id"][index].as_py()),
+            "n": int(n) if n.is_integer() else n,
+            "observed": after["label"][index].as_py() / n,
+            "before": before["prediction"][index].as_py() / n,
+            "after": after["prediction"][index].as_py() / n,
+            "gain": float(gain[index]),
+        }
+
+    best = [describe(int(index)) for index in order[:shown] if gain[index] > 0]
+    worst = [describe(int(index)) for index in order[::-1][:shown] if gain[index] < 0]
+    return {"best": best, "worst": worst}

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
+from slc_ops.base.json_form import OwnForm
 from slc_ops.base.methods import method_named
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.evidence.compare import shared_options, side_by_side
@@ -43,7 +44,7 @@ PARTS = ("positive", "negative", "placement")
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(OwnForm):
     """What one method is worth on one fold; ``error`` says why it has no numbers."""
 
     method: str

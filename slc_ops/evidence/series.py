@@ -25,10 +25,10 @@ windows.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Window
 from slc_ops.evidence.uncertainty import UserSums
@@ -46,7 +46,7 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(JsonForm):
     """One window of the series: each method, fitted on the windows before it, scored on it.
 
     ``against`` has every method against every simpler one (earlier in the ladder). ``left_out`` says why a
@@ -69,25 +69,6 @@ class Entry:
             return found
         turned = self.against.get(reference, {}).get(method)
         return None if turned is None else Paired(-turned.d, turned.se)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "window": self.window.as_dict(),
-            "rows": self.rows,
-            "users": self.users,
-            "weight": self.weight,
-            "nll": dict(self.nll),
-            "against": {m: {r: vars(each) for r, each in rest.items()} for m, rest in self.against.items()},
-            "hold_out": self.hold_out,
-            "left_out": dict(self.left_out),
-        }
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Entry":
-        """Read what :meth:`as_dict` wrote."""
-        against = {m: {r: Paired(**each) for r, each in rest.items()} for m, rest in value["against"].items()}
-        return cls(**{**value, "window": Window.from_dict(value["window"]), "against": against})
 
 
 def entry(
@@ -131,7 +112,7 @@ def paired(a: UserSums, b: UserSums) -> Paired:
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Statistic(JsonForm):
     """What the series says about one method against another: the mean difference in NLL, below 0 is better.
 
     ``error`` and ``freedom`` are the mean's standard error and its degrees of freedom, ``spread`` the
@@ -156,15 +137,6 @@ class Statistic:
     def bound(self, level: float) -> float:
         """How far from 0 the mean must lie to be clearly not 0, at a two-sided level."""
         return quantile(self.freedom, level) * self.error
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Statistic":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**value)
 
 
 def statistic(

@@ -23,13 +23,14 @@ bootstrap's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slc_ops.base.json_form import JsonForm, OwnForm
 from slc_ops.base.text import interval, signed
 from slc_ops.evidence.auc import BLOCK, Scored, in_order, placed
 from slc_ops.evidence.metrics import METRICS, NOT_COMPUTED
@@ -44,7 +45,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(JsonForm):
     """An estimate with its confidence interval, or the reason why there is none."""
 
     estimate: float | None
@@ -52,17 +53,13 @@ class Interval:
     high: float | None = None
     reason: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
-
     def text(self, form: Callable[[float | None], str] = signed) -> str:
         """For people: the estimate and its interval, or the reason why there is none."""
         return interval(self.estimate, self.low, self.high, self.reason, form=form)
 
 
 @dataclass(frozen=True)
-class PairedDifference:
+class PairedDifference(OwnForm):
     """Method a minus method b on the same rows, for every metric that gets intervals."""
 
     intervals: Mapping[str, Interval]

@@ -10,24 +10,42 @@ by the sanity check of the renewal (:mod:`slc_ops.evidence.renewal`). What comes
 
 ``promote`` means that the version may become champion by the deployment's rules (``gate`` and ``renew``),
 ``hold`` that it may not, ``reject`` that the champion's method is to go and nothing comes in its place.
+
+The words for report, page, terminal and registry are made from the verdict's JSON form, so that a page can
+say them of a refresh that it only has files of.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import METHODS, method_named, score_only
-from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
-from slc_ops.evidence.detectability import Detectability
-from slc_ops.evidence.reasons import Reason, slice_reasons
-from slc_ops.evidence.renewal import Renewal
-from slc_ops.evidence.results import Backtest
-from slc_ops.settings.deployments import Decision
+from slc_ops.base.text import share, signed
+from slc_ops.evidence.decision import (
+    FROZEN,
+    IN_WORDS,
+    PLATT,
+    MethodDecision,
+    Reason,
+    Says,
+    decide_method,
+    windows_in_words,
+)
+from slc_ops.evidence.series import Statistic
+
+if TYPE_CHECKING:  # pages only put stored verdicts into words
+    from slc_ops.evidence.detectability import Detectability
+    from slc_ops.evidence.renewal import Renewal
+    from slc_ops.evidence.results import Backtest
+    from slc_ops.evidence.uncertainty import PairedDifference
+    from slc_ops.settings.deployments import Decision
 
 Kind = Literal["change", "renewal", "retire", "none"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(JsonForm):
     """What may happen, and why; ``method`` is that of the version to publish, None where there is none."""
 
     verdict: Literal["promote", "hold", "reject"]
@@ -44,18 +62,9 @@ class Verdict:
     notes: list[str]
     rules: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Verdict":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**value)
-
 
 def decide_on(
-    backtest: Backtest, detectability: Detectability | None, rules: Decision, evidence_windows: int = 8
+    backtest: "Backtest", detectability: "Detectability | None", rules: "Decision", evidence_windows: int = 8
 ) -> MethodDecision:
     """The decision about the method from a backtest, whose champion says what serves."""
     return decide_method(
@@ -68,7 +77,7 @@ def decide_on(
     )
 
 
-def may_not(detectability: Detectability | None) -> dict[str, str]:
+def may_not(detectability: "Detectability | None") -> dict[str, str]:
     """Methods that may not be chosen, and why: those that track drift, where drift cannot be seen."""
     if detectability is not None and detectability.viable:
         return {}
@@ -76,23 +85,23 @@ def may_not(detectability: Detectability | None) -> dict[str, str]:
     return {name: tracks for name in METHODS if method_named(name).tracks_drift}
 
 
-def current_method(backtest: Backtest) -> str:
+def current_method(backtest: "Backtest") -> str:
     """What serves; a champion for another backbone corrects nothing of this one."""
     champion = backtest.champion
     return FROZEN if champion.method is None or champion.status == "other_backbone" else champion.method
 
 
-def overtaken(backtest: Backtest) -> bool:
+def overtaken(backtest: "Backtest") -> bool:
     """Whether the champion is of this window or a later one: a past window then decides nothing."""
     return backtest.champion.status == "saw_window"
 
 
 def give_verdict(
-    backtest: Backtest,
+    backtest: "Backtest",
     decision: MethodDecision,
-    renewal: Renewal | None,
-    detectability: Detectability | None,
-    rules: Decision,
+    renewal: "Renewal | None",
+    detectability: "Detectability | None",
+    rules: "Decision",
 ) -> Verdict:
     """Both decisions in one verdict; ``renewal`` is the check of the decided method's new parameters."""
     method = None if decision.method == FROZEN else decision.method
@@ -134,7 +143,7 @@ def _kind(decision: MethodDecision, method: str | None) -> Kind:
     return "change" if decision.change else "renewal"
 
 
-def _about_champion(backtest: Backtest) -> list[Reason]:
+def _about_champion(backtest: "Backtest") -> list[Reason]:
     """What has to be said about a champion that is not simply there."""
     champion = backtest.champion
     if champion.status in ("absent", "scored"):
@@ -144,7 +153,7 @@ def _about_champion(backtest: Backtest) -> list[Reason]:
 
 
 def _sentence(
-    backtest: Backtest, decision: MethodDecision, kind: Kind, blocked: bool, reasons: list[Reason]
+    backtest: "Backtest", decision: MethodDecision, kind: Kind, blocked: bool, reasons: list[Reason]
 ) -> str:
     window, method = backtest.window, decision.method
     stopping = [reason.sentence for reason in reasons if reason.says == "hold"]
@@ -159,3 +168,126 @@ def _sentence(
         return f"Retire {decision.current} after {window}, the frozen model serves: {why}."
     stays = decision.reasons[-1].sentence if decision.reasons else "no method is better"
     return f"Nothing to promote after {window}, the frozen model serves: {stays}."
+
+
+def slice_reasons(found: dict[str, "PairedDifference"], rules: "Decision") -> list[Reason]:
+    """Slices whose NLL is clearly worse than under Platt; they block when the deployment sets a limit.
+
+    Many slices are looked at, so their intervals hold together: a candidate that equals Platt is blocked by
+    any of them as rarely as by one.
+    """
+    limit = rules.max_slice_nll_loss
+    reasons = []
+    for name, difference in found.items():
+        low = difference.nll.low
+        if low is not None and low > (limit or 0.0):
+            where = slice_in_words(name)
+            text = (
+                f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}, an "
+                f"interval of {share(difference.confidence)} for {difference.together} slices together"
+            )
+            says: Says = "note" if limit is None else "hold"
+            found_nll = difference.nll.estimate, low, difference.nll.high
+            reasons.append(Reason(f"slice:{name}", says, text, *found_nll, limit or 0.0))
+    return reasons
+
+
+def slice_in_words(name: str) -> str:
+    """A slice's key for people.
+
+    >>> slice_in_words("density:sparse"), slice_in_words("cold_start:cold_start"), slice_in_words("group:a:b")
+    ('sparse items', 'cold-start items', 'group a:b')
+    """
+    kind, _, rest = name.partition(":")
+    return {"density": f"{rest} items", "cold_start": "cold-start items"}.get(kind, f"{kind} {rest}")
+
+
+def name_of(method: str) -> str:
+    """A method for people, as what serves."""
+    return IN_WORDS.get(method, method)
+
+
+def method_in_words(verdict: Mapping[str, Any]) -> str:
+    """Which method serves, and what the series of windows says for it."""
+    decision = verdict.get("decision")
+    if not decision:
+        return ""
+    current, method, kind = decision["current"], decision["method"], verdict.get("kind")
+    if kind in ("change", "retire"):
+        if verdict["verdict"] == "hold":
+            first = f"{name_of(current)} goes on; that {name_of(method)} takes over is held."
+        else:
+            first = f"{name_of(method)} is to take over from {name_of(current)}."
+    else:
+        first = f"{name_of(method)} goes on serving."
+    return _capital(" ".join(part for part in (first, evidence_in_words(verdict, method)) if part))
+
+
+def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
+    """A method against Platt and the frozen model over the windows of the series, in one sentence."""
+    about = method if method not in (FROZEN, PLATT) else PLATT
+    found = [each for r in (PLATT, FROZEN) if (each := statistic_of(verdict, about, r)) is not None]
+    if not found:
+        return "No window compares it with another method."
+    over = windows_in_words(found[0].windows, found[0].hold_out)
+    parts = [
+        f"{signed(each.mean)} against {name_of(each.reference)} "
+        f"({share(each.confidence)} interval {signed(each.low)} to {signed(each.high)})"
+        for each in found
+    ]
+    whose = "" if about == method else f" of {name_of(about)}"
+    ahead = found[0]
+    more = ""
+    if ahead.next_low is not None:
+        more = (
+            f" The next window's difference from {name_of(ahead.reference)} is expected within "
+            f"{signed(ahead.next_low)} to {signed(ahead.next_high)}."
+        )
+    return f"Over {over} the NLL{whose} was {' and '.join(parts)}; below 0 is better.{more}"
+
+
+def parameters_in_words(verdict: Mapping[str, Any]) -> str:
+    """Whether the parameters of the method that serves are renewed, and how far they moved."""
+    if not verdict.get("decision"):
+        return ""
+    renewal = verdict.get("renewal")
+    if renewal is not None:
+        return _renewal_in_words(renewal)
+    frozen = verdict["decision"]["method"] == FROZEN
+    return "The frozen model has none." if frozen else "They stay as they are."
+
+
+def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
+    found, limit = renewal["lengths"], renewal["limit"]
+    if found is None:
+        return f"{renewal['sentence'][0].upper()}{renewal['sentence'][1:]}."
+    link, offsets = f"{found['link']:.3f}", f"{found['offsets']:.3f}"
+    if limit is None:
+        return (
+            f"Fitted anew: the link moved by {link} logits, the offsets by {offsets}; past renewals are too "
+            "few for limits yet."
+        )
+    moved = (
+        f"the link moved by {link} logits (limit {limit['link']:.2f}), the offsets by {offsets} "
+        f"(limit {limit['offsets']:.2f})"
+    )
+    if renewal["news"]:
+        return (
+            f"Fitted anew: {moved}. That is far for the second window in a row, so it is news, and accepted."
+        )
+    if renewal["accepted"]:
+        return f"Fitted anew: {moved}, within what past renewals did."
+    return (
+        f"Held: {moved}, further than past renewals did. The parameters that serve stay, and the window is "
+        "left out of later fits unless the next one moves as far."
+    )
+
+
+def statistic_of(verdict: Mapping[str, Any], method: str, reference: str) -> Statistic | None:
+    """What a verdict's series says of one method against another; None where it says nothing."""
+    found = (verdict.get("decision") or {}).get("statistics", {}).get(method, {}).get(reference)
+    return None if found is None else Statistic.from_dict(found)
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}" if text.startswith("the ") else text

@@ -18,7 +18,7 @@ from slc_ops.settings.deployments import Places
 from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
-    from slc_ops.evidence.served import Served
+    from slc_ops.evidence.results import Served
 
 
 @observed
@@ -163,8 +163,7 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
 
 def served_before(plan: Plan) -> "Iterator[Served]":
     """What the earlier windows of the plan got, oldest first, where their own refreshes are kept."""
-    from slc_ops.evidence.results import Backtest
-    from slc_ops.evidence.served import served_on
+    from slc_ops.evidence.results import Backtest, served_on
 
     for each in plan.windows[:-1]:
         for decided in outcomes(plan.directory.parent.parent, each.window):
@@ -180,9 +179,9 @@ def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]
     The method's own are those of its fit before the window; ``served`` is what the champion of then gave,
     ``series`` the method's mean differences in NLL over the windows of evidence.
     """
-    from slc_ops.evidence.in_words import statistic_of
     from slc_ops.evidence.metrics import METRICS, paired_metrics
-    from slc_ops.evidence.served import served_on
+    from slc_ops.evidence.results import served_on
+    from slc_ops.evidence.verdict import statistic_of
 
     found = read_backtest(plan)
     own, platt = found.newest[method].metrics, found.newest["platt"].metrics

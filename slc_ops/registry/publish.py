@@ -206,7 +206,7 @@ def _version(
 
 def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
     """The version's model card, from the publication and the evidence that it carries."""
-    from slc_ops.evidence.in_words import method_in_words, parameters_in_words
+    from slc_ops.evidence.verdict import method_in_words, parameters_in_words
     from slc_ops.parameters.parameter_set import ParameterSet
 
     verdict = publication.verdict

@@ -7,12 +7,10 @@ from typing import Any
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.window import Window
 from slc_ops.evidence.detectability import Detectability, read_detectability
-from slc_ops.evidence.in_words import method_in_words, parameters_in_words
 from slc_ops.evidence.metrics import headline_metrics
-from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.served import Served, served_on
+from slc_ops.evidence.results import Backtest, Served, served_on
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS
-from slc_ops.evidence.verdict import Verdict
+from slc_ops.evidence.verdict import Verdict, method_in_words, parameters_in_words
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
 from slc_ops.reporting.figures import draw_all

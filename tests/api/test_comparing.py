@@ -133,3 +133,15 @@ def test_errors_speak_python_not_the_command_line() -> None:
 def test_one_method_may_be_named_by_a_text() -> None:
     found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods="slc")
     assert set(found.as_dict()["methods"]) == {"slc"}
+
+
+def test_groups_are_shown_wherever_the_answer_is(tmp_path: Path) -> None:
+    rows, later = (frame(seed=seed).assign(skill=lambda each: each["problem"].str[-1:]) for seed in (0, 1))
+    found = slc_ops.compare(rows, later, columns=COLUMNS | {"group_id": "skill"}, methods=["platt", "slc_eb"])
+    groups = found.groups.to_pandas().set_index(["group", "method"])
+    each = groups.loc[groups.index[1]]
+    assert each["delta_nll_low"] < each["delta_nll"] < each["delta_nll_high"]
+    for shown in (repr(found), found._repr_html_(), found.report(tmp_path / "x.html").read_text()):
+        assert "slc_eb minus platt by group" in shown
+    assert max(map(len, repr(found).splitlines())) <= 100
+    assert slc_ops.compare(rows, later, columns=COLUMNS, methods=["platt"]).groups is None

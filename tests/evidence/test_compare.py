@@ -136,3 +136,41 @@ def test_methods_side_by_side_know_the_step_that_they_belong_to():
         "platt": "fit platt",
         "slc": "fit slc",
     }
+
+
+def test_groups_get_metrics_and_intervals_that_hold_together():
+    """Half of the groups have a bias of their own, which Platt cannot see and an item's offset can."""
+
+    def rows(seed):
+        draw = np.random.default_rng(seed)
+        item = draw.integers(0, 40, 8000)
+        logit = draw.normal(0, 1, 8000)
+        bias = np.where(item % 4 < 2, 1.5, 0.0)
+        return InteractionLog.from_table(
+            pa.table(
+                {
+                    "item_id": item,
+                    "user_id": draw.integers(0, 400, 8000),
+                    "group_id": np.array(["a", "b", "c", "d"])[item % 4],
+                    "label": (draw.random(8000) < 1 / (1 + np.exp(-logit - bias))).astype(np.int8),
+                    "logit": logit,
+                }
+            )
+        )
+
+    found = compare(rows(1), rows(2), methods=["base", "slc_eb"])
+    assert list(found.by_group) == ["base", "slc_eb"]
+    differences = found.by_group["slc_eb"]
+    assert set(differences) == {"a", "b", "c", "d"}
+    assert all(each.together == 4 and each.nll.high < 0 for each in differences.values())
+    written = found.as_dict()["groups"]
+    test = rows(2)
+    for group, code in zip("abcd", range(4), strict=True):
+        chosen = np.array(test.items.to_pylist())[test.item_codes] % 4 == code
+        p = found.methods["slc_eb"].parameters.apply(test)
+        assert written[group]["slc_eb"]["nll"] == metrics_of(test.label[chosen], p[chosen]).nll
+        assert written[group]["slc_eb"]["against_platt"] == differences[group].as_dict()
+    title, columns, shown = found.group_table()
+    assert title.startswith("slc_eb minus platt by group")
+    assert [columns, len(shown)] == [["group", "rows", "Δ AUC", "Δ NLL"], 4]
+    assert compare(log(), log(), methods=["base"]).as_dict()["groups"] is None

@@ -92,3 +92,16 @@ def test_strict_refuses_what_is_otherwise_a_warning() -> None:
     assert found.warnings[:2] == tuple(each.message for each in found.findings)
     with pytest.raises(InputError, match=r"not later than.*calibration rows too"):
         compare(rows, rows, methods=["slc"], strict=True)
+
+
+def test_the_same_rows_twice_are_a_finding_however_alike_they_are() -> None:
+    """Few distinct rows: most rows of any pair of logs are alike, but not all of them as often."""
+    drop = ("event_time", "user_id")
+    coarse = {"logit": np.resize([0.0, 1.0], 3000)}
+    rows = log(drop=drop, **coarse)
+    assert "the same file twice" in codes(rows, rows)["same-rows"]
+    shuffled = rows.as_table().take(np.random.default_rng(0).permutation(3000))
+    assert "same-rows" in codes(rows, InteractionLog.from_table(shuffled))
+    assert "same-rows" not in codes(rows, log(seed=1, drop=drop, **coarse))
+    with pytest.raises(InputError, match="the same file twice"):
+        compare(rows, rows, methods=["slc"], strict=True)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from slc_ops.evidence.in_words import method_in_words, parameters_in_words
 from slc_ops.evidence.renewal import Lengths, Renewal
+from slc_ops.evidence.verdict import method_in_words, parameters_in_words
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import backtest, decide, write_weeks
 

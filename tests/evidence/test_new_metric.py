@@ -15,11 +15,10 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.evidence.auc import auc
-from slc_ops.evidence.backtest import Backtest
+from slc_ops.evidence.backtest import Backtest, check_ranges
 from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.metrics import METRICS, NOT_COMPUTED, Metric, Metrics, metrics_of
 from slc_ops.evidence.scoring import Score
-from slc_ops.evidence.selftest import check_ranges
 from slc_ops.evidence.slices import by_group
 from slc_ops.evidence.uncertainty import PairedDifference, paired_difference
 from slc_ops.methods import fit

@@ -7,9 +7,9 @@ import pytest
 
 from slc_ops.base.errors import SelfTestFailed
 from slc_ops.evidence.auc import auc
+from slc_ops.evidence.backtest import check_invariance, check_ranges, check_scored
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.evidence.scoring import Score
-from slc_ops.evidence.selftest import check_invariance, check_ranges, check_scored
 from tests.evidence.worlds import sigmoid
 
 

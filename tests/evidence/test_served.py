@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slc_ops.evidence.results import Champion
-from slc_ops.evidence.served import served_on
+from slc_ops.evidence.results import Champion, served_on
 from slc_ops.methods import fit
 from slc_ops.rows.interactions import InteractionLog
 from tests.evidence.worlds import backtest, week, write_weeks

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from slc_ops.evidence.reasons import slice_reasons
 from slc_ops.evidence.uncertainty import Clusters, PairedDifference, difference, differences, user_sums
+from slc_ops.evidence.verdict import slice_reasons
 from slc_ops.settings.deployments import Decision
 
 USERS, ITEMS, ROWS = 200, 150, 6000

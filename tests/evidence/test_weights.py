@@ -11,7 +11,7 @@ import pytest
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import METHODS
 from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.items import item_gains
+from slc_ops.evidence.results import item_gains
 from slc_ops.evidence.scoring import ITEMS, score_directory, score_fold
 from slc_ops.evidence.slices import MAX_GROUPS, by_density, by_group
 from slc_ops.methods import fit

@@ -14,7 +14,7 @@ from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.folds import Fold
-from slc_ops.evidence.in_words import method_in_words, parameters_in_words
+from slc_ops.evidence.verdict import method_in_words, parameters_in_words
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_news
 from slc_ops.refresh.files import VERSIONS, RefreshFiles

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slc_ops.evidence.detectability import Detectability
-from slc_ops.evidence.results import Backtest
-from slc_ops.evidence.served import Served
+from slc_ops.evidence.results import Backtest, Served
 from slc_ops.evidence.verdict import Verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting.figures import (

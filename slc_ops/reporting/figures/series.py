@@ -8,11 +8,9 @@ from typing import Any
 from slc_ops.base.text import share
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, PLATT
-from slc_ops.evidence.in_words import name_of, statistic_of
-from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.results import Backtest, Served
 from slc_ops.evidence.series import Statistic
-from slc_ops.evidence.served import Served
-from slc_ops.evidence.verdict import Verdict
+from slc_ops.evidence.verdict import Verdict, name_of, statistic_of
 from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, SOFT, Drawing, new_figure, save, styled
 
 WIDE = 10.2
