@@ -44,7 +44,7 @@ mutants: install ## Make one line of the deciding code wrong at a time; say whic
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark
-	@$(PY) -m pytest tests/rows/spark
+	@$(PY) -m pytest tests/engines/spark
 
 study: install ## Add PyTorch (750 MB) and run the tests of the paper's backbones
 	@scripts/install_study.sh

@@ -31,7 +31,7 @@ def main() -> None:
     from slc_ops.methods import METHODS, fit_prepared
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.rows.engine import LOCAL, engine_of
-    from tests.rows.spark.cluster import Cluster, descendants
+    from tests.engines.spark.cluster import Cluster, descendants
 
     rows, items = (int(float(text)) for text in (*sys.argv[1:3], "2e6", "10000")[:2])
     methods = sys.argv[3].split(",") if len(sys.argv) > 3 and sys.argv[3] != "all" else METHODS

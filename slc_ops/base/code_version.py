@@ -14,7 +14,7 @@ DECIDING_CODE = (
     "base/tabular.py", "base/utf8.py", "base/window.py",
     "settings/blocks.py", "settings/deployments.py", "settings/expectations.py", "settings/quality.py",
     "settings/sources.py", "settings/window.py",
-    "intake", "rows", "quality", "numerics", "parameters", "methods", "evidence",
+    "intake", "rows", "engines", "quality", "numerics", "parameters", "methods", "evidence",
     "demo/population.py", "demo/simulator.py",
     "refresh/backbone.py", "refresh/champion.py", "refresh/evidence.py", "refresh/files.py",
     "refresh/versions.py", "refresh/fitting.py", "refresh/kept_fits.py", "refresh/pipeline.py",
@@ -45,7 +45,8 @@ def code_version() -> str:
 def deciding_files() -> list[Path]:
     """The source files that the code version covers, in a fixed order."""
     named = [PACKAGE / name for name in DECIDING_CODE]
-    return sorted(file for path in named for file in (path.rglob("*.py") if path.is_dir() else [path]))
+    # Of a package (an engine, for example) that is not part of this installation there are none.
+    return sorted(file for path in named for file in ([path] if path.suffix else path.rglob("*.py")))
 
 
 def library_version(name: str) -> str:

@@ -68,21 +68,6 @@ def parts_of(path: Path) -> list[Path]:
     return found
 
 
-def drop_unfinished(directory: Path) -> None:
-    """Remove what a worker that was killed while it wrote has left in a folder of parts.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for name in (part_name(0), f".{part_name(1)}.9d7f0ab2.parquet"):
-    ...     (folder / name).touch()
-    >>> drop_unfinished(folder)
-    >>> [path.name for path in folder.iterdir()]
-    ['part-00000.parquet']
-    """
-    for left in directory.glob(".part-*"):
-        left.unlink(missing_ok=True)
-
-
 def digest_log(path: Path) -> str:
     """SHA-256 of a log's bytes; of a folder: of its parts' names and digests."""
     if not path.is_dir():

@@ -1,20 +1,17 @@
 """The pass itself: sums over batches, in memory that grows by two hashes a row and nothing else."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
-from slc_ops.base.parquet import open_parquet
 from slc_ops.base.utf8 import MARK
 from slc_ops.base.window import Window
-from slc_ops.intake.writing import SPAN
-from slc_ops.quality.duplicates import combined_hashes
+from slc_ops.intake.content import mix
 from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
 
 HOUR = timedelta(hours=1)
@@ -56,23 +53,6 @@ class Pass:
         self._count_numbers(batch, failing)
         self._count_names(batch, hashes)
         self.rows += batch.num_rows
-
-    def take_up(self, other: "Pass") -> None:
-        """Count in what another pass found in the rows that follow these; it has handed its hashes over."""
-        for code, count in other.failed.items():
-            self.failed[code] += count
-        for code, found in other.examples.items():
-            examples = self.examples.setdefault(code, [])
-            numbered = [{**each, "row": each["row"] + self.rows} for each in found]
-            examples += numbered[: self.max_examples - len(examples)]
-        self.hours += other.hours
-        self.labels += other.labels
-        self.logits += other.logits
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        for name, count in other.versions.items():
-            self._count_version(name, count)
-        self._items = [merged([*self._items, *other._items])] if other._items else self._items
-        self.rows += other.rows
 
     def take_bad_rows(self) -> np.ndarray:
         """The numbers of the rows that fail a row check; one that fails several is there as often."""
@@ -137,10 +117,6 @@ class Pass:
         known = name in self.versions or len(self.versions) < MAX_VERSIONS
         self.versions[name if known else "(others)"] += count
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What was counted travels; the checks stay where they are."""
-        return {name: value for name, value in vars(self).items() if name != "checks"}
-
 
 def item_counts(items: pa.Array) -> pa.Table:
     """item_id and its number of rows in one batch."""
@@ -148,10 +124,12 @@ def item_counts(items: pa.Array) -> pa.Table:
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
-def batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
-    with open_parquet(path) as file:
-        yield from file.iter_batches(batch_size=SPAN)
+def combined_hashes(*columns: np.ndarray) -> np.ndarray:
+    """One hash per row over the hashes of several columns."""
+    combined = np.zeros(len(columns[0]), np.uint64)
+    for hashes in columns:
+        combined = mix(combined ^ hashes)
+    return combined
 
 
 def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:

@@ -1,8 +1,8 @@
 """Split a log: rows that keep the contract go on, the others lie beside it with their reasons."""
 
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,75 +11,72 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from slc_ops.base.files import replacing
-from slc_ops.base.parquet import log_writer, open_parquet
-from slc_ops.intake.content import value_hashes
+from slc_ops.base.parquet import log_writer
+from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality.duplicates import later_occurrences, repeated
-from slc_ops.quality.passes import batches
-from slc_ops.quality.rows import DUPLICATE, RowCheck, failures, row_checks
+from slc_ops.quality.rows import DUPLICATE, failures, row_checks
+from slc_ops.rows.engine import LOCAL, WindowEngine
 
 CLEAN = "clean.parquet"
 QUARANTINE = "quarantine.parquet"
 
 
-def split(manifest: WindowManifest, logit_limit: float, *, keep_clean: bool = True) -> int:
-    """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``; count the former.
+def split(
+    manifest: WindowManifest,
+    logit_limit: float,
+    engine: WindowEngine = LOCAL,
+    *,
+    ids_repeat: bool = True,
+    keep_clean: bool = True,
+) -> tuple[int, str]:
+    """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``.
 
-    Without ``keep_clean`` nothing usable is left: a stopped window has no clean log.
+    Answers how many rows are in the former, and the digest of the latter. Without ``keep_clean`` nothing
+    usable is left: a stopped window has no clean log.
     """
-    checks = row_checks(manifest.window.start, manifest.window.end, logit_limit)
-    directory = manifest.directory
-    for name in (QUARANTINE, CLEAN):
-        if (directory / name).is_dir():  # what a cluster wrote for other settings
-            shutil.rmtree(directory / name)
-    return put_aside(
-        batches(manifest.path),
-        schema_of(manifest.path),
-        checks,
-        duplicate_rows(manifest),
-        directory / QUARANTINE,
-        directory / CLEAN if keep_clean else None,
-    )
+    directory = manifest.directory.absolute()
+    clean_path = directory / CLEAN if keep_clean else None
+    rows = PutAside(manifest.window, logit_limit)
+    return engine.divide(manifest.path, rows, directory / QUARANTINE, clean_path, ids_repeat=ids_repeat)
 
 
-def put_aside(
-    rows: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    checks: tuple[RowCheck, ...],
-    duplicate: np.ndarray,
-    bad_path: Path,
-    clean_path: Path | None,
-) -> int:
-    """Write rows that fail a check, or whose number is in ``duplicate``, to one file, the others to another.
+@dataclass(frozen=True)
+class PutAside:
+    """Writes rows that fail a check, or repeat an event_id, to one file and the others to another."""
 
-    Answers how many failed.
-    """
-    offset = quarantined = 0
-    with ExitStack() as files:
-        bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
-        clean_log = None
-        if clean_path is not None:
-            clean_log = files.enter_context(parquet(clean_path, clean(schema.empty_table()).schema))
-        for batch in rows:
-            failing = failures(batch, checks)
-            failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
-            table = pa.Table.from_batches([batch])
-            reasons = reason_per_row(failing, batch.num_rows)
-            wrong = reasons.is_valid()
-            if pc.any(wrong).as_py():
-                found = table.append_column("reason", reasons).filter(wrong)
-                bad_log.write_table(found)
-                quarantined += found.num_rows
-            if clean_log is not None:
-                clean_log.write_table(clean(table.filter(pc.invert(wrong))))
-            offset += batch.num_rows
-    return quarantined
+    window: Window
+    logit_limit: float
 
-
-def schema_of(path: Path) -> pa.Schema:
-    """The columns of a log."""
-    with open_parquet(path) as file:
-        return file.schema_arrow
+    def __call__(
+        self,
+        rows: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        duplicate: np.ndarray,
+        bad_path: Path,
+        clean_path: Path | None,
+    ) -> int:
+        """Answers how many failed; ``duplicate`` are the numbers of the rows with a repeated id."""
+        checks = row_checks(self.window.start, self.window.end, self.logit_limit)
+        offset = quarantined = 0
+        with ExitStack() as files:
+            bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
+            clean_log = None
+            if clean_path is not None:
+                clean_log = files.enter_context(parquet(clean_path, clean(schema.empty_table()).schema))
+            for batch in rows:
+                failing = failures(batch, checks)
+                failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
+                table = pa.Table.from_batches([batch])
+                reasons = reason_per_row(failing, batch.num_rows)
+                wrong = reasons.is_valid()
+                if pc.any(wrong).as_py():
+                    found = table.append_column("reason", reasons).filter(wrong)
+                    bad_log.write_table(found)
+                    quarantined += found.num_rows
+                if clean_log is not None:
+                    clean_log.write_table(clean(table.filter(pc.invert(wrong))))
+                offset += batch.num_rows
+        return quarantined
 
 
 @contextmanager
@@ -87,16 +84,6 @@ def parquet(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     """A Parquet file that is whole or absent."""
     with replacing(path) as temporary, log_writer(temporary, schema) as writer:
         yield writer
-
-
-def duplicate_rows(manifest: WindowManifest) -> np.ndarray:
-    """Rows whose event_id occurred before."""
-    if "event_id" not in manifest.schema:
-        return np.empty(0, np.int64)
-    with open_parquet(manifest.path) as file:
-        ids = file.iter_batches(columns=["event_id"])
-        hashes = [value_hashes(batch.column(0).drop_null()) for batch in ids]
-    return later_occurrences(manifest.path, "event_id", repeated(np.concatenate(hashes)))
 
 
 def reason_per_row(failing: dict[str, np.ndarray], rows: int) -> pa.Array:

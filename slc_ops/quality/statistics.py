@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,12 @@ import pyarrow.compute as pc
 from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
 from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.window import Window, day_start
-from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality.duplicates import later_occurrences, repeated
-from slc_ops.quality.partwise import IDS, ROWS, PartSums, PartwiseStatistics
-from slc_ops.quality.passes import HASHED, HOUR, Pass, batches, example
+from slc_ops.quality.passes import HASHED, HOUR, Pass, example
 from slc_ops.quality.rows import DUPLICATE
-from slc_ops.rows.engine import LOCAL, Engine
-from slc_ops.rows.spark.gathering import ANSWER, ROW_BITS
+from slc_ops.rows.engine import LOCAL, WindowEngine
+from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
@@ -57,7 +54,7 @@ class Statistics:
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
-def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine = LOCAL) -> Statistics:
+def statistics_of(manifest: WindowManifest, logit_limit: float, engine: WindowEngine = LOCAL) -> Statistics:
     """The statistics beside a window: worked out once per content, then kept, so no history is read again.
 
     Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.
@@ -69,15 +66,7 @@ def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine =
             if known["key"] == key_of(manifest, logit_limit):
                 return Statistics(**known)
     rows = RowStatistics(manifest.window, logit_limit)
-    if engine is not LOCAL:
-        from slc_ops.quality.on_cluster import show
-
-        show(engine, manifest.path, rows)
-        return rows.finish(manifest)
-    for batch in batches(manifest.path):
-        rows.add(
-            batch, {name: value_hashes(batch.column(name)) for name in HASHED if name in batch.schema.names}
-        )
+    engine.show(manifest.path, rows)
     return rows.finish(manifest)
 
 
@@ -89,37 +78,16 @@ def key_of(manifest: WindowManifest, logit_limit: float) -> str:
 class RowStatistics:
     """Statistics of a window whose rows are shown in order, by extraction (as its observer) or from disk."""
 
+    hashed = HASHED
+
     def __init__(self, window: Window, logit_limit: float) -> None:
+        self.window, self.logit_limit = window, logit_limit
         self._pass = Pass(window, logit_limit, MAX_EXAMPLES)
-        self._window = window
         self._repeats: Repeats | None = None
 
-    @property
-    def partwise(self) -> PartwiseStatistics:
-        """What sees the rows where they lie, part by part."""
-        return PartwiseStatistics(self._window, self._pass.logit_limit, MAX_EXAMPLES)
-
-    def take(self, found: dict[int, Any]) -> None:
-        """What the parts have seen (see :func:`~slc_ops.rows.spark.gathering.gathered`)."""
-        sums: PartSums | None = found[ANSWER].one
-        if sums is None:  # not a single part
-            self._repeats = Repeats(0, 0, 0, [])
-            return
-        repeated = sums.repeated
-        for kind in (IDS, ROWS):
-            if kind in found:
-                repeated.add(found[kind])
-        begins = dict(
-            zip(sorted(sums.rows), accumulate(sums.rows[k] for k in sorted(sums.rows)), strict=True)
-        )
-        shown = []
-        for position, name in repeated.first:
-            part, row = position >> ROW_BITS, position & (1 << ROW_BITS) - 1
-            shown.append({"row": begins[part] - sums.rows[part] + row, "event_id": name})
-        self._pass.take_up(sums.run)
-        self._repeats = Repeats(
-            repeated.ids, sums.failed_rows + repeated.otherwise_good, repeated.rows, shown
-        )
+    def take(self, run: Pass, repeats: "Repeats") -> None:
+        """Take a pass that was made elsewhere, and what repeats in its rows."""
+        self._pass, self._repeats = run, repeats
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Count rows in; ``hashes`` are those of their columns."""
@@ -195,7 +163,7 @@ def examples_at(path: Path, rows: np.ndarray) -> list[dict[str, Any]]:
     """Examples by row number."""
     shown: list[dict[str, Any]] = []
     offset = 0
-    for batch in batches(path) if len(rows) else ():
+    for batch in stored_batches(path) if len(rows) else ():
         for row in rows[(rows >= offset) & (rows < offset + batch.num_rows)]:
             shown.append(example(batch, int(row) - offset, offset, "event_id"))
         offset += batch.num_rows

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import digest_json, read_json, understanding, write_json
-from slc_ops.base.parquet import digest_log
 from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
@@ -16,7 +15,7 @@ from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usu
 from slc_ops.quality.own import own_evaluated
 from slc_ops.quality.quarantine import CLEAN, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
-from slc_ops.quality.rows import row_checks
+from slc_ops.quality.rows import DUPLICATE, row_checks
 from slc_ops.quality.rules import rules
 from slc_ops.quality.statistics import Statistics, statistics_of
 from slc_ops.quality.suite import Evaluated, evaluate
@@ -145,15 +144,13 @@ def settle(
     fractional = now.types["label"] == str(pa.float64())
     if now.failed_rows or (fractional and not stopped):
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
-        if engine is LOCAL:
-            quarantined = split(manifest, quality.logit_limit, keep_clean=not stopped)
-            clean_digest = "" if stopped else digest_log(clean_path)
-        else:
-            from slc_ops.quality import on_cluster
-
-            quarantined, clean_digest = on_cluster.split(
-                engine, manifest, now, quality.logit_limit, keep_clean=not stopped
-            )
+        quarantined, clean_digest = split(
+            manifest,
+            quality.logit_limit,
+            engine,
+            ids_repeat=now.failed[DUPLICATE] > 0,
+            keep_clean=not stopped,
+        )
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",
         rows=now.rows,

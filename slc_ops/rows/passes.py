@@ -2,7 +2,7 @@
 
 A pass is a *kernel*, a pure function from some consecutive rows to small sums that add up; whoever holds the
 rows offers ``add_up(kernel)``. Here that is a log whose rows this process keeps; in
-:mod:`slc_ops.rows.spark` it is one whose rows a cluster keeps, and the kernels are the same.
+:mod:`slc_ops.engines.spark` it is one whose rows a cluster keeps, and the kernels are the same.
 
 Where a span begins depends on the row's number alone, and the order in which sums are added never depends
 on the number of threads: the same rows give the same bytes on one core and on sixty-four, however the file

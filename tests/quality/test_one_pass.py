@@ -13,8 +13,9 @@ from slc_ops.base.files import read_json
 from slc_ops.intake import writing
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality import observer, passes, validate
+from slc_ops.quality import observer, validate
 from slc_ops.quality.statistics import FILE, ITEMS
+from slc_ops.rows import stored
 from slc_ops.settings.deployments import FilesSource
 from tests.quality.lake_bench import NEWEST, Bench
 from tests.quality.test_broken_windows import CASES, Case, case_id
@@ -79,7 +80,7 @@ def test_the_statistics_are_those_of_the_stored_rows(
 ) -> None:
     """Also where spans and row groups are many, and the source cuts its batches elsewhere."""
     monkeypatch.setattr(writing, "SPAN", 128)
-    monkeypatch.setattr(passes, "SPAN", 128)
+    monkeypatch.setattr(stored, "SPAN", 128)
     monkeypatch.setattr(writing, "ROW_GROUP", 512)
     case.damage(bench)
     seen, unseen = observed(bench, "seen"), not_observed(bench, "unseen")

@@ -10,6 +10,7 @@ and the code that summed it. A file with another key, or one that cannot be read
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.numerics.kernels import Sums
 from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.engine import LOCAL, Engine
+from slc_ops.rows.engine import LOCAL, Engine, WindowEngine
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log
 
@@ -56,19 +57,18 @@ def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
     """Several windows as one log with its item sums, those that lie beside them where there are any."""
     if engine is LOCAL:
         return read_windows(logs)
-    from slc_ops.rows.spark.engine import SparkEngine
-
-    if not isinstance(engine, SparkEngine):  # rows that are kept come with their sums
+    if not isinstance(engine, WindowEngine):  # rows that are kept come with their sums
         return engine.read(logs)
     kept = add_windows([_kept_or_summed(log, engine) for log in logs])
-    rows = engine.read(logs, items=kept.items)
+    rows: Any = engine.read(logs, items=kept.items)
     if not rows.weighted and kept.rows.sum() != rows.n_rows:
         raise InputError(
             f"{rows.describe()} holds {rows.n_rows} rows, but {kept.rows.sum()} were summed: what was kept "
             "of these rows belongs to other rows"
         )
     rows.item_sums, rows.item_counts = kept.sums, kept.rows
-    return rows
+    opened: Log = rows
+    return opened
 
 
 def read_windows(logs: Sequence[Path]) -> SummedLog:

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slc_ops.base.parquet import digest_parts, parts_of
+from slc_ops.engines.spark.answers import Named, bytes_of
+from slc_ops.engines.spark.cluster import Task, add_up
+from slc_ops.engines.spark.extraction import pull
+from slc_ops.engines.spark.log import SparkLog, frame_of
+from slc_ops.engines.spark.relabelled import changed_labels
+from slc_ops.engines.spark.session import master_url, open_session
+from slc_ops.engines.spark.splits import Split, parquet, plan_splits
+from slc_ops.engines.spark.validation import divide, show
 from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.statistics import RowStatistics
 from slc_ops.rows.reading import files_of
-from slc_ops.rows.spark.answers import Named, bytes_of
-from slc_ops.rows.spark.cluster import Task, add_up
-from slc_ops.rows.spark.extraction import pull
-from slc_ops.rows.spark.log import SparkLog, frame_of
-from slc_ops.rows.spark.relabelled import changed_labels
-from slc_ops.rows.spark.session import master_url, open_session
-from slc_ops.rows.spark.splits import Split, parquet, plan_splits
+from slc_ops.rows.stored import Divide, RowObserver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +61,17 @@ class SparkEngine:
         task = Task(session.sparkContext.broadcast(files), None, bytes_of)
         found: Named = add_up(session, frame_of(session, files), task, len(files), 1)
         return digest_parts(found.values) if path.is_dir() else found.values[path.name]
+
+    def show(self, path: Path, observer: RowObserver) -> None:
+        """Show a stored log to the statistics of a window, by executors."""
+        assert isinstance(observer, RowStatistics)  # noqa: S101 - nobody else looks at stored logs
+        show(self.session, self.splits(path), observer)
+
+    def divide(
+        self, path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool
+    ) -> tuple[int, str]:
+        """Let executors divide a stored log's rows, into folders of parts."""
+        return divide(self.session, self.splits(path), work, bad, clean, ids_repeat=ids_repeat)
 
     def splits(self, path: Path) -> list[Split]:
         """A stored log in parts to be worked on."""

@@ -19,6 +19,12 @@ import yaml
 from slc_ops.base.errors import ClusterUnavailable, DamagedFile, InputError, SettingsError
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
+from slc_ops.engines.spark import cluster as running
+from slc_ops.engines.spark import engine as spark_engine
+from slc_ops.engines.spark import log as spark_log
+from slc_ops.engines.spark import splits
+from slc_ops.engines.spark.engine import SparkEngine
+from slc_ops.engines.spark.log import SparkLog
 from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
 from slc_ops.intake.extract import Pull
@@ -31,15 +37,9 @@ from slc_ops.refresh import observed, pipeline
 from slc_ops.registry import Registry
 from slc_ops.rows import interactions
 from slc_ops.rows.engine import LOCAL
-from slc_ops.rows.spark import cluster as running
-from slc_ops.rows.spark import engine as spark_engine
-from slc_ops.rows.spark import log as spark_log
-from slc_ops.rows.spark import splits
-from slc_ops.rows.spark.engine import SparkEngine
-from slc_ops.rows.spark.log import SparkLog
 from slc_ops.settings.deployments import Places
+from tests.engines.spark.cluster import SMALL, Cluster, free_port, why_not
 from tests.evidence.worlds import backtest, rows, week, write_weeks
-from tests.rows.spark.cluster import SMALL, Cluster, free_port, why_not
 
 pytestmark = [
     pytest.mark.slow,
@@ -254,7 +254,7 @@ def test_a_cluster_that_loses_all_workers_is_given_up(
 import os, sys
 from pathlib import Path
 from slc_ops.methods import fit
-from slc_ops.rows.spark.engine import SparkEngine
+from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.base.errors import ClusterUnavailable
 engine = SparkEngine()
 log = engine.read(Path(sys.argv[1]))

@@ -17,13 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError, SlcError
-from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.loading import check_columns
-from slc_ops.rows.passes import Partial, Pieces
-from slc_ops.rows.reading import open_source
-from slc_ops.rows.rows import NO_COLUMNS, NO_LATER_ROW, Columns, Kernel, Needs, Rows, rows_per_item
-from slc_ops.rows.spark.answers import (
+from slc_ops.engines.spark.answers import (
     Counted,
     Distinct,
     Numbered,
@@ -37,8 +31,14 @@ from slc_ops.rows.spark.answers import (
     table,
     versions,
 )
-from slc_ops.rows.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
-from slc_ops.rows.spark.splits import Dictionaries, Split, parquet, plan_splits, read_split
+from slc_ops.engines.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
+from slc_ops.engines.spark.splits import Dictionaries, Split, parquet, plan_splits, read_split
+from slc_ops.rows.buffers import as_arrow, as_numpy
+from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.loading import check_columns
+from slc_ops.rows.passes import Partial, Pieces
+from slc_ops.rows.reading import open_source
+from slc_ops.rows.rows import NO_COLUMNS, NO_LATER_ROW, Columns, Kernel, Needs, Rows, rows_per_item
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

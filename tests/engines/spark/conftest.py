@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.rows.engine import engine_of
-from slc_ops.rows.spark.engine import SparkEngine
-from tests.rows.spark.cluster import Cluster, why_not
+from tests.engines.spark.cluster import Cluster, why_not
 
 
 @pytest.fixture(scope="session")

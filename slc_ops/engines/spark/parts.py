@@ -159,3 +159,18 @@ def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]
         LogWriter(temporary, types).close()
         digest = digest_file(temporary)
     return {path.name: digest}
+
+
+def drop_unfinished(directory: Path) -> None:
+    """Remove what a worker that was killed while it wrote has left in a folder of parts.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in (part_name(0), f".{part_name(1)}.9d7f0ab2.parquet"):
+    ...     (folder / name).touch()
+    >>> drop_unfinished(folder)
+    >>> [path.name for path in folder.iterdir()]
+    ['part-00000.parquet']
+    """
+    for left in directory.glob(".part-*"):
+        left.unlink(missing_ok=True)

@@ -10,9 +10,9 @@ import pytest
 from slc_ops.base.parquet import digest_log, digest_parts, read_parquet
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.intake import parts
+from slc_ops.engines.spark import parts
+from slc_ops.engines.spark.parts import PartPull, PartWriter, Written, source_parts
 from slc_ops.intake.extract import extract, known_types
-from slc_ops.intake.parts import PartPull, PartWriter, Written, source_parts
 from slc_ops.intake.sources.lake import Lake
 from slc_ops.settings.deployments import Deployment, LakeSource
 

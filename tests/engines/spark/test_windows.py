@@ -17,18 +17,17 @@ from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, parts_of
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.intake import parts
+from slc_ops.engines.spark import gathering, parts
+from slc_ops.engines.spark.engine import SparkEngine
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import erase_window, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality import observer, validate
 from slc_ops.rows.engine import LOCAL, WindowEngine
-from slc_ops.rows.spark import gathering
-from slc_ops.rows.spark.engine import SparkEngine
 from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
-from tests.rows.spark.cluster import Cluster, why_not
-from tests.rows.spark.test_spark import assert_close
+from tests.engines.spark.cluster import Cluster, why_not
+from tests.engines.spark.test_spark import assert_close
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,18 +7,29 @@ it is whole, so a task that is repeated writes the same file again, and one that
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
-from slc_ops.base.parquet import digest_parts, drop_unfinished, parts_of
+from slc_ops.base.parquet import digest_parts, parts_of
+from slc_ops.engines.spark.gathering import ANSWER, Both, PartObserver, gathered
+from slc_ops.engines.spark.parts import (
+    InParts,
+    PartPull,
+    PartWriter,
+    SourcePart,
+    Written,
+    drop_unfinished,
+    empty_part,
+    source_parts,
+)
+from slc_ops.engines.spark.validation import partwise_of, take
 from slc_ops.intake import extract
 from slc_ops.intake.labels import WAITING
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.parts import InParts, PartPull, PartWriter, SourcePart, Written, empty_part, source_parts
-from slc_ops.rows.spark.gathering import ANSWER, Both, PartObserver, Partwise, gathered
+from slc_ops.quality.statistics import RowStatistics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,21 +37,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@runtime_checkable
-class InPartsToo(Protocol):
-    """An observer that can also be shown a log part by part, where its rows lie."""
-
-    @property
-    def partwise(self) -> Partwise: ...
-
-    def take(self, found: dict[int, Any]) -> None:
-        """What its parts have seen."""
-
-
 def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     """Like :func:`slc_ops.intake.extract.pull`, by executors where they can: the log is a folder of parts."""
     source, settings, window, observer = asked.source, asked.deployment.source, asked.window, asked.observer
-    in_parts = observer is None or isinstance(observer, InPartsToo)
+    in_parts = observer is None or isinstance(observer, RowStatistics)
     if asked.labels is not None or not isinstance(source, InParts) or not in_parts:
         why = "labels of their own" if asked.labels is not None else f"a source of kind {settings.kind}"
         _log.info("window %s passes through this process: executors cannot read %s", window, why)
@@ -53,7 +53,7 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     show = Pulling(
         PartPull(source.parts, source.selects, settings, window, leaves_out, asked.erased, types, directory)
     )
-    partwise = observer.partwise if isinstance(observer, InPartsToo) else None
+    partwise = partwise_of(observer) if isinstance(observer, RowStatistics) else None
     found: dict[int, Any] = {ANSWER: Both(None, Written())}
     if parts:
         found = gathered(session, parts, show, partwise, sum(part.rows for part in parts))
@@ -67,8 +67,8 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
             f"the cluster wrote {len(written.files)} parts of window {window}, and this process finds "
             f"{len(here)} in {directory}; see that all workers share this path"
         )
-    if isinstance(observer, InPartsToo):
-        observer.take(found)
+    if isinstance(observer, RowStatistics):
+        take(observer, found)
     return WindowManifest(
         rows=written.rows,
         digest=written.content.hexdigest(),

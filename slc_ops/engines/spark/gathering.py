@@ -18,12 +18,8 @@ import pyarrow.compute as pc
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import SlcError
-from slc_ops.intake.content import value_hashes
-from slc_ops.intake.writing import SPAN
-from slc_ops.rows.passes import Addable
-from slc_ops.rows.reading import ParquetSource
-from slc_ops.rows.spark.cluster import ANSWER as ANSWERS
-from slc_ops.rows.spark.cluster import (
+from slc_ops.engines.spark.cluster import ANSWER as ANSWERS
+from slc_ops.engines.spark.cluster import (
     MOST_PARTS,
     added,
     answer_of,
@@ -34,8 +30,12 @@ from slc_ops.rows.spark.cluster import (
     quiet,
     raise_first,
 )
-from slc_ops.rows.spark.log import frame_of
-from slc_ops.rows.spark.splits import Split
+from slc_ops.engines.spark.log import frame_of
+from slc_ops.engines.spark.splits import Split
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.writing import SPAN
+from slc_ops.rows.passes import Addable
+from slc_ops.rows.reading import ParquetSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,9 +22,9 @@ import pyarrow as pa
 from slc_ops.base import errors
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import ClusterUnavailable, SettingsError, SlcError
+from slc_ops.engines.spark.session import executors, first_line, wait_seconds
+from slc_ops.engines.spark.splits import Dictionaries, Split, open_split
 from slc_ops.rows.passes import Addable
-from slc_ops.rows.spark.session import executors, first_line, wait_seconds
-from slc_ops.rows.spark.splits import Dictionaries, Split, open_split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

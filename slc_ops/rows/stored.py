@@ -1,0 +1,111 @@
+"""The rows of a stored log as they were written: shown to an observer, or divided into good and bad ones."""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slc_ops.base.parquet import digest_log, open_parquet
+from slc_ops.intake.content import value_hashes
+from slc_ops.intake.writing import SPAN
+
+Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
+"""Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and counts
+the bad ones. It gets the batches, their schema and the numbers of the rows whose event_id occurred before. It
+is sent to where the rows lie."""
+
+
+class RowObserver(Protocol):
+    """Counts rows that it is shown."""
+
+    @property
+    def hashed(self) -> Sequence[str]:
+        """The columns whose hashes it needs."""
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """The next rows and the hashes of their columns."""
+
+
+def stored_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
+    with open_parquet(path) as file:
+        yield from file.iter_batches(batch_size=SPAN, columns=columns)
+
+
+def stored_schema(path: Path) -> pa.Schema:
+    """The columns of a log."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
+
+
+def show(path: Path, observer: RowObserver) -> None:
+    """Show a log to an observer, from the first row to the last."""
+    for batch in stored_batches(path):
+        observer.add(batch, hashes_for(observer, batch))
+
+
+def hashes_for(observer: RowObserver, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+    """The hashes of the columns that an observer needs."""
+    return {name: value_hashes(batch.column(name)) for name in observer.hashed if name in batch.schema.names}
+
+
+def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool) -> tuple[int, str]:
+    """Let ``work`` divide a log's rows; answers how many are bad, and the digest of the good ones' file."""
+    for target in (bad, clean):
+        if target is not None and target.is_dir():  # another engine wrote parts
+            shutil.rmtree(target)
+    schema = stored_schema(path)
+    repeated_rows = np.empty(0, np.int64)
+    if ids_repeat and "event_id" in schema.names:
+        hashes = [value_hashes(batch.column(0).drop_null()) for batch in stored_batches(path, ["event_id"])]
+        repeated_rows = later_occurrences(path, "event_id", repeated(np.concatenate(hashes)))
+    count = work(stored_batches(path), schema, repeated_rows, bad, clean)
+    return count, "" if clean is None else digest_log(clean)
+
+
+def repeated(hashes: np.ndarray) -> np.ndarray:
+    """The values that occur more than once, each once, sorted. Sorts ``hashes`` in place.
+
+    >>> repeated(np.array([5, 3, 5, 5, 1]))
+    array([5])
+    """
+    hashes.sort()
+    again: np.ndarray = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    return again
+
+
+def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarray:
+    """Row numbers whose value of ``column`` occurred in an earlier row.
+
+    ``suspects`` are the repeated hashes; the values themselves decide, so that two texts with one hash are
+    not taken for duplicates.
+    """
+    if not len(suspects):
+        return np.empty(0, np.int64)
+    numbers, values = [], []
+    offset = 0
+    for batch in stored_batches(path, [column]):
+        ids = batch.column(0)
+        candidate = np.isin(value_hashes(ids), suspects) & ids.is_valid().to_numpy(zero_copy_only=False)
+        numbers.append(np.flatnonzero(candidate) + offset)
+        values.append(ids.filter(pa.array(candidate)))
+        offset += len(ids)
+    rows: np.ndarray = np.concatenate(numbers)[later(pa.chunked_array(values).combine_chunks())]
+    return rows
+
+
+def later(values: pa.Array) -> np.ndarray:
+    """Which values occurred before, in order.
+
+    >>> later(pa.array(["a", "b", "a", "a"])).tolist()
+    [False, False, True, True]
+    """
+    codes = pc.dictionary_encode(values).indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    found = np.ones(len(codes), bool)
+    found[first] = False
+    return found
