@@ -26,6 +26,7 @@ READERS = {
     "docs/serving.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py"},
     "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
     "docs/start.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
+    "docs/study.md": {"console": "study/test_the_page.py"},
     "docs/windows.md": {
         "console": "settings/test_windows_page.py",
         "python": "settings/test_windows_page.py",
