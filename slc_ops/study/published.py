@@ -51,6 +51,10 @@ _DENSITY = {  # Table 5: points of AUC, slc minus rescal_iso
     "AS09": {"sparse": 3.67, "medium": 2.85, "dense": 3.01},
     "Algebra": {"sparse": 0.75, "dense": 1.01},
 }
+_FRACTIONS = {  # points of AUC, slc minus Platt, by the share of the calibration rows
+    "AS17": {0.1: 1.24, 0.2: 1.87, 0.5: 2.76, 1.0: 3.68},
+    "AS09": {0.1: 0.16, 0.2: 0.48, 0.5: 0.84, 1.0: 2.84},
+}
 _LINKS = {  # AUC, NLL, ECE
     "AS09": {
         "platt (no items)": (0.6782, 0.5924, 0.0498), "tracked, raw": (0.7016, 0.6275, 0.1071),
@@ -96,6 +100,16 @@ def density(dataset: str | None, part: str) -> float | None:
     0.0418
     """
     found = _DENSITY.get(NAMES.get(dataset or "", ""), {}).get(part)
+    return None if found is None else round(found / 100, 6)
+
+
+def fraction(dataset: str | None, share: float) -> float | None:
+    """Gain of slc over Platt in AUC with this share of the calibration rows.
+
+    >>> fraction("assistments2017", 0.1)
+    0.0124
+    """
+    found = _FRACTIONS.get(NAMES.get(dataset or "", ""), {}).get(share)
     return None if found is None else round(found / 100, 6)
 
 

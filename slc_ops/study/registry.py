@@ -38,8 +38,8 @@ BACKBONES = {
         Backbone("dkt", sees_items=False, width=64, dropout=0.4, batch=16),
         Backbone("sakt", sees_items=False, width=64, rate=1e-3),
         Backbone("dkvmn", sees_items=False, width=64),
-        Backbone("akt", sees_items=True, width=64, length=100, rate=1e-3, epochs=12, patience=2),
-        Backbone("lpkt", sees_items=True, width=32, length=100, epochs=12, patience=2),
+        Backbone("akt", sees_items=True, width=64, heads=2, length=100, rate=1e-3, epochs=8, patience=1),
+        Backbone("lpkt", sees_items=True, width=32, length=100, epochs=8, patience=1),
     )
 }
 

@@ -20,6 +20,12 @@ METHODS = (
 )  # fmt: skip
 """The rows of the paper's tables, then what it has elsewhere or not."""
 MEAN = "mean"
+PLAIN = {
+    "ridge": ("ridge_auc", "slc_auc", "delta_auc", "ridge_nll", "slc_nll", "delta_nll"),
+    "detectability": ("obs_per_item_median", "time_bins", "w_max", "delta_min", "delta_obs_median"),
+    "over_time": ("slice", "rows", "base_auc", "platt_auc", "rescal_auc", "slc_auc"),
+}
+"""Tables that stay as ``slc-ops paper`` has them, and their columns."""
 
 
 def study_tables(runs: Sequence[Run], dataset: str | None) -> dict[str, Rows]:
@@ -30,9 +36,10 @@ def study_tables(runs: Sequence[Run], dataset: str | None) -> dict[str, Rows]:
     tables["gain"] = gains(each, dataset)
     tables["density"] = by_density(each, averaged, runs, dataset)
     tables["link"] = links(averaged, dataset)
-    for name in ("calibration_fraction", "ridge", "detectability", "over_time"):
+    tables["calibration_fraction"] = fractions(averaged, dataset)
+    for name, columns in PLAIN.items():
         if name in averaged:
-            tables[name] = averaged[name]
+            tables[name] = [{column: row[column] for column in columns} for row in averaged[name]]
     tables["training"] = training(runs)
     return tables
 
@@ -133,6 +140,22 @@ def by_density(
         row[f"{MEAN}_paper"] = published.density(dataset, part)
         rows.append(row)
     return rows
+
+
+def fractions(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
+    """The sweep over the share of the calibration rows, averaged over backbones."""
+    return [
+        {
+            "share": f"{row['value']:.0%}",
+            "platt_auc": row["platt_auc"],
+            "slc_auc": row["auc"],
+            "gain": row["delta_auc"],
+            "gain_sd": row["delta_auc_sd"],
+            "gain_paper": published.fraction(dataset, row["value"]),
+            "delta_nll": row["delta_nll"],
+        }
+        for row in averaged["calibration_fraction"]
+    ]
 
 
 def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:

@@ -38,7 +38,7 @@ LOG = learners()
 
 
 def small(name: str, **more: Any) -> Backbone:
-    return replace(BACKBONES[name], length=100, **{**SMALL[name], **more})
+    return replace(BACKBONES[name], length=100, patience=3, **{**SMALL[name], **more})
 
 
 def probabilities(logit: Any) -> Any:
