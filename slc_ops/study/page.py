@@ -82,14 +82,11 @@ def how_it_was_done(study: Study) -> str:
         else "The epoch is chosen by AUC on the calibration rows, as the authors' program does. The "
         "correction is fitted to the same rows, so it sees a backbone that suits them better than later rows."
     )
+    brackets = "Figures in brackets are the paper's. " if published.NAMES.get(study.dataset or "") else ""
     return (
         "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
         f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones'. "
-        f"Figures in brackets are the paper's. The tables took {study.seconds_tables:.0f} s."
-        if published.NAMES.get(study.dataset or "")
-        else "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
-        f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones'. "
-        f"The tables took {study.seconds_tables:.0f} s."
+        f"{brackets}The tables took {study.seconds_tables:.0f} s."
     )
 
 
