@@ -84,6 +84,13 @@ METHODS: Mapping[str, Method] = {
             fits_link=True,
         ),
         Method(
+            "platt_eb",
+            "Platt's line, drawn towards the frozen model's own as far as the data leave it open.",
+            "nothing where a > 0 (self-tested); a < 0 turns the order round",
+            monotone=True,
+            fits_link=True,
+        ),
+        Method(
             "temperature",
             "One temperature, σ(η/T).",
             "nothing (self-tested)",

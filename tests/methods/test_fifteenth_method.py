@@ -1,4 +1,4 @@
-"""A fifteenth method is one module and one line: everything that treats methods differently knows it then."""
+"""A further method is one module and one line: everything that treats methods differently knows it then."""
 
 import json
 import sys
@@ -55,8 +55,8 @@ def run(*arguments):
     return CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
 
 
-def test_it_is_the_fifteenth_and_stands_last(added):
-    assert len(METHODS) == 15
+def test_it_is_in_the_table_and_stands_last(added):
+    assert list(METHODS)[-1] == "half_step"
     assert ladder(["half_step"]) == ("base", "platt", "half_step")
 
 

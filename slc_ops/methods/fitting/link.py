@@ -38,30 +38,51 @@ class FittedLink:
 
 
 def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: bool = False) -> FittedLink:
-    """Fit (a, b₀), with ``time`` also c; without offsets this is plain Platt scaling, fitted once."""
-    calibration.require_two_classes()
+    """Fit (a, b₀), with ``time`` also c; without offsets this is plain Platt scaling."""
     if offsets is None and not time:
-        return calibration.once("platt", lambda: _fit(calibration, None, time=False))
-    return _fit(calibration, offsets, time)
+        found = plain_link(calibration)
+    else:
+        calibration.require_two_classes()
+        terms = link_terms(calibration, offsets, time)
+        found = _maximum_likelihood(calibration, terms, _flat(calibration, terms))
+    return line_of(calibration, found.state.link, time=time, separated=found.separated)
 
 
-def _fit(calibration: Calibration, offsets: Offsets | None, time: bool) -> FittedLink:
-    mean, spread = calibration.logit_moments
-    constant = calibration.constant_logits
-    covariates = () if constant else (("logit", mean, spread),)
+def plain_link(calibration: Calibration) -> Minimum[Visited]:
+    """Platt's line in standardised units, fitted once for all methods of a log."""
+    calibration.require_two_classes()
+    terms = link_terms(calibration)
+    return calibration.once(
+        "plain_link", lambda: _maximum_likelihood(calibration, terms, _flat(calibration, terms))
+    )
+
+
+def link_terms(calibration: Calibration, offsets: Offsets | None = None, time: bool = False) -> Terms:
+    """The standardised logit, unless all are equal, and the standardised time where it is asked for."""
+    covariates = () if calibration.constant_logits else (("logit", *calibration.logit_moments),)
     if time:
         covariates = (*covariates, ("time", *calibration.time_moments))
-    ones, total = float(calibration.item_sums.y.sum()), calibration.total_weight
-    flat = np.append(np.zeros(len(covariates)), np.log(ones) - np.log(total - ones))
-    found = _maximum_likelihood(calibration, Terms(covariates, known=offsets), flat)
-    link = found.state.link
+    return Terms(covariates, known=offsets)
+
+
+def line_of(
+    calibration: Calibration, link: Floats, *, time: bool = False, separated: bool = False
+) -> FittedLink:
+    """(a, b₀, c) of standardised coefficients, in the logits' own units."""
+    mean, spread = calibration.logit_moments
     c = float(link[-2]) if time else 0.0
-    if constant:
-        notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, found.separated))
+    if calibration.constant_logits:
+        notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, separated))
         return FittedLink(1.0, float(link[-1]) - mean, c, notes)
     a = float(link[0] / spread)
     b0 = float(link[-1] - link[0] * mean / spread)
-    return FittedLink(a, b0, c, link_warnings(a, found.separated))
+    return FittedLink(a, b0, c, link_warnings(a, separated))
+
+
+def _flat(calibration: Calibration, terms: Terms) -> Floats:
+    """The coefficients that predict the mean label everywhere."""
+    ones, total = float(calibration.item_sums.y.sum()), calibration.total_weight
+    return np.append(np.zeros(len(terms.covariates)), np.log(ones) - np.log(total - ones))
 
 
 def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:

@@ -1,0 +1,97 @@
+"""``platt_eb``: Platt's line with a prior around the frozen model's own, as wide as the data ask for.
+
+With x the standardised logit the frozen model is η₀ = mean + spread·x. The line departs from it by (b, c),
+
+    p = σ(η₀ + b + c·x),    (b, c) ~ N(0, t²),
+
+and t is averaged over a grid: for each t the best (b, c) counts by the marginal likelihood of its t, in
+Laplace's approximation,
+
+    log p(labels | t) ≈ −f − k·log t − ½·log det(∇²f),    f = −Σ log-likelihood + (b² + c²)/(2t²),
+
+with k coefficients. A small window says little against the frozen model, so t is small and the line stays
+near it; a model that is far off gets a large t at once, and the line is Platt's. On many rows it is Platt's,
+too, and costs hardly a pass more: the search begins at Platt's line, and a short step is not visited.
+
+>>> import pyarrow as pa
+>>> from slc_ops.rows.interactions import InteractionLog
+>>> rng = np.random.default_rng(3)
+>>> logit = rng.normal(0, 1, 200)
+>>> label = (rng.random(200) < 1 / (1 + np.exp(-logit))).astype(int)
+>>> log = InteractionLog.from_table(pa.table({"item_id": np.zeros(200, int), "label": label, "logit": logit}))
+>>> from slc_ops.methods import platt
+>>> round(platt.fit(Calibration(log)).link.a, 2), round(fit(Calibration(log)).link.a, 2)
+(1.1, 1.01)
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import line_of, link_terms, plain_link
+from slc_ops.methods.fitting.logistic import Logistic, Visited
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.kernels import Floats, dot
+from slc_ops.numerics.newton import State, minimise
+from slc_ops.parameters.parameter_set import ParameterSet
+
+WIDTHS = np.geomspace(3.0, 0.01, 10)
+NEGLIGIBLE = 30.0  # in log likelihood: narrower priors than one that is so far behind count for nothing
+
+
+def fit(calibration: Calibration) -> ParameterSet:
+    """Estimate (a, b₀)."""
+    link = line_of(calibration, averaged_link(calibration))
+    return ParameterSet(
+        method="platt_eb",
+        link=Affine(link.a, link.b0),
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+        warnings=link.warnings,
+    )
+
+
+def averaged_link(calibration: Calibration) -> Floats:
+    """The standardised coefficients, averaged over the widths of the prior."""
+    plain = plain_link(calibration)
+    terms = link_terms(calibration)
+    model = Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
+    mean, spread = calibration.logit_moments
+    frozen = np.array([spread, mean])[-len(plain.state.link) :]
+    # Labels that a line separates have no best line of their own: begin with the frozen model's.
+    here = model.visit(State(frozen, np.empty(0))) if plain.separated else plain.near
+    links, evidence = [], []
+    for width in WIDTHS:
+        towards = partial(_towards, frozen, float(width))
+        found = minimise(partial(_visit, model, towards), towards(here), model.weight, "the link")
+        here = found.near.under(np.inf)
+        links.append(found.state.link)
+        evidence.append(_evidence(found.near, float(width)))
+        if max(evidence) - evidence[-1] > NEGLIGIBLE:
+            break
+    share = np.exp(np.array(evidence) - max(evidence))
+    return np.asarray(share @ np.array(links) / share.sum())
+
+
+def _visit(model: Logistic, towards: Callable[[Visited], Visited], state: State) -> Visited:
+    return towards(model.visit(state))
+
+
+def _towards(frozen: Floats, width: float, here: Visited) -> Visited:
+    """f at a state, from the likelihood there."""
+    gap, precision = here.state.link - frozen, width**-2
+    return replace(
+        here,
+        value=here.value + 0.5 * precision * dot(gap, gap),
+        gradient=State(here.gradient.link + precision * gap, here.gradient.offset),
+        block=here.block + precision * np.eye(len(gap)),
+    )
+
+
+def _evidence(near: Visited, width: float) -> float:
+    """log p(labels | t), by Laplace's approximation."""
+    _, curvature = np.linalg.slogdet(near.block)
+    return float(-near.value - len(near.block) * np.log(width) - 0.5 * curvature)
