@@ -27,7 +27,7 @@ SCHEMA_VERSION = 1
 BACKBONE_RULES = ("frozen", "refuse", "serve")
 MAX_ROWS = 50_000_000
 """Rows of an effect's table beyond which nothing is read: as many cells as a fit makes at most."""
-MAX_JSON = 64 << 20
+MAX_JSON = 16 << 20
 """Bytes of ``params.json`` and ``golden.json`` each."""
 _STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
@@ -112,8 +112,16 @@ def read_params(path: Path) -> dict[str, Any]:
     return dict(values)
 
 
-def effect_rows(path: Path, name: str, entry: Any) -> tuple[int, int]:
-    """Rows and bytes of an effect's file as ``params.json`` states them, where they can be right."""
+def stated_sizes(directory: Path) -> dict[str, int]:
+    """The files of the effects and how many bytes each has, as ``params.json`` states them."""
+    with _understood(directory / PARAMS):
+        effects = read_params(directory / PARAMS)["effects"]
+        paths = {name: directory / effect_file(name) for name in effects}
+        return {path.name: _rows_and_bytes(path, name, effects[name])[1] for name, path in paths.items()}
+
+
+def _rows_and_bytes(path: Path, name: str, entry: Any) -> tuple[int, int]:
+    """What ``params.json`` states of an effect's file, where it can be right."""
     rows, size = entry["rows"], entry["bytes"]
     if (
         not (type(rows) is type(size) is int and 0 <= rows <= MAX_ROWS and size > 0)
@@ -128,7 +136,7 @@ def effect_rows(path: Path, name: str, entry: Any) -> tuple[int, int]:
 
 def _read_effect(directory: Path, name: str, entries: dict[str, Any], served: bool) -> Effect:
     entry, path = entries[name], directory / effect_file(name)
-    rows, size = effect_rows(path, name, entry)
+    rows, size = _rows_and_bytes(path, name, entry)
     if (found := _verified(path, entry["digest"]).stat().st_size) != size:
         raise ParameterSetError(f"{path} has {found} bytes; params.json says {size}")
     # One thread and no read-ahead: half the memory, and a million items still take 0.2 s.

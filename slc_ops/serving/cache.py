@@ -26,11 +26,14 @@ def default_cache() -> Path:
 
 
 class Cache:
-    """One directory per version, and one small file per alias that says which one served last."""
+    """One directory per version, and one small file per alias that says which one served last.
 
-    def __init__(self, root: Path, model: str, alias: str) -> None:
-        self._sets = root / model
-        self._last = root / model / f"{alias}.json"
+    Each registry has its own: staging must not serve what production calls version 1.
+    """
+
+    def __init__(self, root: Path, registry: str, model: str, alias: str) -> None:
+        self._sets = root / registry / model
+        self._last = self._sets / f"{alias}.json"
 
     def directory(self, pointer: Pointer) -> Path:
         """Where a version's files lie or would lie."""

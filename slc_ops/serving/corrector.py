@@ -21,9 +21,9 @@ from slc_ops.parameters.effects import COLUMNS, Positions
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.serving.cache import Cache, default_cache
 from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
-from slc_ops.serving.pointer import Named, Retired, check_may_follow
+from slc_ops.serving.pointer import Named, Pointer, Retired, check_may_follow
 from slc_ops.serving.snapshot import Snapshot
-from slc_ops.serving.sources import Source, open_source
+from slc_ops.serving.sources import Bounded, open_source, registry_name
 from slc_ops.serving.watch import Health, Watcher
 
 Floats = NDArray[np.float64]
@@ -57,9 +57,13 @@ class Corrector:
         cache: str | Path | None = None,
         interval: float | None = 30.0,
         timeout: float = 5.0,
+        deadline: float | None = None,
         schema: str | None = None,
     ) -> Self:
         """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
+
+        A look at the registry that gets no byte for ``timeout`` seconds, or that takes longer than
+        ``deadline`` in all (ten times ``timeout`` by default), has failed.
 
         ``tracking_uri`` is MLflow's address, of its registry where that is another one; ``schema`` the
         ``catalog.schema`` of models whose names have three levels.
@@ -68,11 +72,15 @@ class Corrector:
         without one there is nothing to serve, and that is an error. A champion that was retired leaves the
         frozen probabilities, and :meth:`health` says so; an alias that is merely missing does not.
         """
-        source = open_source(tracking_uri, deployment, alias, timeout, schema)
+        source = Bounded(
+            open_source(tracking_uri, deployment, alias, timeout, schema),
+            10 * timeout if deadline is None else deadline,
+        )
         root = default_cache() if cache is None else Path(cache)
         patience = None if interval is None else 3 * interval + 60
         health = Health(deployment, alias, patience)
-        follower = _Follower(source, Cache(root, model_name(deployment), alias), health)
+        kept = Cache(root, registry_name(tracking_uri), model_name(deployment, schema), alias)
+        follower = _Follower(source, kept, health, deployment)
         corrector = cls(follower.first(), follower)
         if interval is not None:
             corrector._watcher = Watcher(corrector.refresh, interval)
@@ -229,12 +237,13 @@ def _some(ids: Any, rows: Positions) -> list[Any]:
 class _Follower:
     """Turns what the alias says into verified snapshots, and keeps book about it."""
 
-    def __init__(self, source: Source, cache: Cache, health: Health) -> None:
-        self._source, self._cache, self.health = source, cache, health
+    def __init__(self, source: Bounded, cache: Cache, health: Health, deployment: str) -> None:
+        self._source, self._cache, self.health, self._deployment = source, cache, health, deployment
 
     def first(self) -> Snapshot:
         """The set to begin with: the registry's, or the one that served last on this host."""
         last = self._cache.last()
+        self._source.begin()
         try:
             pointer = self._source.pointer()
             if last is not None:
@@ -247,7 +256,7 @@ class _Follower:
             try:
                 if isinstance(last, Retired):
                     return Snapshot.frozen(last, cached=True)
-                return Snapshot.read(self._cache.directory(last), last, cached=True)
+                return self._read(self._cache.directory(last), last, cached=True)
             except SlcError as second:
                 raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
         self.health.agreed()
@@ -255,6 +264,7 @@ class _Follower:
 
     def next(self, current: Snapshot) -> Snapshot | None:
         """Another set that should serve instead, or None; the current one stays whatever happens."""
+        self._source.begin()
         try:
             pointer = self._source.pointer()
             if current.pointer == pointer:
@@ -280,13 +290,16 @@ class _Follower:
             self._cache.remember(pointer)
             return Snapshot.frozen(pointer)
         try:
-            snapshot = Snapshot.read(self._cache.fetch(self._source, pointer), pointer)
+            snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
         except SlcError:
             self._cache.forget(pointer)
             try:
-                snapshot = Snapshot.read(self._cache.fetch(self._source, pointer), pointer)
+                snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
             except SlcError:
                 self._cache.forget(pointer)
                 raise
         self._cache.remember(pointer)
         return snapshot
+
+    def _read(self, directory: Path, pointer: Pointer, *, cached: bool = False) -> Snapshot:
+        return Snapshot.read(directory, pointer, cached=cached, deployment=self._deployment)

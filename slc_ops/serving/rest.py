@@ -3,17 +3,17 @@
 import base64
 import json
 import os
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from http.client import HTTPException
 from typing import IO, Any
 
 from slc_ops.base.errors import RegistryError
 
 _CHUNK = 1 << 20
-_PATIENCE = 30  # a download may take this many times the timeout before it counts as hanging
+_LONGEST = 4 << 20  # bytes of an answer that describes a version
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -46,26 +46,30 @@ class RestClient:
         """The JSON answer of an endpoint."""
         address = f"{path}?{urllib.parse.urlencode(query)}"
         try:
-            return json.loads(b"".join(self._chunks(address)))
-        except ValueError:
+            return json.loads(b"".join(self._chunks(address, _LONGEST)))
+        except (ValueError, RecursionError):
             raise RegistryError(f"MLflow at {self.base} answered something that is not JSON") from None
 
-    def download(self, path: str, into: IO[bytes]) -> None:
-        """Write the bytes behind a path into an open file."""
-        for chunk in self._chunks(urllib.parse.quote(path)):
+    def download(self, path: str, into: IO[bytes], longest: int) -> None:
+        """Write the bytes behind a path into an open file, if they are no more than expected."""
+        for chunk in self._chunks(urllib.parse.quote(path), longest):
             into.write(chunk)
 
-    def _chunks(self, address: str) -> Any:
+    def _chunks(self, address: str, longest: int) -> Iterator[bytes]:
+        """The bytes of an answer as they come; whoever reads them has a deadline (:class:`Bounded`)."""
         request = urllib.request.Request(f"{self.base}{address}")  # noqa: S310 - http(s) only, checked by the caller
         if self._authorization:
             request.add_header("Authorization", self._authorization)
-        deadline = time.monotonic() + self.timeout * _PATIENCE
+        received = 0
         try:
             with self._opener.open(request, timeout=self.timeout) as answer:
-                while chunk := answer.read(_CHUNK):
+                while chunk := answer.read1(_CHUNK):
+                    received += len(chunk)
+                    if received > longest:
+                        raise RegistryError(
+                            f"MLflow at {self.base} sends more than the {longest:,} bytes that were expected"
+                        )
                     yield chunk
-                    if time.monotonic() > deadline:
-                        raise TimeoutError("it sends too slowly")
                 if answer.length:
                     raise ConnectionError(f"it broke off, {answer.length} bytes are missing")
         except urllib.error.HTTPError as error:

@@ -1,22 +1,42 @@
 """Where the champion comes from: what the alias says, and the files of the version it names."""
 
+import hashlib
 import os
-import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
-from slc_ops.parameters import GOLDEN, PARAMS, effect_file
-from slc_ops.parameters.storage import read_params
+from slc_ops.parameters import GOLDEN, PARAMS
+from slc_ops.parameters.storage import MAX_JSON, stated_sizes
 from slc_ops.serving.pointer import Named, Pointer, Retired
 from slc_ops.serving.rest import Answered, RestClient
 
+Answer = TypeVar("Answer")
+_LEFT_BEHIND = 3
 PARAMETERS = "artifacts/parameters"
 """Where the parameter set lies inside the model's files."""
+
+
+def registry_name(tracking_uri: str) -> str:
+    """A directory name for what a registry serves, the same for all who may ask it.
+
+    >>> registry_name("http://ann:secret@mlflow:5000/") == registry_name("http://mlflow:5000")
+    True
+    """
+    parts = urlsplit(tracking_uri)
+    path = parts.path.rstrip("/")
+    if parts.scheme.startswith("sqlite"):
+        path = os.path.abspath(path[1:])
+    address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+    return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 class Source(Protocol):
@@ -35,6 +55,56 @@ def open_source(
     if urlsplit(tracking_uri).scheme in ("http", "https"):
         return RestSource(tracking_uri, model, alias, timeout)
     return ClientSource(tracking_uri, model, alias)
+
+
+class Bounded:
+    """A source that answers one look (:meth:`begin`) within a number of seconds, whatever it hangs in.
+
+    Name servers, handshakes, databases and stores have clocks of their own or none, and a server that drips
+    bytes stops every clock that runs from byte to byte. So the work is done by a thread that is left behind
+    where it does not end; there are never more than a few of them.
+    """
+
+    def __init__(self, source: Source, seconds: float) -> None:
+        self._source, self._seconds, self._until = source, seconds, 0.0
+        self._workers: list[threading.Thread] = []
+
+    def begin(self) -> None:
+        """A look begins: its clock runs from here."""
+        self._until = time.monotonic() + self._seconds
+
+    def pointer(self) -> Named:
+        """What the alias says."""
+        return self._within(self._source.pointer)
+
+    def fetch(self, pointer: Pointer, into: Path) -> None:
+        """The files of the parameter set, into an existing directory."""
+        self._within(lambda: self._source.fetch(pointer, into))
+
+    def _within(self, work: Callable[[], Answer]) -> Answer:
+        late = f"the registry did not answer within {self._seconds:g} s"
+        self._workers = [each for each in self._workers if each.is_alive()]
+        if len(self._workers) >= _LEFT_BEHIND:
+            raise RegistryError(f"{late}, and {_LEFT_BEHIND} earlier requests have not ended yet")
+        answer: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(work())
+            except BaseException as error:  # whoever waits is told
+                answer.set_exception(error)
+
+        worker = threading.Thread(target=run, name="slc-ops-registry", daemon=True)
+        self._workers.append(worker)
+        worker.start()
+        try:
+            return answer.result(max(self._until - time.monotonic(), 0.0))
+        except SlcError:
+            raise
+        except Exception as error:
+            if not answer.done():
+                raise RegistryError(late) from None
+            raise RegistryError(f"the registry's answer cannot be used: {error!r:.200}") from None
 
 
 class RestSource:
@@ -71,9 +141,9 @@ class RestSource:
             return
         root = f"/api/2.0/mlflow-artifacts/artifacts{parts.path}/{PARAMETERS}"
 
-        def download(name: str) -> None:
+        def download(name: str, longest: int) -> None:
             with (into / name).open("wb") as stream:
-                self._rest.download(f"{root}/{name}", stream)
+                self._rest.download(f"{root}/{name}", stream, longest)
 
         _fetch_files(download, into)
 
@@ -135,19 +205,30 @@ def _retired(answer: Any) -> Retired | None:
         return None
 
 
-def _fetch_files(download: Any, into: Path) -> None:
+def _fetch_files(download: Callable[[str, int], None], into: Path) -> None:
     """params.json first: it says which effects there are, and how large their files are."""
-    download(PARAMS)
-    download(GOLDEN)
-    for name in read_params(into / PARAMS)["effects"]:
-        download(effect_file(name))
+    download(PARAMS, MAX_JSON)
+    download(GOLDEN, MAX_JSON)
+    for name, size in stated_sizes(into).items():
+        download(name, size)
 
 
 def _copy_from_store(source: str, into: Path) -> None:
-    """From a directory, or from any store that pyarrow knows (S3, Google, Azure, HDFS)."""
+    """From a directory, or from any store that pyarrow knows (S3, Google, Azure, HDFS).
+
+    Which server a store is asked at is this host's word, not the registry's: pyarrow would follow an
+    ``endpoint_override`` of the address, with this host's credentials.
+    """
     import pyarrow as pa
     from pyarrow.fs import FileSystem
 
+    named = urlsplit(source)
+    if named.scheme not in ("", "file") and (named.query or named.fragment):
+        raise RegistryError(
+            without_secrets(
+                f"the registry names {source!r:.200} with options of its own; expected an address"
+            )
+        )
     endpoint = os.environ.get("MLFLOW_S3_ENDPOINT_URL")
     address = source
     if endpoint and source.startswith("s3://"):
@@ -156,12 +237,15 @@ def _copy_from_store(source: str, into: Path) -> None:
     try:
         store, root = FileSystem.from_uri(address)
 
-        def download(name: str) -> None:
-            with (
-                store.open_input_stream(f"{root}/{PARAMETERS}/{name}") as found,
-                (into / name).open("wb") as file,
-            ):
-                shutil.copyfileobj(found, file, 1 << 20)
+        def download(name: str, longest: int) -> None:
+            path = f"{root}/{PARAMETERS}/{name}"
+            with store.open_input_stream(path) as found, (into / name).open("wb") as file:
+                received = 0
+                while chunk := found.read(1 << 20):
+                    received += len(chunk)
+                    if received > longest:
+                        raise RegistryError(f"{name} of the version has more than {longest:,} bytes")
+                    file.write(chunk)
 
         _fetch_files(download, into)
     except FileNotFoundError:

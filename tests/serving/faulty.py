@@ -21,6 +21,7 @@ class FaultyRegistry(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.parameters = parameters
         self.version = 1
+        self.source = "mlflow-artifacts:/1/run{}/artifacts/model"
         self.fault: str | None = None
         self.headers_seen: list[dict[str, str]] = []
 
@@ -36,7 +37,7 @@ class FaultyRegistry(ThreadingHTTPServer):
                 "name": "slc-demo",
                 "version": str(self.version),
                 "run_id": f"run{self.version}",
-                "source": f"mlflow-artifacts:/1/run{self.version}/artifacts/model",
+                "source": self.source.format(self.version),
                 "tags": [{"key": key, "value": value} for key, value in tags.items()],
             }
         }
@@ -61,6 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, b"<html>a proxy's login page</html>")
         elif fault == "nonsense":
             self._answer(200, b'{"model_version": []}')
+        elif fault in ("drip", "drip head", "endless"):
+            self._endless(fault)
         elif path.endswith("/registered-models/alias"):
             self._answer(200, json.dumps(self.server.description()).encode())
         else:
@@ -73,6 +76,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body[: len(body) // 2])
+        elif self.server.fault in ("drip file", "endless file") and name.endswith(".parquet"):
+            self._endless(self.server.fault.removesuffix(" file"))
         elif self.server.fault == "404":
             self._answer(404, b'{"message": "no such artifact"}')
         else:
@@ -83,6 +88,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _endless(self, fault: str) -> None:
+        """An answer without an end: byte by byte, or as fast as it is read."""
+        try:
+            if fault == "drip head":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            else:
+                self.send_response(200)
+                self.end_headers()
+            while self.server.fault is not None:
+                self.wfile.write(b"[" * 65536 if fault == "endless" else b" ")
+                self.wfile.flush()
+                time.sleep(0 if fault == "endless" else 0.05)
+        except OSError:
+            pass
 
     def log_message(self, *args: object) -> None:
         """Quiet."""
@@ -97,6 +117,7 @@ def faulty_registry(parameters: Path) -> Iterator[FaultyRegistry]:
     try:
         yield server
     finally:
+        server.fault = None
         server.shutdown()
         server.server_close()
         thread.join()

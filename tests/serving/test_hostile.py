@@ -13,6 +13,7 @@ from slc_ops.base.errors import InputError, RegistryError
 from slc_ops.serving import Corrector
 from slc_ops.serving.frames import correct_frame
 from slc_ops.serving.pointer import Pointer
+from slc_ops.serving.sources import registry_name
 from tests.registry.factory import WEEKS, parameter_set
 from tests.serving.faulty import faulty_registry
 
@@ -99,7 +100,7 @@ def test_a_hostile_pointer_file_with_the_registry_away_is_passed_over(
     outside = tmp_path / "evil-run1"
     shutil.copytree(parameters, outside)  # a whole, valid set where a traversal would lead
     cache = tmp_path / "cache"
-    pointer = cache / "slc-demo" / "champion.json"
+    pointer = cache / registry_name("http://127.0.0.1:9") / "slc-demo" / "champion.json"
     pointer.parent.mkdir(parents=True)
     pointer.write_text(change if isinstance(change, str) else json.dumps(GOOD | change))
     with pytest.raises(RegistryError, match="cannot be reached"):
@@ -110,10 +111,10 @@ def test_a_hostile_pointer_file_with_the_registry_away_is_passed_over(
 def test_a_hostile_pointer_file_is_replaced_when_the_registry_is_back(
     tmp_path: Path, parameters: Path
 ) -> None:
-    pointer = tmp_path / "slc-demo" / "champion.json"
-    pointer.parent.mkdir(parents=True)
-    pointer.write_text(json.dumps(GOOD | {"run_id": "/../../../evil"}))
     with faulty_registry(parameters) as server:
+        pointer = tmp_path / registry_name(server.address) / "slc-demo" / "champion.json"
+        pointer.parent.mkdir(parents=True)
+        pointer.write_text(json.dumps(GOOD | {"run_id": "/../../../evil"}))
         corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None)
     assert corrector.health()["status"] == "ok"
     assert json.loads(pointer.read_text())["run_id"] == "run1"

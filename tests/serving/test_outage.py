@@ -1,14 +1,16 @@
 """A registry that answers 500, hangs, breaks off or talks nonsense: a typed reason, and serving goes on."""
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from slc_ops.base.errors import RegistryError
+from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.serving import Corrector
+from tests.registry.factory import parameter_set
 from tests.serving.faulty import FaultyRegistry, faulty_registry
 
 
@@ -76,6 +78,83 @@ def test_a_new_host_without_a_cache_says_what_is_wrong(
     with pytest.raises(RegistryError):
         Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None, timeout=0.5)
     assert list(tmp_path.rglob("params.json")) == []
+
+
+@pytest.mark.faults(
+    "a registry drips bytes or sends without an end to a serving host",
+    "a look ends at its deadline, what is too long is dropped, and the parameters that it has serve on",
+)
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("drip", "did not answer within 0.8 s"),
+        ("drip head", "did not answer within 0.8 s"),
+        ("drip file", "did not answer within 0.8 s"),
+        ("endless", "sends more than the 4,194,304 bytes"),
+        ("endless file", r"sends more than the [\d,]+ bytes"),
+    ],
+)
+def test_an_answer_without_an_end_has_one(
+    server: FaultyRegistry, tmp_path: Path, fault: str, message: str
+) -> None:
+    given = {"cache": tmp_path, "interval": None, "timeout": 5.0}
+    corrector = Corrector.from_registry(server.address, "demo", **given)
+    corrector._follower._source._seconds = 0.8 if "drip" in fault else 60.0
+    server.version, server.fault = 2, fault
+    assert not corrector.refresh()
+    assert re.search(message, corrector.health()["problem"])
+    assert corrector.health()["version"] == 1
+    again = Corrector.from_registry(
+        server.address, "demo", **given, deadline=0.8 if "drip" in fault else 60.0
+    )
+    assert again.health()["from_cache"]
+    assert again.correct("item-1", 0.5) == corrector.correct("item-1", 0.5)
+    server.fault = None
+    assert corrector.refresh()
+    assert corrector.health()["version"] == 2
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 20]
+
+
+def test_requests_that_never_end_are_left_behind_in_a_small_number(
+    server: FaultyRegistry, tmp_path: Path
+) -> None:
+    corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None)
+    corrector._follower._source._seconds = 0.2
+    server.fault = "drip head"
+    before = threading.enumerate()
+    for _ in range(6):
+        assert not corrector.refresh()
+    assert "earlier requests have not ended" in corrector.health()["problem"]
+    own = [each for each in threading.enumerate() if each.name == "slc-ops-registry" and each not in before]
+    assert len(own) == 3
+
+
+def test_each_registry_has_a_cache_of_its_own(parameters: Path, tmp_path: Path) -> None:
+    other = parameter_set(tmp_path / "other", seed=7)
+    cache = tmp_path / "cache"
+    with faulty_registry(parameters) as production, faulty_registry(other) as staging:
+        ours = Corrector.from_registry(production.address, "demo", cache=cache, interval=None)
+        theirs = Corrector.from_registry(staging.address, "demo", cache=cache, interval=None)
+        expected = [Corrector.from_directory(each).correct("item-1", 0.5) for each in (parameters, other)]
+        assert [each.correct("item-1", 0.5) for each in (ours, theirs)] == expected
+        staging.fault = "500"
+        again = Corrector.from_registry(staging.address, "demo", cache=cache, interval=None)
+    assert again.health()["from_cache"]
+    assert again.correct("item-1", 0.5) == expected[1]
+
+
+def test_a_set_of_another_deployment_does_not_serve(server: FaultyRegistry, tmp_path: Path) -> None:
+    with pytest.raises(ParameterSetError, match="of the deployment 'demo'; expected 'school'"):
+        Corrector.from_registry(server.address, "school", cache=tmp_path, interval=None)
+
+
+@pytest.mark.parametrize("option", ["?endpoint_override=127.0.0.1:9&scheme=http", "#x"])
+def test_where_a_store_is_asked_is_not_the_registrys_word(
+    server: FaultyRegistry, tmp_path: Path, option: str
+) -> None:
+    server.source = f"s3://models/run{{}}{option}"
+    with pytest.raises(RegistryError, match="with options of its own"):
+        Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None)
 
 
 def test_a_new_host_with_a_cache_serves(server: FaultyRegistry, tmp_path: Path) -> None:
