@@ -6,6 +6,9 @@ from typing import Any
 
 from slc_ops.base.errors import SettingsError
 
+FEW_SKILLS = 128
+"""Up to so many, LPKT takes as many windows a step as any other."""
+
 
 @dataclass(frozen=True)
 class Backbone:
@@ -22,6 +25,15 @@ class Backbone:
     batch: int = 32
     epochs: int = 30
     patience: int = 3
+
+    def windows_per_step(self, skills: int) -> int:
+        """LPKT keeps a state per skill for every row of a step: fewer windows where skills are many.
+
+        >>> BACKBONES["lpkt"].windows_per_step(100), BACKBONES["lpkt"].windows_per_step(1024)
+        (32, 4)
+        """
+        most = self.batch * FEW_SKILLS // skills if self.name == "lpkt" else self.batch
+        return max(1, min(self.batch, most))
 
     def network(self, skills: int, items: int) -> Any:
         """The network with its first weights, drawn from PyTorch's own generator."""

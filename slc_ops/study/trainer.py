@@ -122,12 +122,13 @@ class _Task:
         network = self.network()
         optimiser = torch.optim.Adam(network.parameters(), lr=backbone.rate)
         state = _Progress.resume(checkpoint, self.key, network, optimiser, self.tell)
+        size = backbone.windows_per_step(sequences.skills)
         learning = training_windows(sequences.spans(TRAIN, last_part), backbone.length)
         while not state.finished(backbone, epochs):
             epoch, begun = len(state.epochs) + 1, time.process_time()
             torch.manual_seed(self.seed * 1000 + epoch)
             seed = [self.seed, epoch]
-            loss = _one_epoch(network, optimiser, sequences, learning, backbone.batch, seed, self.device)
+            loss = _one_epoch(network, optimiser, sequences, learning, size, seed, self.device)
             if not np.isfinite(loss):
                 raise FitError(f"{backbone.name}: the loss of epoch {epoch} is {loss}; its rate is too large")
             area = None if chosen_on is None else self._area(network, chosen_on)

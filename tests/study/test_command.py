@@ -1,6 +1,12 @@
 """``slc-ops study`` from a terminal: what it answers, and one line where it cannot begin."""
 
 import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,10 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from slc_ops.base import extras
 from tests.study.learners import learners
 
+ROOT = Path(__file__).parents[2]
+LOCK = (ROOT / "requirements-study.txt").read_text()
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -45,6 +55,26 @@ def test_without_pytorch_it_says_what_to_install(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "pip install 'slc-ops[study]'" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_installer_needs_an_environment_that_is_ready(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "install_study.sh", tmp_path / "scripts")
+    done = subprocess.run(
+        ["bash", "scripts/install_study.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "run scripts/install.sh first" in done.stderr
+
+
+def test_every_package_of_the_lock_has_hashes_and_suits_the_extra() -> None:
+    entries = re.findall(r"^([a-z]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", LOCK, re.MULTILINE)
+    assert [name for name, _, _ in entries] == ["filelock", "setuptools", "torch"]
+    assert len(re.findall("==", LOCK)) == len(entries)
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (torch,) = (each for each in wanted["study"] if each.startswith("torch"))
+    assert Version({name: version for name, version, _ in entries}["torch"]) in Requirement(torch).specifier
+    assert not any("study" in each for each in wanted["all"])
 
 
 class TestWithPytorch:
@@ -112,6 +142,39 @@ class TestWithPytorch:
         assert "dkt-1" in out
         assert "dkt-2" in out
         assert "±" in (tmp_path / "out" / "tables" / "auc.md").read_text()
+
+    @pytest.mark.slow
+    def test_a_run_that_is_killed_goes_on_to_the_same_logits(self, log: Path, tmp_path: Path) -> None:
+        def command(out: str) -> list[str]:
+            program = str(Path(sys.executable).with_name("slc-ops"))
+            return [
+                program,
+                "study",
+                str(log),
+                "--backbone",
+                "dkt",
+                "--seeds",
+                "1",
+                "--epochs",
+                "4",
+                "--out",
+                out,
+            ]
+
+        process = subprocess.Popen(command("killed"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "epoch 2" in line:
+                process.kill()
+                break
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert not (tmp_path / "killed" / "dkt-1" / "training.json").exists()
+        for out in ("killed", "whole"):
+            done = subprocess.run(command(out), cwd=tmp_path, capture_output=True, text=True, check=True)
+            assert ("goes on after epoch" in done.stderr) == (out == "killed")
+        both = [pq.read_table(tmp_path / out / "dkt-1" / "test.parquet") for out in ("killed", "whole")]
+        assert both[0].equals(both[1])
 
     def test_a_directory_with_runs_of_other_data_is_refused(
         self, run: Run, log: Path, tmp_path: Path
