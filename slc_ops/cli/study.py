@@ -71,7 +71,7 @@ def study(
     settings = Settings(choose_epoch, threads)  # type: ignore[arg-type]
     found = run_study(
         source, out, backbones, seeds, settings,
-        rename=rename, dataset=dataset, tell=lambda text: click.echo(f"  {text}", err=True),
+        rename=rename, dataset=dataset, tell=lambda text: say(json_path, f"  {text}"),
     )  # fmt: skip
     page = write_study(out, found)
     runs = [
