@@ -33,7 +33,7 @@ def extract(deployment: str) -> str:
     # logical date lies behind it.
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
-    check_window(places, deployment, window, settings, hint="slc-ops refresh --off-grid")
+    check_window(places, deployment, window, hint="slc-ops refresh --off-grid")
     pipeline.extract(places, deployment, window)
     return str(window)
 

@@ -15,6 +15,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ _REFUSALS = frozenset(
         errno.ELOOP,
     }
 )
+
+_synced: ContextVar[bool] = ContextVar("synced", default=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -151,6 +154,16 @@ def make_directory(path: Path, *, shared: bool = False) -> None:
 
 
 @contextmanager
+def unsynced() -> Iterator[None]:
+    """Files that are written in this block need not survive a power cut: they are about to be thrown away."""
+    token = _synced.set(False)
+    try:
+        yield
+    finally:
+        _synced.reset(token)
+
+
+@contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
     """Yield a temporary file name beside ``path``; on success it is synced and renamed to ``path``.
 
@@ -166,8 +179,9 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
             # The kernel takes the umask off; asking for it would mean to change it beside other threads.
             create_file(temporary, 0o666 if shared else 0o600)
             yield temporary
-            with temporary.open("rb") as stream:
-                os.fsync(stream.fileno())
+            if _synced.get():
+                with temporary.open("rb") as stream:
+                    os.fsync(stream.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

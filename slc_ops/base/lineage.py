@@ -62,14 +62,14 @@ def _environment_kept() -> Iterator[None]:
 
 @contextmanager
 def lineage(
-    step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]]
+    step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]], *, silent: bool = False
 ) -> Iterator[list[Data]]:
     """Tell START with what is read, then COMPLETE with what the block put into the list, or FAIL.
 
-    ``reads`` is asked only where somebody listens.
+    ``reads`` is asked only where somebody listens; nothing is told of a step that is ``silent``.
     """
     written: list[Data] = []
-    teller = _teller(step, deployment, window, reads) if configured() else None
+    teller = _teller(step, deployment, window, reads) if not silent and configured() else None
     ended = "FAIL"
     try:
         yield written

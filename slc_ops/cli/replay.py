@@ -39,7 +39,7 @@ def replay(
     Every window is scored with what the refreshes before it had put in place, beside the frozen model, Platt
     and each method refitted every window. Every change of method counts as approved at once.
     """
-    require("slc-ops replay", "quality", "report")
+    require("slc-ops replay", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory
 
     from slc_ops.refresh.replay import replay_settings, replay_windows, run_replay

@@ -31,11 +31,15 @@ def judge_window(
     trailing: Sequence[WindowManifest],
     quality: Quality,
     engine: WindowEngine = LOCAL,
+    *,
+    suite: bool = True,
 ) -> ValidationResult:
     """The verdict on a window: from its files when they are there, else from the suite.
 
     The verdict is a function of the window's content, the trailing windows' content and the settings; a
-    verdict for the same three is read, not made again. Rows are looked at by the engine.
+    verdict for the same three is read, not made again. Rows are looked at by the engine. Without the
+    ``suite`` its rules are applied here: the same verdict, and no pages, for windows on which nothing is
+    published.
     """
     path = manifest.directory / RESULT
     noted = {name: manifest.notes[name] for name in NOTED if name in manifest.notes}
@@ -56,14 +60,8 @@ def judge_window(
             result = ValidationResult.from_file(manifest.directory, known) if same else None
         if result is not None:
             result.verify(manifest, engine.digest)
-            return stop_if_critical(result, manifest)
-    now = statistics_of(manifest, quality.logit_limit, engine)
-    before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
-    table = measures(now, manifest, before)
-    checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
-    evaluated = evaluate(table, list(rules(quality, checks)))
-    evaluated += own_evaluated(manifest, quality.expectations)
-    past = [statistics for _, statistics in before]
+            return stop_if_critical(result, manifest, pages=suite)
+    evaluated, now, past = by_rules(manifest, trailing, quality, engine, suite=suite)
     result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality, engine)
     write_json(
         path,
@@ -77,8 +75,9 @@ def judge_window(
             "statistics": now.summary(),
         },
     )
-    write_pages(result, manifest, evaluated, past, now, quality.docs_windows)
-    return stop_if_critical(result, manifest)
+    if suite:
+        write_pages(result, manifest, evaluated, past, now, quality.docs_windows)
+    return stop_if_critical(result, manifest, pages=suite)
 
 
 def would_stop(
@@ -96,37 +95,27 @@ def would_stop(
     return any(each.rule.severity == "critical" and not each.met for each in evaluated)
 
 
-def judge_by_rules(
-    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
-) -> ValidationResult:
-    """What :func:`judge_window` says of a window, from the same rules without the suite and its pages.
-
-    For many windows at a time, when nothing is published on them: failing rows are put aside and a critical
-    finding raises :class:`~slc_ops.base.errors.ValidationStopped` in the same way.
-    """
-    manifest.verify()
-    evaluated, now, past = by_rules(manifest, trailing, quality)
-    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality)
-    if result.status == "stopped":
-        raise ValidationStopped(not_fit(result, manifest))
-    return result
-
-
 def by_rules(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     quality: Quality,
     engine: WindowEngine = LOCAL,
+    *,
+    suite: bool = False,
 ) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
-    """Every rule whose measure is defined, held against it here; and the statistics of all windows."""
+    """Every rule whose measure is defined, held against it, by the ``suite`` or here; and all statistics."""
     now = statistics_of(manifest, quality.logit_limit, engine)
     before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
-    asked = [rule for rule in rules(quality, checks) if rule.measure in table]
-    evaluated = [
-        Evaluated(rule, "rule", table[rule.measure], rule.met_by(table[rule.measure])) for rule in asked
-    ]
+    if suite:
+        evaluated = evaluate(table, list(rules(quality, checks)))
+    else:
+        evaluated = [
+            Evaluated(rule, "rule", table[rule.measure], rule.met_by(table[rule.measure]))
+            for rule in rules(quality, checks)
+            if rule.measure in table
+        ]
     evaluated += own_evaluated(manifest, quality.expectations)
     return evaluated, now, [statistics for _, statistics in before]
 
@@ -201,14 +190,14 @@ def details(expectation: Evaluated, now: Statistics, past: list[Statistics], man
     return round(observed, 6) if isinstance(observed, float) else observed
 
 
-def stop_if_critical(result: ValidationResult, manifest: WindowManifest) -> ValidationResult:
-    """Raise when the verdict is to stop."""
+def stop_if_critical(
+    result: ValidationResult, manifest: WindowManifest, *, pages: bool = True
+) -> ValidationResult:
+    """Raise when the verdict is to stop; the message names the ``pages`` where there are any."""
     if result.status != "stopped":
         return result
-    raise ValidationStopped(
-        f"{not_fit(result, manifest)}. "
-        f"The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
-    )
+    where = f". The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
+    raise ValidationStopped(f"{not_fit(result, manifest)}{where if pages else ''}")
 
 
 def not_fit(result: ValidationResult, manifest: WindowManifest) -> str:

@@ -32,7 +32,7 @@ __all__ = [
     "publish", "read_plan", "refresh", "validate", "write_report",
 ]  # fmt: skip
 
-OptionalStep = Literal["publish", "promote"]
+OptionalStep = Literal["decide", "publish", "promote"]
 T = TypeVar("T")
 
 
@@ -50,12 +50,14 @@ def refresh(
     """All steps in order; returns the plan, whose files hold everything that was worked out.
 
     ``settings`` and ``champion`` replace the deployment's own. A backfill leaves out ``promote``, a control
-    and an offline backtest leave out ``publish`` too. A window off the deployment's grid, or one that
+    and an offline backtest leave out ``publish`` too, a replay of a window without a scheduled refresh also
+    ``decide``. A window off the deployment's grid, or one that
     overlaps with a refreshed one, is refused unless ``off_grid``. ``tell`` hears of every finished step and
     its time.
     """
+    places = places.with_settings(name, settings)
     if not off_grid:
-        check_window(places, name, window, settings)
+        check_window(places, name, window)
 
     def run(step: str, function: Callable[[], T]) -> T:
         begun = time.perf_counter()
@@ -64,13 +66,15 @@ def refresh(
         tell(f"{step:<16} {time.perf_counter() - begun:6.1f} s")
         return result
 
-    run("extract", lambda: extract(places, name, window, settings))
-    plan = run("validate", lambda: read_plan(validate(places, name, window, settings)))
+    run("extract", lambda: extract(places, name, window))
+    plan = run("validate", lambda: read_plan(validate(places, name, window)))
     if not {"publish", "promote"} & set(leave_out) and (news := note_backbone(places, plan)) is not None:
         tell(news.sentence)
     for fold in folds_of(plan).folds:
         run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc]
     run("backtest", lambda: backtest(places, plan, champion))
+    if "decide" in leave_out:
+        return plan
     run("detectability", lambda: detectability(plan))
     run("decide", lambda: decide(plan))
     if "publish" not in leave_out:

@@ -34,7 +34,8 @@ def publish(places: Places, plan: Plan) -> int | None:
     files = plan.files
     said = digest_json(verdict)
     published = version_of(files)
-    if not files.report_page.exists() or published is None or published.verdict != said:
+    stale = not files.report_page.exists() or published is None or published.verdict != said
+    if stale and not places.rehearsal:
         write_report(plan)
     if _waits(places, plan, verdict):
         publish_renewal(places, plan, verdict)
@@ -122,7 +123,7 @@ def _register(
             for window, each in windows.items()
         ]
 
-    with lineage("publish", plan.deployment, plan.window, reads) as written:
+    with lineage("publish", plan.deployment, plan.window, reads, silent=places.rehearsal) as written:
         version = registry.publish(publication)
         registered = registered_model(plan.deployment)
         written.append(Data(lineage_namespace(places.registry_uri), registered, str(version.number)))

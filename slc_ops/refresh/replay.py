@@ -1,47 +1,43 @@
-"""The operation over past windows as it would have run; nothing is registered.
+"""The operation over past windows as it would have run: the refresh itself, in a home that is thrown away.
 
-One pass over the windows, oldest first. Each is extracted and validated as by a refresh; what its
-predecessors put in place is scored on it, beside every method refitted on the windows before; then the
-decision is taken and the parameters are renewed by the refresh's own functions. A window is decoded once, a
-method is fitted once on the same windows, and standard errors are in closed form, so that a year takes
-seconds.
+Every window is refreshed by :func:`slc_ops.refresh.pipeline.refresh`, oldest first, with every change of
+method approved at once (``gate: auto``) and late rows as if they had come in time. The ledger and its rules
+are the real ones; there is no MLflow, validation applies the suite's rules without the suite, and no report
+is written. A window between two scheduled refreshes (``refresh_every``) is scored and nothing is decided.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from slc_ops.base.errors import FitError, InputError, SettingsError
-from slc_ops.base.methods import METHODS, ladder
+from slc_ops.base.errors import SelfTestFailed, SettingsError, ValidationStopped
+from slc_ops.base.files import read_json, unsynced
+from slc_ops.base.methods import ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
-from slc_ops.evidence.decision import FROZEN, MethodDecision, decide_method
-from slc_ops.evidence.detectability import detectability
-from slc_ops.evidence.evaluation import evaluate
-from slc_ops.evidence.folds import hold_out
-from slc_ops.evidence.renewal import check_renewal
-from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow, Status
-from slc_ops.evidence.series import Entry, entry, paired
-from slc_ops.evidence.uncertainty import UserSums
-from slc_ops.evidence.verdict import may_not
-from slc_ops.methods import FitOptions, fit
-from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.backbone import versions_of
+from slc_ops.evidence.decision import FROZEN
+from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
+from slc_ops.evidence.results import Backtest
+from slc_ops.evidence.scoring import CHAMPION, read_users, score_directory
+from slc_ops.evidence.series import Entry, paired
+from slc_ops.evidence.verdict import current_method
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.backbone import News
 from slc_ops.refresh.backfill import LONGEST, border
-from slc_ops.refresh.kept_rows import KeptRows, PastWindows
+from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.offline_backtest import backtest_settings
-from slc_ops.rows.rows import Log
+from slc_ops.refresh.plan import Plan
+from slc_ops.refresh.retention import discard
+from slc_ops.refresh.window_rules import is_scheduled
+from slc_ops.refresh.windows import NoRows
 from slc_ops.settings.deployments import Deployment, Places
 
+if TYPE_CHECKING:
+    from slc_ops.registry import Registry
 
-@dataclass(frozen=True)
-class Memory:
-    """The usable ones of the last windows, oldest first: what links and what offsets are learned from."""
-
-    link: tuple[Window, ...]
-    offsets: tuple[Window, ...]
+REFRESHES = "refreshes"
+"""Below the home, as everywhere; the ledger of a replay lies with them and goes with them."""
 
 
 def replay_settings(
@@ -83,212 +79,112 @@ def run_replay(
     before the first one are learned from where the source has them, as the first refresh would do. ``tell``
     hears of every window.
     """
-    run = Operation(settings, PastWindows(settings, directory / "windows", home))
     found = []
-    for window in windows:
-        found.append(run.step(window))
-        tell(f"{window}: {found[-1].status}, served {found[-1].served}, next {found[-1].serves_next}")
+    for window, replayed in replayed_windows(name, settings, windows, directory, home=home):
+        found.append(replayed)
+        tell(f"{window}: {replayed.status}, served {replayed.served}, next {replayed.serves_next}")
+    discard_rehearsal(directory)
     return Replay(name, ladder(settings.methods), tuple(found), settings.decision.confidence)
 
 
-class Operation:
-    """What serves, and what has been fitted, on the way through the windows."""
-
-    def __init__(self, settings: Deployment, past: PastWindows) -> None:
-        self.settings, self.past, self.rows = settings, past, KeptRows()
-        self.methods = ladder(settings.methods)
-        self.options = FitOptions(prior_var=settings.prior_var, time_bins=settings.time_bins, threads=1)
-        self.method = FROZEN
-        self.parameters: ParameterSet | None = None
-        self.backbone: str | None = None  # that the parameters were fitted for
-        self.ours: set[str] = set()  # the backbones of the window that is being refreshed
-        self.backbones: dict[Window, set[str]] = {}
-        self.held: Window | None = None
-        self.left_out: set[Window] = set()
-        self.fits: dict[tuple[Memory, str], ParameterSet | str] = {}
-        self.entries: dict[tuple[Window, Memory], tuple[Entry, dict[str, UserSums]]] = {}
-
-    def step(self, window: Window) -> ReplayedWindow:
-        """One refresh: score what served, decide, renew."""
-        seen = self.past[window]
-        if seen.log is None:
-            status: Status = "missing" if seen.stopped is None else "stopped"
-            note = seen.stopped or "the source has no rows"
-            return ReplayedWindow(window, status, self.method, self.method, note=note)
-        self.ours = self._versions(window)
-        note = self._other_backbone()
-        served = self.method
-        found = [self._entry(each) for each in self._evidence(window)]
-        scored = self._with_served(window, *found[-1])
-        status = "first" if scored.hold_out else "scored"
-        if not self._due(window):
-            return ReplayedWindow(window, status, served, served, entry=scored, note=note)
-        decision = decide_method(
-            [each for each, _ in found],
-            served,
-            self.methods,
-            self.settings.decision,
-            evidence_windows=self.settings.evidence_windows,
-            may_not=self._may_not(window),
-        )
-        renewal, sentence = self._renew(window, decision)
-        self._forget(window)
-        return ReplayedWindow(
-            window, status, served, self.method, renewal, scored, sentence=sentence, note=note
-        )
-
-    def _due(self, window: Window) -> bool:
-        """Whether a refresh ends with this window; with ``refresh_every`` it is every so many of them."""
-        return self.settings.cadence.span(window, self.settings.refresh_every).end == window.end
-
-    # --- windows to learn from, windows to be scored on -------------------------------------------------
-
-    def _memory(self, window: Window, *, included: bool = False) -> Memory:
-        """The usable ones among the windows before a window, or up to and including it."""
-        long, short = self.settings.offset_windows, self.settings.link_windows
-        count = max(long, short)
-        reach = [*window.before(count - 1), window] if included else window.before(count)
-        link, offsets = (
-            tuple(each for each in part if self._usable(each)) for part in (reach[-short:], reach)
-        )
-        return Memory(link, offsets)
-
-    def _usable(self, window: Window) -> bool:
-        """Whether later windows learn from it: it has rows, was not held, and is of the newest's backbone."""
-        if window in self.left_out or self.past[window].log is None:
-            return False
-        theirs = self._versions(window)
-        return not theirs or not self.ours or bool(theirs & self.ours)
-
-    def _versions(self, window: Window) -> set[str]:
-        """The versions of the backbone that a window's rows name."""
-        if window not in self.backbones:
-            self.backbones[window] = set(versions_of(self._path(window)))
-        return self.backbones[window]
-
-    def _other_backbone(self) -> str:
-        """Retire parameters that were fitted for another backbone than the newest window's; says so."""
-        fitted = self.backbone
-        if fitted is None or not self.ours or fitted in self.ours:
-            return ""
-        gone, names = self.method, ", ".join(sorted(self.ours))
-        self.method, self.parameters, self.backbone = FROZEN, None, None
-        return f"{gone} was fitted for backbone {fitted}, this window is of {names}: the frozen model served"
-
-    def _may_not(self, window: Window) -> dict[str, str]:
-        """Methods that may not be chosen after a window, and why; looked at only where one is listed."""
-        tracking = [name for name in self.methods if METHODS[name].tracks_drift]
-        if not tracking:
-            return {}
-        link = self._memory(window).link
-        log = self._log(link) if link else hold_out(self.rows.read(self._path(window)))[0]
-        return may_not(detectability(log, time_bins=self.settings.time_bins))
-
-    def _evidence(self, window: Window) -> list[Window]:
-        """The windows whose entries the decision looks at, the newest last."""
-        found = [each for each in window.before(self.settings.evidence_windows - 1) if self._usable(each)]
-        scored = [each for each in found if self._memory(each).link]
-        return [*scored, window]
-
-    def _log(self, windows: tuple[Window, ...]) -> Log:
-        return self.rows.read([self._path(each) for each in windows])
-
-    def _path(self, window: Window) -> Path:
-        path = self.past[window].log
-        if path is None:
-            raise InputError(f"window {window} has no usable rows")
-        return path
-
-    # --- fits and scores --------------------------------------------------------------------------------
-
-    def _fit(self, memory: Memory, method: str) -> ParameterSet | str:
-        """A method on the windows of a memory, fitted once; or why it cannot be."""
-        key = memory, method
-        if key not in self.fits:
-            further = METHODS[method].long_memory and len(memory.offsets) > len(memory.link)
-            long = self._log(memory.offsets) if further else None
-            self.fits[key] = self._fitted(self._log(memory.link), long, method)
-        return self.fits[key]
-
-    def _fitted(self, link: Log, long: Log | None, method: str) -> ParameterSet | str:
-        try:
-            return fit(method, link, options=self.options, long=long)
-        except (FitError, InputError) as error:
-            return str(error)
-
-    def _entry(self, window: Window) -> tuple[Entry, dict[str, UserSums]]:
-        """Every method, fitted on the windows before, scored on a window."""
-        memory = self._memory(window)
-        key = window, memory
-        if key not in self.entries:
-            test: Log = self.rows.read(self._path(window))
-            if memory.link:
-                fitted = {method: self._fit(memory, method) for method in self.methods}
-            else:
-                earlier, test = hold_out(test)
-                fitted = {method: self._fitted(earlier, None, method) for method in self.methods}
-            sums = {m: _sums(each, test) for m, each in fitted.items() if isinstance(each, ParameterSet)}
-            missing = {m: each for m, each in fitted.items() if isinstance(each, str)}
-            self.entries[key] = entry(window, sums, hold_out=not memory.link, left_out=missing), sums
-        return self.entries[key]
-
-    def _with_served(self, window: Window, found: Entry, sums: dict[str, UserSums]) -> Entry:
-        """The entry with what was served beside the methods; a first window is scored on its later part."""
-        if found.hold_out or not sums:
-            return found
-        own = sums[FROZEN]
-        if self.parameters is not None:
-            own = _sums(self.parameters, self.rows.read(self._path(window)))
-        return replace(
-            found,
-            nll={**found.nll, SERVED: float(own.means["nll"].sum()) / found.weight},
-            against={**found.against, SERVED: {m: paired(own, each) for m, each in sums.items()}},
-        )
-
-    # --- what serves next -------------------------------------------------------------------------------
-
-    def _renew(self, window: Window, decision: MethodDecision) -> tuple[Renewed, str]:
-        """Fit the method that is to serve with the newest window, and let it serve if that is sane."""
-        reasons = [each for each in decision.reasons if each.says == "pass" or not decision.change]
-        said = _sentence(each.sentence for each in reasons)
-        if decision.method == FROZEN:
-            self.method, self.parameters, self.backbone = FROZEN, None, None
-            return "none", said
-        memory = self._memory(window, included=True)
-        after = self._fit(memory, decision.method)
-        if isinstance(after, str):
-            return "held", _sentence([f"{decision.method} cannot be fitted: {after}"])
-        memories = [self._memory(each) for each in self._evidence(window)]
-        behind = [self._fit(each, decision.method) for each in memories if each.link]
-        past = [each for each in behind if isinstance(each, ParameterSet)]
-        moments = Calibration(self._log(memory.link)).logit_moments
-        before = window.before(1)[0]
-        check = check_renewal(after, past, moments, held_before=self.held == before)
-        if not check.accepted:
-            if check.limit is not None:  # it moved too far: then the window is left out of later fits
-                self.held = window
-                self.left_out.add(window)
-            return "held", _sentence([check.sentence])
-        if check.news:
-            self.left_out.discard(before)
-        self.held = None
-        self.method, self.parameters = decision.method, after
-        versions = self._log(memory.link).backbone_versions
-        self.backbone = versions[0] if len(versions) == 1 else None
-        return "renewed", said if decision.change else f"{said} {_sentence([check.sentence])}".strip()
-
-    def _forget(self, window: Window) -> None:
-        """Rows that no later window learns from, and fits on them, are let go."""
-        needed = {*window.before(self.settings.offset_windows + self.settings.evidence_windows), window}
-        self.rows.let_go(path for each in needed if (path := self.past[each].log) is not None)
-        self.fits = {key: each for key, each in self.fits.items() if set(key[0].offsets) <= needed}
-        self.entries = {key: each for key, each in self.entries.items() if key[0] in needed}
+def replayed_windows(
+    name: str, settings: Deployment, windows: Sequence[Window], directory: Path, *, home: Path
+) -> Iterable[tuple[Window, ReplayedWindow]]:
+    """Each window as its refresh left it; until the next one is asked for, its files lie in ``directory``."""
+    discard_rehearsal(directory)  # what served at the end of another replay serves nothing here
+    approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
+    places = rehearsal_places(directory, home).with_settings(name, approved)
+    for window in windows:
+        with unsynced():
+            replayed = _replayed(places, name, window)
+        yield window, replayed
 
 
-def _sums(parameters: ParameterSet, test: Log) -> UserSums:
-    return evaluate(parameters, test, threads=1).users
+def rehearsal_places(directory: Path, home: Path) -> Places:
+    """A home that is thrown away; sources and lists of erased users are those of ``home``."""
+    own = directory.absolute()
+    return replace(
+        Places.from_environment(),
+        home=own,
+        sources=home,
+        ledger_url=f"sqlite:///{own}/{REFRESHES}/ledger.db",
+        rehearsal=True,
+    )
 
 
-def _sentence(parts: Iterable[str]) -> str:
-    text = "; ".join(parts)
+def discard_rehearsal(directory: Path) -> None:
+    """Remove refreshes and their ledger; extracted rows stay."""
+    discard(directory / REFRESHES)
+
+
+def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
+    """One refresh, and what it put in place."""
+    from slc_ops.registry import Registry
+
+    settings, registry = places.deployment(name), Registry.open(places)
+    before = _serving(registry, name)
+    due = is_scheduled(window, settings.cadence, settings.refresh_every)
+    leave_out: tuple[pipeline.OptionalStep, ...] = () if due else ("decide", "publish", "promote")
+    try:
+        plan = pipeline.refresh(places, name, window, leave_out=leave_out, off_grid=True)
+    except NoRows as missing:
+        return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
+    except (ValidationStopped, SelfTestFailed) as stopped:
+        return ReplayedWindow(window, "stopped", before, _serving(registry, name), note=str(stopped))
+    backtest = read_backtest(plan)
+    served, note = current_method(backtest), _about_backbone(registry, name, window, backtest)
+    entry = _with_served(plan, backtest)
+    status: Literal["first", "scored"] = "first" if entry.hold_out else "scored"
+    if not due:
+        return ReplayedWindow(window, status, served, before, entry=entry, note=note)
+    verdict = read_json(plan.files.verdict)
+    champion = registry.champion(name)
+    renewal: Renewed = "none"
+    if champion is not None and champion.window == window:
+        renewal = "renewed"
+    elif verdict["kind"] != "none" and verdict["verdict"] == "hold":
+        renewal = "held"
+    return ReplayedWindow(
+        window, status, served, _serving(registry, name), renewal, entry, note, _sentence(verdict)
+    )
+
+
+def _serving(registry: "Registry", name: str) -> str:
+    champion = registry.champion(name)
+    return FROZEN if champion is None else champion.method
+
+
+def _about_backbone(registry: "Registry", name: str, window: Window, backtest: Backtest) -> str:
+    """What became of a champion that was fitted for another backbone than the window's."""
+    for change in reversed(registry.history(name)):
+        told = change.evidence.get("backbone")
+        if told and told["window"] == str(window):
+            return News(**told).sentence
+    return backtest.champion.reason if backtest.champion.status == "other_backbone" else ""
+
+
+def _with_served(plan: Plan, backtest: Backtest) -> Entry:
+    """The window's entry, with what was served beside the methods; a first window was served by nothing."""
+    entry, fold = backtest.entries[-1], backtest.plan.newest
+    if entry.hold_out or not entry.nll:
+        return entry
+    sums = {method: read_users(score_directory(plan.files.scores, fold, method)) for method in entry.nll}
+    served = sums[FROZEN]
+    if backtest.champion.status == "scored":
+        served = read_users(score_directory(plan.files.scores, fold, CHAMPION))
+    return replace(
+        entry,
+        nll={**entry.nll, SERVED: float(served.means["nll"].sum()) / entry.weight},
+        against={**entry.against, SERVED: {method: paired(served, each) for method, each in sums.items()}},
+    )
+
+
+def _sentence(verdict: Mapping[str, Any]) -> str:
+    """Why: what stopped it, what changed the method, or all that was said."""
+    reasons = verdict["reasons"]
+    if verdict["kind"] != "none" and verdict["verdict"] == "hold":
+        reasons = [each for each in reasons if each["says"] == "hold"]
+    elif verdict["kind"] in ("change", "retire"):
+        reasons = [each for each in reasons if each["says"] == "pass" and each["code"] != "renewal"]
+    text = "; ".join(each["sentence"] for each in reasons)
     return f"{as_sentence(text)}." if text else ""

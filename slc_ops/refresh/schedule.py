@@ -7,14 +7,12 @@ from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.versions import decided_refreshes
 from slc_ops.refresh.window_rules import check_labels_due, check_no_overlap, check_on_grid
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Places
 
 
-def check_window(
-    places: Places, name: str, window: Window, settings: Deployment | None = None, *, hint: str = "--off-grid"
-) -> None:
+def check_window(places: Places, name: str, window: Window, *, hint: str = "--off-grid") -> None:
     """Refuse a window off the deployment's grid, or one that overlaps with a refreshed window."""
-    cadence = (settings or places.deployment(name)).cadence
+    cadence = places.deployment(name).cadence
     check_on_grid(window, cadence, name, hint=hint)
     refreshed = [plan.window for plan in decided_refreshes(places, name)]
     check_no_overlap(window, refreshed, cadence, name, hint=hint)

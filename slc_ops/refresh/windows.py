@@ -31,12 +31,17 @@ from slc_ops.settings.deployments import Deployment, Places
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
 
+
+class NoRows(InputError):
+    """The newest window has no rows, or none with a label yet."""
+
+
 ATTEMPTS = 3
 """How often the windows are validated again when late rows replace one meanwhile."""
 
 
 @observed
-def extract(places: Places, name: str, window: Window, settings: Deployment | None = None) -> list[Window]:
+def extract(places: Places, name: str, window: Window) -> list[Window]:
     """Pull the window and the history it needs; return the windows to learn from that hold rows.
 
     The newest window and the ``lookback_windows`` before it are read again from the source, because late rows
@@ -45,15 +50,14 @@ def extract(places: Places, name: str, window: Window, settings: Deployment | No
     """
     from slc_ops.intake.sources import reader_of
 
-    deployment = settings or places.deployment(name)
-    home = places.sources or places.home
+    deployment, home = places.deployment(name), places.sources or places.home
 
     def reads() -> list[Data]:
         both = [each for each in (deployment.source, deployment.labels) if each is not None]
         named = [name for each in both for name in reader_of(each).datasets(each, home)]
         return [Data(each.namespace, each.name) for each in named]
 
-    with lineage("extract", name, window, reads) as written:
+    with lineage("extract", name, window, reads, silent=places.rehearsal) as written:
         found, newest = _extracted(places, name, window, deployment, home)
         written.append(window_data(newest))
     return found
@@ -92,11 +96,11 @@ def _extracted(
             found.append(each)
     if window not in found:
         if waiting := manifest.notes.get(WAITING):
-            raise InputError(
+            raise NoRows(
                 f"none of the {waiting} rows of window {window} of {name!r} has a label yet; refresh again "
                 "when they have come, or set a longer label_lag"
             )
-        raise InputError(
+        raise NoRows(
             f"deployment {name!r} has no rows in window {window}; "
             f"check that its source is filled for that {deployment.cadence.name}, then refresh again"
         )
@@ -122,13 +126,13 @@ def lacking(places: Places, name: str, window: Window) -> str | None:
 
 
 @observed
-def validate(places: Places, name: str, window: Window, settings: Deployment | None = None) -> Path:
+def validate(places: Places, name: str, window: Window) -> Path:
     """Validate every window that is needed, and name the refresh; returns the plan's file.
 
-    ``settings`` replaces the deployment's own, for this refresh only. A past window that the suite stops is
-    left out of the refresh and named in the report; the newest one stops the refresh.
+    A past window that the suite stops is left out of the refresh and named in the report; the newest one
+    stops the refresh.
     """
-    deployment = settings or places.deployment(name)
+    deployment = places.deployment(name)
     for _ in range(ATTEMPTS):
         if (plan := _planned(places, name, deployment, window)) is not None:
             return plan.path
@@ -159,7 +163,8 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        result = validate_window(manifest, history.yardstick(each), checked, engine)
+        baseline = history.yardstick(each)
+        result = validate_window(manifest, baseline, checked, engine, suite=not places.rehearsal)
         # The usable rows are a function of the window's content, the suite's settings and the code.
         engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order
         key = digest_json(

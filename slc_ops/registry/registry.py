@@ -65,6 +65,10 @@ class Registry:
         Who only reads says ``create=False``: nothing is made, and where there is no ledger nothing is found.
         """
         ledger = Ledger(places.ledger_url, create=create, zone_of=cache(places.zone_of))
+        if places.rehearsal:
+            from slc_ops.registry.rehearsal import RehearsalRegistry
+
+            return RehearsalRegistry(places, ledger, create=create)
         return cls(places, ledger, create=create)
 
     @cached_property

@@ -6,7 +6,7 @@ credentials, the database that ``url_env`` names) stay with the code that talks 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -235,6 +235,10 @@ class Places:
     """Where relative paths of sources begin; by default the home."""
     separate_registry: str | None = None
     """MLflow's registry, where it is not where the runs are."""
+    given: "Mapping[str, Deployment]" = field(default_factory=dict, compare=False)
+    """Settings of deployments instead of the file's."""
+    rehearsal: bool = False
+    """A home that is thrown away, for a replay: no MLflow, no suite, no reports, no lineage."""
 
     @property
     def registry_uri(self) -> str:
@@ -272,8 +276,14 @@ class Places:
         """All deployments of the file; the first broken entry is an error."""
         return load_deployments(self.deployments_file)
 
+    def with_settings(self, name: str, settings: "Deployment | None") -> "Places":
+        """The same places with these settings of a deployment; with none, as they are."""
+        return self if settings is None else replace(self, given={**self.given, name: settings})
+
     def deployment(self, name: str) -> "Deployment":
         """One deployment by name. A broken entry of another name does not matter."""
+        if name in self.given:
+            return self.given[name]
         good, broken = read_deployments(self.deployments_file)
         for entry in broken:
             if entry.name == name:
@@ -285,6 +295,8 @@ class Places:
 
     def zone_of(self, name: str) -> str:
         """The zone whose days a deployment's windows have; UTC where the file does not tell."""
+        if name in self.given:
+            return self.given[name].window.zone
         try:
             good, _ = read_deployments(self.deployments_file)
         except SettingsError:

@@ -1,6 +1,6 @@
 """A home with a small simulated lake, whose newest week a test may damage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
+from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality import ValidationResult, validate
-from slc_ops.settings.deployments import Deployment, LakeSource, Places
+from slc_ops.quality.result import RESULT
+from slc_ops.quality.verdict import judge_window
+from slc_ops.settings.deployments import Deployment, LakeSource, Places, Quality
 
 WEEKS = 4
 ROWS = 2000
@@ -55,3 +58,11 @@ class Bench:
 
 
 Damage = Callable[[Bench], None]
+
+
+def judge_by_rules(
+    manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
+) -> ValidationResult:
+    """What a replay says of a window, although the suite has spoken: its rules, applied anew."""
+    (manifest.directory / RESULT).unlink(missing_ok=True)
+    return judge_window(manifest, trailing, quality, suite=False)

@@ -15,11 +15,11 @@ import yaml
 
 from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality.verdict import judge_by_rules, would_stop
+from slc_ops.quality.verdict import would_stop
 from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
-from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage
+from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage, judge_by_rules
 
 
 class Case(NamedTuple):

@@ -11,10 +11,10 @@ from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import read_json
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.own import FILE, own_evaluated
-from slc_ops.quality.verdict import judge_by_rules, would_stop
+from slc_ops.quality.verdict import would_stop
 from slc_ops.settings.deployments import load_deployments
 from slc_ops.settings.expectations import ARGUMENTS, OwnExpectation
-from tests.quality.lake_bench import NEWEST, ROWS, Bench
+from tests.quality.lake_bench import NEWEST, ROWS, Bench, judge_by_rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 BETWEEN = "expect_column_values_to_be_between"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -14,10 +14,12 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.series import Paired
+from slc_ops.intake.erased import Erased
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.fitting import folds_of
-from slc_ops.refresh.kept_rows import PastWindows
-from slc_ops.refresh.replay import Operation, replay_windows, run_replay
+from slc_ops.refresh.publishing import served_before
+from slc_ops.refresh.replay import rehearsal_places, replay_windows, replayed_windows, run_replay
+from slc_ops.refresh.versions import newest_refresh
+from slc_ops.registry import Registry
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Places
 from tests.refresh.school import NEWEST, change_week, configure, of_one_class
@@ -108,43 +110,65 @@ def turned(week: pa.Table) -> pa.Table:
     return week.set_column(week.schema.get_field_index("label"), "label", label)
 
 
-def test_windows_of_another_backbone_are_left_out_as_the_refresh_does_it(school: Places) -> None:
+def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_out(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     for k, week in enumerate(WEEKS):
         change_week(school, week, of_backbone("gru-7" if k < 3 else "gru-8"))
-    settings = school.deployment("school")
-    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
-    found = [operation.step(week) for week in WEEKS]
-    assert found[2].serves_next != "base"
-    assert (found[3].status, found[3].served) == ("first", "base")  # nothing of gru-8 lies before it
-    assert "was fitted for backbone gru-7, this window is of gru-8: the frozen model served" in found[3].note
-    pipeline.extract(school, "school", NEWEST)
-    plan = pipeline.read_plan(pipeline.validate(school, "school", NEWEST))
-    theirs = {fold.window: [path.stem for path in fold.calibration] for fold in folds_of(plan).folds}
-    memories = {week: operation._memory(week).link for week in operation._evidence(NEWEST)}
-    assert theirs == {week: [each.key for each in memory] for week, memory in memories.items()}
-    assert WEEKS[2] not in {each for memory in memories.values() for each in memory}
+    settings, directory = school.deployment("school"), school.home / "past"
+    found = {}
+    for window, seen in replayed_windows("school", settings, WEEKS, directory, home=school.home):
+        plan = newest_refresh(rehearsal_places(directory, school.home), "school", window)
+        assert plan is not None
+        found[window] = seen, [each.window for each in plan.windows]
+    seen, windows = found[WEEKS[3]]
+    assert found[WEEKS[2]][0].serves_next != "base"
+    assert (seen.status, seen.served) == ("first", "base")  # nothing of gru-8 lies before it
+    assert "was fitted for gru-7, whose corrections do not apply: it was retired" in seen.note
+    assert windows == [WEEKS[3]]
+    assert found[NEWEST][1] == WEEKS[3:]
 
 
 def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_t"])
-    settings = school.deployment("school")
-    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
-    found = [operation.step(week) for week in WEEKS]
-    assert operation._may_not(NEWEST) == {"slc_t": "drift cannot be seen on these data"}
-    assert {each.serves_next for each in found} <= {"base", "platt"}
+    found = run(school)
+    assert {each.serves_next for each in found.windows} <= {"base", "platt"}
+    assert "slc_t is not chosen: drift cannot be seen on these data" in found.windows[-1].sentence
 
 
 def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     change_week(school, WEEKS[0], turned)
-    settings = school.deployment("school")
-    operation = Operation(settings, PastWindows(settings, school.home / "past", school.home))
-    first = operation.step(WEEKS[0])
+    settings, directory = school.deployment("school"), school.home / "past"
+    steps = iter(replayed_windows("school", settings, WEEKS[:2], directory, home=school.home))
+    _, first = next(steps)
     assert first.renewal == "held"
     assert "check its logits" in first.sentence
-    assert not operation.left_out  # as held_windows: only what moved too far is left out
-    assert WEEKS[0] in operation._memory(WEEKS[1]).link
+    next(steps)
+    plan = newest_refresh(rehearsal_places(directory, school.home), "school", WEEKS[1])
+    assert plan is not None
+    assert [each.window for each in plan.windows] == WEEKS[:2]  # only what moved too far is left out
+
+
+def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(school: Places) -> None:
+    configure(school, methods=["base", "platt", "slc_eb"], refresh_every=2)
+    found = run(school)
+    assert [each.status for each in found.windows] == ["first", *["scored"] * 6]
+    decided = [bool(each.sentence) for each in found.windows]
+    assert decided == [not decided[1], decided[1]] * 3 + [not decided[1]]
+    for each in found.windows:
+        assert each.sentence or each.serves_next == each.served
+
+
+def test_erased_users_are_in_no_replay(school: Places) -> None:
+    configure(school, methods=["base", "platt"])
+    before = run(school, "before").windows[-1].entry
+    (part,) = (school.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
+    user = pq.read_table(part, partitioning=None)["user_id"][0].as_py()
+    Erased(school.home, "school").add([str(user)])
+    after = run(school, "after").windows[-1].entry
+    assert before is not None
+    assert after is not None
+    assert after.users == before.users - 1
 
 
 def test_a_border_off_the_grid_is_refused(school: Places) -> None:
@@ -201,41 +225,26 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
     assert (out / "replay.html").exists()
     assert not (school.home / "ledger.db").exists()
     assert not (school.home / "mlflow.db").exists()
+    assert sorted(path.name for path in out.iterdir()) == ["figures", "replay.html", "windows"]
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["against"]["platt"]["served"]["windows"] == 6
     assert found["windows"][-1]["cumulated_minus_platt"]["platt"] == 0
 
 
-def test_a_replay_serves_what_a_sequence_of_refreshes_serves(school: Places) -> None:
-    """Window by window the same method and, to the last digit, the same probabilities."""
-    from slc_ops.refresh.champion import current_champion
-    from slc_ops.refresh.publishing import served_before
-    from slc_ops.registry import Registry
-    from slc_ops.rows.interactions import InteractionLog
-
+@pytest.mark.slow
+def test_a_replay_scores_what_reports_and_ledger_say_was_served(school: Places) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
-    settings = school.deployment("school")
-    past = PastWindows(settings, school.home / "replay" / "windows", school.home)
-    seen, newest = Operation(settings, past), past[NEWEST].log
-    assert newest is not None
-    rows = InteractionLog.read(newest)
     scored = {}
+    for each in run(school).scored:
+        pair = None if each.entry is None else each.entry.difference("served", "platt")
+        assert pair is not None
+        scored[each.window] = pair.d
     for window in WEEKS:
-        step = seen.step(window)
-        if step.status == "scored" and step.entry is not None:
-            scored[window] = step.entry.difference("served", "platt")
         plan = pipeline.refresh(school, "school", window)
-        champion = current_champion(school, "school")
-        assert (champion.method if champion else "base") == step.serves_next
-        assert (champion is None) == (seen.parameters is None)
-        if champion is not None and seen.parameters is not None:
-            theirs, ours = champion.read().apply(rows), seen.parameters.apply(rows)
-            assert np.abs(theirs - ours).max() <= 1e-12
-    assert step.serves_next == "slc_eb"
     told = {each.window: each.platt["nll"].estimate for each in served_before(plan)}  # by the report
     assert set(told) == {each.window for each in plan.windows[:-1]}
     entered = Registry.open(school).ledger.versions("school")[-1].metrics  # by page, status and MLflow
     told[NEWEST] = entered["served"]["vs_platt"]["nll"]["estimate"]
-    assert entered["series"]["windows"] == settings.evidence_windows
+    assert entered["series"]["windows"] == school.deployment("school").evidence_windows
     for window, value in told.items():
-        assert value == pytest.approx(scored[window].d, abs=1e-12)
+        assert value == pytest.approx(scored[window], abs=1e-12)

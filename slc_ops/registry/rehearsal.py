@@ -1,0 +1,41 @@
+"""The registry of a replay: the real ledger with its rules, and no MLflow."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slc_ops.registry.aliases import Gap
+from slc_ops.registry.publication import Publication, Version
+from slc_ops.registry.registry import Registry
+
+
+class RehearsalRegistry(Registry):
+    """Versions are rows of a ledger that is thrown away; parameters stay where the refresh wrote them."""
+
+    def publish(self, publication: Publication) -> Version:
+        """Enter a version; its number is the next one."""
+        known = self.ledger.published(publication.key)
+        if known is not None:
+            return known
+        version = Version(
+            deployment=publication.deployment,
+            number=1 + len(self.ledger.versions(publication.deployment)),
+            method=publication.method,
+            window=publication.window,
+            verdict=publication.verdict["verdict"],
+            metrics=publication.metrics,
+            run_id=str(publication.parameters),
+            key=publication.key,
+            published_at=datetime.now(UTC),
+        )
+        self.ledger.record(version)
+        return version
+
+    def restate(self, version: Version, publication: Publication) -> None:
+        """There is no MLflow that shows a verdict."""
+
+    def parameters(self, version: Version, into: Path) -> Path:
+        """The parameter set where its refresh wrote it; nothing is copied."""
+        return Path(version.run_id)
+
+    def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
+        return []

@@ -1,0 +1,193 @@
+"""A replay gives what the refreshes give, run one after the other: verdicts, champions, parameter bytes."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from slc_ops.base.errors import SelfTestFailed, ValidationStopped
+from slc_ops.base.files import read_json
+from slc_ops.base.window import Window
+from slc_ops.demo.simulate import simulate
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.backfill import promote_window
+from slc_ops.refresh.replay import rehearsal_places, replayed_windows
+from slc_ops.refresh.versions import newest_refresh
+from slc_ops.refresh.window_rules import is_scheduled
+from slc_ops.refresh.windows import NoRows
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+from tests.refresh.backbones import named
+from tests.refresh.school import NEWEST, change_week, configure, of_one_class
+
+WEEKS = [*NEWEST.before(6), NEWEST]
+FEW = WEEKS[2:]
+PHASES = (Phase.explicit, Phase.generate)  # an example takes long, so none is made smaller
+Change = Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Settings of a deployment, and what happens to its weeks."""
+
+    settings: dict[str, Any]
+    weeks: dict[int, str] = field(default_factory=dict)
+    new_backbone: int | None = None
+    """The week from which on rows are of another backbone."""
+    mixed: bool = False
+    """That week begins with rows of the old one."""
+
+
+def without_rows(rows: pa.Table) -> pa.Table:
+    return rows.slice(0, 0)
+
+
+def turned(rows: pa.Table) -> pa.Table:
+    label = pa.array(1 - rows["label"].to_numpy())
+    return rows.set_column(rows.schema.get_field_index("label"), "label", label)
+
+
+def waiting(rows: pa.Table) -> pa.Table:
+    """One row in fifty has no label yet."""
+    mask = np.arange(rows.num_rows) % 50 == 0
+    label = pa.array(rows["label"].to_numpy(), mask=mask)
+    return rows.set_column(rows.schema.get_field_index("label"), "label", label)
+
+
+def unnamed(rows: pa.Table) -> pa.Table:
+    place = rows.schema.get_field_index("backbone_version")
+    return rows.set_column(place, "backbone_version", pa.nulls(rows.num_rows, pa.string()))
+
+
+EVENTS: dict[str, Change] = {
+    "missing": without_rows,
+    "stopped": of_one_class,
+    "turned": turned,
+    "waiting": waiting,
+    "unnamed": unnamed,
+}
+
+
+@st.composite
+def stories(draw: st.DrawFn, count: int) -> Story:
+    """Settings that decide differently, and ``count`` weeks to some of which something happens."""
+    chosen = {
+        "methods": draw(
+            st.sampled_from(
+                [["platt", "slc_eb"], ["platt", "slc"], ["platt", "ridge", "slc_eb"], ["platt", "slc_t"]]
+            )
+        ),
+        "link_windows": draw(st.integers(1, 3)),
+        "offset_windows": draw(st.integers(1, 4)),
+        "evidence_windows": draw(st.integers(2, 6)),
+        "gate": draw(st.sampled_from(["auto", "manual"])),
+        "refresh_every": draw(st.sampled_from([1, 1, 2])),
+        "on_new_backbone": draw(st.sampled_from(["stop", "split"])),
+        "champion_of_another_backbone": draw(st.sampled_from(["retire", "keep"])),
+        "decision": {"replicates": 100, "max_slice_nll_loss": draw(st.sampled_from([None, 0.0]))},
+        "label_lag": "3d",
+    }
+    weeks = draw(st.dictionaries(st.integers(0, count - 1), st.sampled_from(sorted(EVENTS)), max_size=2))
+    return Story(chosen, weeks, draw(st.none() | st.integers(2, count - 1)), draw(st.booleans()))
+
+
+@pytest.fixture(scope="module")
+def small_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("lake")
+    simulate(out, weeks=7, users=100, items=20, seed=11, start="2026-01-05")
+    return out
+
+
+@contextmanager
+def home_of(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> Iterator[Places]:
+    """A home in which the story has happened."""
+    with TemporaryDirectory(prefix="slc-story-") as temporary, pytest.MonkeyPatch.context() as patch:
+        home = Path(temporary)
+        shutil.copytree(lake, home / "lake" / "school")
+        patch.setenv("SLC_OPS_HOME", str(home))
+        patch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
+        places = Places.from_environment()
+        configure(places, **story.settings)
+        for k, week in enumerate(weeks):
+            if story.new_backbone is not None:
+                new = k >= story.new_backbone
+                share = 0.4 if story.mixed and k == story.new_backbone else 1.0
+                change_week(places, week, named("gru-8" if new else "gru-7", share=share))
+            if k in story.weeks:
+                change_week(places, week, EVENTS[story.weeks[k]])
+        yield places
+
+
+def state(places: Places, window: Window) -> dict[str, Any]:
+    """What a refresh decided, and what serves after it; which number a version has is not asked."""
+    plan = newest_refresh(places, "school", window)
+    verdict = {} if plan is None else read_json(plan.files.verdict)
+    verdict.pop("sealed_digest", None)
+    if verdict:
+        verdict["champion"] = {k: v for k, v in verdict["champion"].items() if k != "version"}
+    registry = Registry.open(places)
+    champion = registry.champion("school")
+    if champion is None:
+        return {"verdict": verdict, "serves": "base", "parameters": {}}
+    with TemporaryDirectory() as scratch:
+        directory = registry.parameters(champion, Path(scratch))
+        parameters = {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {"verdict": verdict, "serves": champion.method, "parameters": parameters}
+
+
+def refreshed(places: Places, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
+    """The refreshes of the weeks, one after the other; a person approves at once what waits."""
+    found = []
+    settings = places.deployment("school")
+    for window in weeks:
+        if is_scheduled(window, settings.cadence, settings.refresh_every):
+            try:
+                plan = pipeline.refresh(places, "school", window)
+                if settings.gate == "manual":
+                    promote_window(places, plan, actor="ann")
+            except (NoRows, ValidationStopped, SelfTestFailed) as error:
+                note(f"{window}: {error}")
+        found.append(state(places, window))
+    return found
+
+
+def replayed(places: Places, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
+    """The replay of the weeks, each looked at before the next one begins."""
+    directory = places.home / "replay"
+    rehearsal = rehearsal_places(directory, places.home)
+    settings = places.deployment("school")
+    found = []
+    for window, seen in replayed_windows("school", settings, weeks, directory, home=places.home):
+        found.append(state(rehearsal, window))
+        assert seen.serves_next == found[-1]["serves"]
+    return found
+
+
+def check(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> None:
+    with home_of(story, lake, weeks) as places:
+        found = zip(weeks, replayed(places, weeks), refreshed(places, weeks), strict=True)
+        for window, ours, theirs in found:
+            assert ours == theirs, window
+
+
+@settings(max_examples=2, deadline=None, phases=PHASES)
+@given(stories(len(FEW)))
+def test_a_replay_is_a_sequence_of_refreshes(small_lake: Path, story: Story) -> None:
+    check(story, small_lake, FEW)
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None, phases=PHASES)
+@given(stories(len(WEEKS)))
+def test_a_replay_is_a_sequence_of_refreshes_whatever_the_settings(small_lake: Path, story: Story) -> None:
+    check(story, small_lake)
