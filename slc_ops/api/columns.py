@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.api.errors import BadOption, FrameError
-from slc_ops.rows.buffers import as_numpy
-from slc_ops.rows.columns import as_ids, as_logits, as_times
+from slc_ops.base.buffers import as_numpy
+from slc_ops.base.ids import as_ids
+from slc_ops.rows.columns import as_logits, as_times
 from slc_ops.rows.frames import as_table, column_array, column_names, is_frame
 
 Column = str | int

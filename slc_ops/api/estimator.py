@@ -24,14 +24,15 @@ from slc_ops.api.columns import Column, Table, item_ids, numbers_or_times, score
 from slc_ops.api.errors import BadOption, CannotFit, FrameError, as_value_errors
 from slc_ops.api.explaining import Explanation, ItemRates, explain
 from slc_ops.api.frozen import frozen_logits
+from slc_ops.base.buffers import as_arrow
+from slc_ops.base.errors import ColumnError
 from slc_ops.base.methods import method_named
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.methods.origin import fit_with_origin
 from slc_ops.numerics.kernels import sigmoid
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_arrow
-from slc_ops.rows.columns import ColumnError, as_logits
+from slc_ops.rows.columns import as_logits
 from slc_ops.rows.frames import as_table, is_frame
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import TableSource

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.api.errors import BadOption
+from slc_ops.base.buffers import as_numpy
+from slc_ops.base.ids import IdIndex
 from slc_ops.base.text import MISSING, count, number, share, signed
 from slc_ops.evidence.detectability import z_two_sided
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_numpy
-from slc_ops.rows.item_index import ItemIndex
 
 CONFIDENCE = 0.95
 
@@ -38,11 +38,9 @@ class ItemRates:
 
     def find(self, item: str | int) -> tuple[float, float, float] | None:
         """Rows, observed and predicted rate of an item."""
-        index = ItemIndex(self.items)
-        position = index.position(item)
-        if position < 0:
+        k = IdIndex(self.items).position(item)
+        if k < 0:
             return None
-        k = int(index.order[position])
         n = float(self.rows[k])
         return None if n == 0 else (n, float(self.observed[k]) / n, float(self.predicted[k]) / n)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from slc_ops.api.columns import Column, Table, without
 from slc_ops.api.errors import BadOption, FrameError
-from slc_ops.rows.buffers import as_arrow
+from slc_ops.base.buffers import as_arrow
 
 
 def frozen_logits(

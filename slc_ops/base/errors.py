@@ -5,6 +5,7 @@ with 2, a task fails with it and is not retried.
 """
 
 from pathlib import Path
+from typing import Any
 
 
 class SlcError(Exception):
@@ -13,6 +14,48 @@ class SlcError(Exception):
 
 class InputError(SlcError):
     """Rows, columns or files that break the log's contract."""
+
+
+class ColumnError(InputError):
+    """A column that cannot be used: ``column`` is its name in the contract, ``what`` is wrong with it.
+
+    >>> print(ColumnError("label", "it has only nulls").at("may.csv", "correct"))
+    column 'correct' (label) of may.csv: it has only nulls
+    """
+
+    def __init__(self, column: str, what: str, where: str = "", called: str = "") -> None:
+        self.column, self.what = column, what
+        meaning = f" ({column})" if called and called != column else ""
+        super().__init__(f"column {(called or column)!r}{meaning}{where and f' of {where}'}: {what}")
+
+    def at(self, where: str, called: str) -> "ColumnError":
+        """The same, with the file and the user's own name of the column."""
+        return ColumnError(self.column, self.what, where, called)
+
+
+class BadRowsError(ColumnError):
+    """Rows of one column that break one rule: how many, and the first of them."""
+
+    def __init__(
+        self, column: str, rule: str, count: int, first: int, value: object = None, where: str = "",
+        called: str = "",
+    ) -> None:  # fmt: skip
+        self.rule, self.count, self.first, self.value = rule, count, first, value
+        rows = "1 row" if count == 1 else f"{count} rows"
+        found = "" if value is None else f" with {value}"
+        at = f"the first is row {first} (counting from 0){found}"
+        super().__init__(column, f"{rows} where it {rule}, {at}; correct or remove them", where, called)
+
+    def counted(self, count: int, where: str, called: str) -> "BadRowsError":
+        """The same of a whole file."""
+        return BadRowsError(self.column, self.rule, count, self.first, self.value, where, called)
+
+
+def refuse_rows(bad: Any, column: str, rule: str, first_row: int, values: Any = None) -> None:
+    """Raise :class:`BadRowsError` for the rows marked in the array ``bad``; ``values`` stand there."""
+    first = int(bad.argmax())
+    value = None if values is None else values[first].item()
+    raise BadRowsError(column, rule, int(bad.sum()), first_row + first, value)
 
 
 class BackboneMismatch(InputError):

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.ids import IdIndex
 from slc_ops.base.methods import METHODS, Method, method_named
 from slc_ops.base.text import count
 from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
@@ -29,7 +30,6 @@ from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import MAX_CELLS, Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.item_index import ItemIndex
 from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 
@@ -239,9 +239,8 @@ def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:
 
 def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
     """The share of test rows whose item has no calibration row that counts."""
-    index = ItemIndex(calibration.log.items)
-    counted = np.append(calibration.item_sums.n[index.order] > 0, False)
-    known = counted[index.positions(test.items)]
+    counted = np.append(calibration.item_sums.n > 0, False)
+    known = counted[IdIndex(calibration.log.items).positions(test.items)]
     size = len(test.items)
     rows = test.add_up(partial(_rows_by_code, size), n_keys=size).values
     return float(rows[~known].sum() / test.n_rows)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.hashing import hashes_of, stir
 from slc_ops.base.json_form import JsonForm
 from slc_ops.base.text import count, number, share
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.item_index import hashes_of, stir
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Rows
 
 SPAN = 1 << 20

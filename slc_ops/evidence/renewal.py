@@ -26,12 +26,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from slc_ops.base.buffers import as_numpy
+from slc_ops.base.ids import IdIndex
 from slc_ops.base.json_form import JsonForm
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_numpy
-from slc_ops.rows.item_index import ItemIndex
 
 FACTOR = 5.0
 FLOOR = 0.1
@@ -144,13 +144,13 @@ def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:
 def _effect_moved(before: Effect, after: Effect) -> float:
     if before.time_edges is not None:
         return 0.0
-    index = ItemIndex(before.ids)
+    index = IdIndex(before.ids)
     positions = index.positions(after.ids)
     known = positions >= 0
     weight = as_numpy(after.table.column("n_obs"))[known]
     if not weight.sum() > 0:
         return 0.0
-    offset = as_numpy(before.table.column("offset"))[index.order]
+    offset = as_numpy(before.table.column("offset"))
     moved = as_numpy(after.table.column("offset"))[known] - offset[positions[known]]
     return float(np.sqrt(weight @ moved**2 / weight.sum()))
 

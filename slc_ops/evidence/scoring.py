@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.files import read_json, replacing, replacing_directory, understanding, write_json
 from slc_ops.base.json_form import OwnForm
@@ -30,7 +31,6 @@ from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.engine import LOCAL, Engine
 
 CHAMPION = "champion"

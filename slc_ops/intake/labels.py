@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.ids import IdIndex
 from slc_ops.base.parquet import open_parquet, read_parquet
 from slc_ops.base.window import Window
-from slc_ops.intake.content import value_hashes
 from slc_ops.intake.contract import TIME, convert, selection
 from slc_ops.intake.sources import Source
 from slc_ops.settings.deployments import Deployment
@@ -48,7 +48,7 @@ def label_span(deployment: Deployment, window: Window) -> Window:
 
 
 class Labels:
-    """One label per event. An id is found by its 64-bit hash and compared in full.
+    """One label per event.
 
     Of several labels of an event the newest counts; where the newest contradict each other, none does.
     """
@@ -70,24 +70,13 @@ class Labels:
             pa.array(self.contradictory), pa.scalar(None, values.type), values.take(pa.array(order[last]))
         )
         self.read = len(codes)
-        hashes = value_hashes(self.ids)
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
+        self._index = IdIndex(self.ids, "event_id")
 
     def find(self, ids: pa.Array) -> np.ndarray:
         """Per id the number of its label, or -1."""
-        if not len(self.ids):
-            return np.full(len(ids), -1)
-        ids = ids.cast(ID)
-        wanted = value_hashes(ids)
-        place = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
-        candidate = self._order[place]
-        same_hash = self._hashes[place] == wanted
-        same = same_hash & _flags(pc.equal(self.ids.take(pa.array(candidate)), ids))
-        found: np.ndarray = np.where(same, candidate, -1)
-        if (twins := np.flatnonzero(same_hash & ~same)).size:  # two ids with one hash: compare with all
-            index = pc.index_in(ids.take(pa.array(twins)), value_set=self.ids)
-            found[twins] = index.fill_null(-1).to_numpy(zero_copy_only=False)
+        known = ids.is_valid()
+        found = np.full(len(ids), -1)
+        found[np.asarray(known)] = self._index.find(ids.filter(known).cast(ID))
         return found
 
 
@@ -200,8 +189,3 @@ def changed_between(before: pa.Table, now: pa.Table) -> int:
     found = place >= 0
     was = known.values.take(pa.array(place[found]))
     return int(pc.sum(pc.not_equal(was, now["label"].filter(pa.array(found)))).as_py() or 0)
-
-
-def _flags(mask: pa.Array) -> np.ndarray:
-    plain: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return plain

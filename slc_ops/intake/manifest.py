@@ -78,7 +78,7 @@ class WindowManifest:
             raise DamagedFile(self.path, "its rows are not those that were extracted")
 
     def _content(self) -> str:
-        from slc_ops.intake.content import ContentDigest
+        from slc_ops.base.hashing import ContentDigest
 
         content = ContentDigest()
         with open_parquet(self.path) as file:

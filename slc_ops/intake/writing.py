@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 from slc_ops.base.errors import InputError
+from slc_ops.base.hashing import ContentDigest, column_hashes
 from slc_ops.base.parquet import log_writer
-from slc_ops.intake.content import ContentDigest, column_hashes
 from slc_ops.intake.contract import ALLOWED_TYPES, cast, common_type
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
-from slc_ops.rows.buffers import as_arrow, as_numpy
 
 
 def item_table(calibration: Calibration, offset: Floats, variance: Floats, shrinkage: Floats) -> pa.Table:

@@ -43,6 +43,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slc_ops.base.ids import IdIndex
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import FittedLink, fit_link, link_warnings
 from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
@@ -55,7 +56,6 @@ from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
-from slc_ops.rows.item_index import ItemIndex
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
@@ -117,8 +117,7 @@ def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> F
     """The offsets in the order of another log's items; an item that the long log has not got has none."""
     if newest is calibration:
         return offset
-    index = ItemIndex(calibration.log.items)
-    found: Floats = np.append(offset[index.order], 0.0)[index.positions(newest.log.items)]
+    found: Floats = np.append(offset, 0.0)[IdIndex(calibration.log.items).positions(newest.log.items)]
     return found
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import OneClassError, SettingsError
 from slc_ops.evidence.evaluation import evaluate
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.interactions import Floats, InteractionLog
 
 PRIOR_VARIANCES = (0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 100.0)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError, SettingsError
 from slc_ops.base.files import replacing
+from slc_ops.base.ids import as_ids
 from slc_ops.numerics.kernels import sigmoid
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows import columns as contract
-from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.reading import Source, converted, open_source
 
 ADDED = ("p_base", "p_corrected")
@@ -54,7 +55,7 @@ def _corrected(
         if name in parameters.effects and rename.get(column, column) in rows.types
     }
     if "item" in ids:
-        ids["item"] = read("item_id", contract.as_ids, "item_id")
+        ids["item"] = read("item_id", as_ids, "item_id")
     time = read("event_time", contract.as_times) if parameters.needs_time else None
     corrected = parameters.correct(
         ids.get("item"), logit, time, groups=ids.get("group"), users=ids.get("user")

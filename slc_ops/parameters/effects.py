@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.base.ids import IdIndex
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import time_bin
-from slc_ops.rows.buffers import as_arrow, as_numpy
-from slc_ops.rows.item_index import ItemIndex
 
 COLUMNS = {"item": "item_id", "group": "group_id", "user": "user_id"}
 """The effects that a set may have, in the order in which they are added, and the log's column of each."""
@@ -55,9 +55,9 @@ class Effect:
 
     def of(self, wanted: str | int) -> pa.Table | None:
         """The rows of one id: one, or one for each time bin."""
-        index = ItemIndex(self.ids)
+        index = IdIndex(self.ids)
         position = index.position(wanted)
-        return None if position < 0 else self.table.slice(int(index.order[position]) * self.bins, self.bins)
+        return None if position < 0 else self.table.slice(position * self.bins, self.bins)
 
     def latest(self) -> pa.Table:
         """One row for each id: of several time bins the last, which serves."""
@@ -177,7 +177,7 @@ class Lookup:
 
     def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
         self.name, self.column, bins = name, COLUMNS[name], effect.bins
-        self._index = ItemIndex(effect.ids)
+        self._index = IdIndex(effect.ids, self.column)
         offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
         if offset is None:
             raise ValueError(f"the effect {name} has no column offset")
@@ -188,34 +188,23 @@ class Lookup:
             return None
         values = as_numpy(effect.table.column(column))
         if effect.time_edges is None:
-            return np.append(values[self._index.order], 0.0)
-        return np.vstack([values.reshape(-1, bins)[self._index.order], np.zeros(bins)])
+            return np.append(values, 0.0)
+        return np.vstack([values.reshape(-1, bins), np.zeros(bins)])
 
     def positions(self, ids: Any) -> Positions:
         """Where each id stands; −1 for unknown ones and for null."""
-        try:
-            if isinstance(ids, list | tuple) and len(ids) <= _FEW:
-                return np.array([self.position(each) for each in ids], dtype=np.int32)
-            column, missing = _without_nulls(ids)
-            if missing is None:
-                return self._index.positions(column)
-            found = np.full(len(missing), -1, np.int32)
-            found[~missing] = self._index.positions(column)
-            return found
-        except InputError as error:
-            raise self._named(error) from None
+        if isinstance(ids, list | tuple) and len(ids) <= _FEW:
+            return np.array([self.position(each) for each in ids], dtype=np.int32)
+        column, missing = _without_nulls(ids)
+        if missing is None:
+            return self._index.positions(column)
+        found = np.full(len(missing), -1, np.int32)
+        found[~missing] = self._index.positions(column)
+        return found
 
     def position(self, one: Any) -> int:
         """Where one id stands; −1 for an unknown one and for None."""
-        try:
-            return -1 if one is None else self._index.position(one)
-        except InputError as error:
-            raise self._named(error) from None
-
-    def _named(self, error: InputError) -> InputError:
-        """The index speaks of items, whatever the ids are of."""
-        said = str(error).replace("item_id", self.column).replace("item", self.name)
-        return error if self.name == "item" else InputError(said)
+        return -1 if one is None else self._index.position(one)
 
 
 _FEW = 8

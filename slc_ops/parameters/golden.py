@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import InputError, ParameterSetError
 from slc_ops.numerics.curves import AffineInTime, Histogram, Isotonic
 from slc_ops.numerics.kernels import Floats
 from slc_ops.parameters.effects import COLUMNS, Effect
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_numpy
 
 TOLERANCE = 1e-9
 LEAST = 20

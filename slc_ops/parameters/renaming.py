@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.rows.buffers import as_arrow, as_numpy
 
 COLUMNS = ("old_id", "new_id")
 

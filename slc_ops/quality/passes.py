@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
+from slc_ops.base.hashing import mix
 from slc_ops.base.utf8 import MARK
 from slc_ops.base.window import Window
-from slc_ops.intake.content import mix
 from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
 
 HOUR = timedelta(hours=1)

@@ -56,11 +56,11 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
     They are ``slc_eb``'s offsets of the plan's ``earlier`` windows: a function of rows that the plan names,
     whoever was champion then.
     """
+    from slc_ops.base.buffers import as_numpy
     from slc_ops.methods import FitOptions, fit
     from slc_ops.methods.fitting.options import EarlierOffsets
     from slc_ops.methods.fitting.window_sums import open_windows
     from slc_ops.parameters.parameter_set import ParameterSet
-    from slc_ops.rows.buffers import as_numpy
 
     target = plan.files.earlier
     if not plan.earlier:

@@ -2,11 +2,12 @@
 
 A log is read once (:mod:`slc_ops.rows.loading`). What every fit needs (code, label, logit, weight: 9 to 21
 bytes a row) is kept, in memory or beyond a budget in a temporary file; what only some analyses need (time,
-user, group) is read when it is first asked for. A log whose items are known beforehand reads its rows only
-when they are needed.
+user, slice columns) is read when it is first asked for. A log whose items are known beforehand reads its rows
+only when they are needed.
 """
 
 import hashlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
-from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.columns import CONTRACT_COLUMNS
 from slc_ops.rows.loading import Loader
 from slc_ops.rows.passes import Partial, in_spans
@@ -28,6 +29,7 @@ from slc_ops.rows.reading import Source, TableSource, open_source
 from slc_ops.rows.rows import (
     NO_COLUMNS,
     NO_LATER_ROW,
+    SLICE_COLUMNS,
     TIME,
     Columns,
     InSpans,
@@ -38,6 +40,7 @@ from slc_ops.rows.rows import (
 from slc_ops.rows.store import ColumnStore, memory_budget
 
 Floats = NDArray[np.float64]
+EVERY_FIT = ("item_id", "label", "logit", "weight")
 IN_MEMORY_ROWS = 1 << 25
 _DIGEST_ROWS = 1 << 20
 
@@ -61,18 +64,18 @@ class InteractionLog(InSpans):
         items: pa.Array | None = None,
         times: bool = False,
     ) -> None:
-        self._loader = Loader(source, rename or {}, memory_budget() if memory is None else memory)
+        self._loader = Loader(source, rename or {})
         self._source, self._times_too = source, times
         self._n_rows: int = source.n_rows
-        self._reading, self._reading_times, self._reading_users = (threading.Lock() for _ in range(3))
-        self._store: ColumnStore | None = None
-        self._time_store: ColumnStore | None = None
-        self._user_store: tuple[NDArray[np.int32], pa.Array] | None = None
+        self._budget = memory_budget() if memory is None else memory
+        self._reading = threading.RLock()
+        self._columns: dict[str, ColumnStore] = {}  # those that were read
+        self._ids: dict[str, pa.Array] = {}  # of users and slice columns
         self._whole: tuple[InteractionLog, int] | None = None
         self._translation: pa.Array | None = None
-        if items is None:
-            self._store, items = self._load()
         self.items: pa.Array = items
+        if items is None:
+            self._column("item_id")
 
     @classmethod
     def read(
@@ -100,14 +103,13 @@ class InteractionLog(InSpans):
     def from_rows(cls, rows: Rows, items: pa.Array) -> "InteractionLog":
         """Take rows that have been read, with their items, times and weights; nothing is copied."""
         own: dict[str, NDArray[Any]] = {"label": rows.label, "logit": rows.logit}
-        if rows.weight is not None:
-            own["weight"] = rows.weight
-        times = {} if rows.time is None else {"event_time": rows.time}
+        own |= {} if rows.weight is None else {"weight": rows.weight}
+        own |= {} if rows.time is None else {"event_time": rows.time}
         ids = pa.DictionaryArray.from_arrays(as_arrow(rows.codes), items)
-        columns = {name: as_arrow(values) for name, values in (own | times).items()}
+        columns = {name: as_arrow(values) for name, values in own.items()}
         log = cls(TableSource(pa.table({"item_id": ids, **columns})), items=items)
-        log._store = ColumnStore.of({"code": rows.codes, **own})
-        log._time_store = None if rows.time is None else ColumnStore.of({"time": rows.time})
+        kept = ColumnStore.of({"item_id": rows.codes, **own})
+        log._columns = dict.fromkeys(("item_id", *own), kept)
         return log
 
     def within(self, whole: "InteractionLog", first: int) -> Self:
@@ -155,23 +157,29 @@ class InteractionLog(InSpans):
         return [self.rows(first, first + length, columns) for first in firsts]
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Rows ``first`` to ``last`` (exclusive); users and groups as codes, −1 where there is no group.
+        """Rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 without a value.
 
-        Raises :class:`InputError` where times are asked for and there are none; users and groups then are
-        None.
+        Raises :class:`InputError` where times are asked for and there are none; users and slice columns then
+        are absent.
         """
-        read = self._rows.read
-        times = self._times if "time" in columns else None
-        if "time" in columns and times is None:
+        if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
+
+        def read(name: str) -> NDArray[Any]:
+            return self._column(name).read(name, first, last)
+
         return Rows(
-            self._codes.read("code", first, last),
-            read("label", first, last),
-            read("logit", first, last),
-            read("weight", first, last) if self.weighted else None,
-            None if times is None else times.read("time", first, last),
-            self.user_codes[first:last] if "user" in columns and self.user_codes is not None else None,
-            self._groups[0][first:last] if "group" in columns and self._groups is not None else None,
+            read("item_id"),
+            read("label"),
+            read("logit"),
+            read("weight") if self.weighted else None,
+            read("event_time") if "time" in columns else None,
+            read("user_id") if "user" in columns and self.has("user_id") else None,
+            {
+                name: read(column)
+                for name, column in SLICE_COLUMNS.items()
+                if name in columns and self.has(column)
+            },
         )
 
     def cut(self, timestamp: float) -> tuple["InteractionLog", "InteractionLog"]:
@@ -202,60 +210,55 @@ class InteractionLog(InSpans):
         """The user of each row, piece by piece, and the number of the piece's first row; nothing is kept."""
         return self._loader.user_ids()
 
-    @property
-    def _rows(self) -> ColumnStore:
-        """What every fit needs of the rows; read now where the items were known without them."""
-        if self._whole is not None:
-            whole, first = self._whole
-            return whole._rows.part(first, first + self.n_rows)
+    def _column(self, name: str) -> ColumnStore:
+        """The store of a column; read by whoever asks first, while others wait."""
         with self._reading:
-            if self._store is None:
-                store, found = self._load()
-                if not found.equals(self.items):
-                    raise InputError(
-                        f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
-                        "expected: what was kept of these rows belongs to other rows"
-                    )
-                self._store = store
-            return self._store
+            if name not in self._columns:
+                self._columns |= self._read_with(name)
+            return self._columns[name]
 
-    @property
-    def _codes(self) -> ColumnStore:
-        """The rows' item codes; translated by whoever asks first, where a log of more items has read them."""
-        if self._whole is None:
-            return self._rows
-        whole, first = self._whole
-        codes = whole._codes.part(first, first + self.n_rows)
-        if self._translation is None:
-            return codes
-        with self._reading:
-            if self._store is None:
-                self._store = codes.translated("code", as_numpy(self._translation.fill_null(-1)))
-            return self._store
-
-    def _load(self) -> tuple[ColumnStore, pa.Array]:
-        loaded = self._loader.rows(times=self._times_too)
-        if loaded.times is not None:
-            self._time_store = loaded.times
-        return loaded.rows, loaded.items
-
-    @property
-    def _times(self) -> ColumnStore | None:
-        """Event times; read by whoever asks first, while others wait."""
-        if self._whole is not None:
+    def _read_with(self, name: str) -> dict[str, ColumnStore]:
+        """A column, and those that the same pass brings."""
+        if self._whole is not None and name in (*EVERY_FIT, "event_time"):
             whole, first = self._whole
-            return None if whole._times is None else whole._times.part(first, first + self.n_rows)
-        with self._reading_times:
-            if self._time_store is None and self.has("event_time"):
-                self._time_store = self._loader.times(self._rows)
-            return self._time_store
+            store = whole._column(name).part(first, first + self.n_rows)
+            if name == "item_id" and self._translation is not None:
+                store = store.translated(name, as_numpy(self._translation.fill_null(-1)))
+            return {name: store}
+        names = [name]
+        if name in EVERY_FIT:
+            names = [each for each in EVERY_FIT if each == "logit" or self.has(each)]
+            names += ["event_time"] if self._times_too and self.has("event_time") else []
+        kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
+        numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices always stay in memory
+        loaded = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
+        found = loaded.ids.pop("item_id", None)
+        if found is not None and self.items is None:
+            self.items = found
+        elif found is not None and not found.equals(self.items):
+            raise InputError(
+                f"{self.describe()} holds {len(found)} items, but {len(self.items)} others were "
+                "expected: what was kept of these rows belongs to other rows"
+            )
+        self._ids |= loaded.ids
+        return dict.fromkeys(names, loaded.store)
+
+    def _whole_column(self, name: str) -> NDArray[Any]:
+        return self._column(name).read(name, 0, self.n_rows)
+
+    def _meaning(self, name: str) -> pa.Array | None:
+        """What the codes of a column mean; None without that column."""
+        if not self.has(name):
+            return None
+        self._column(name)
+        return self._ids[name]
 
     # --- whole columns, one entry per row -------------------------------------------------------------
 
     @property
     def item_codes(self) -> NDArray[np.int32]:
         """The item of each row: ``items[item_codes[k]]``."""
-        return self._codes.read("code", 0, self.n_rows)
+        return self._whole_column("item_id")
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
@@ -266,19 +269,19 @@ class InteractionLog(InSpans):
     @property
     def label(self) -> NDArray[np.int8]:
         """Labels, 0 or 1."""
-        return self._rows.read("label", 0, self.n_rows)
+        return self._whole_column("label")
 
     @cached_property
     def logit(self) -> Floats:
         """The frozen backbone's logits."""
-        return self._rows.read("logit", 0, self.n_rows).astype(np.float64, copy=False)
+        return self._whole_column("logit").astype(np.float64, copy=False)
 
     @cached_property
     def weight(self) -> Floats:
         """Observation weights; ones when the log has none."""
         if not self.weighted:
             return np.ones(self.n_rows)
-        return self._rows.read("weight", 0, self.n_rows).astype(np.float64, copy=False)
+        return self._whole_column("weight").astype(np.float64, copy=False)
 
     @property
     def weighted(self) -> bool:
@@ -288,45 +291,22 @@ class InteractionLog(InSpans):
     @cached_property
     def time(self) -> Floats | None:
         """Seconds since 1970 (UTC) or the number given as ``event_time``; None without that column."""
-        return None if self._times is None else self._times.read("time", 0, self.n_rows)
+        return self._whole_column("event_time") if self.has("event_time") else None
 
     @property
     def user_codes(self) -> NDArray[np.int32] | None:
         """Users as codes in the order of appearance; None without ``user_id``."""
-        return None if self._users is None else self._users[0]
+        return self._whole_column("user_id") if self.has("user_id") else None
 
     @property
     def users(self) -> pa.Array | None:
         """The users themselves; code ``k`` means ``users[k]``."""
-        return None if self._users is None else self._users[1]
-
-    @property
-    def _users(self) -> tuple[NDArray[np.int32], pa.Array] | None:
-        with self._reading_users:
-            if self._user_store is None and self.has("user_id"):
-                self._user_store = self._loader.users()
-            return self._user_store
-
-    @cached_property
-    def group(self) -> pa.Array | None:
-        """The ``group_id`` of each row; None without that column."""
-        if not self.has("group_id"):
-            return None
-        pieces = [column for _, column in self._loader.pieces("group_id")]
-        plain = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in pieces]
-        return pa.concat_arrays(plain)
+        return self._meaning("user_id")
 
     @property
     def groups(self) -> pa.Array | None:
         """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
-        return None if self._groups is None else self._groups[1]
-
-    @cached_property
-    def _groups(self) -> tuple[NDArray[np.int32], pa.Array] | None:
-        if self.group is None:
-            return None
-        encoded = self.group.cast(pa.string()).dictionary_encode()
-        return as_numpy(encoded.indices.fill_null(-1)), encoded.dictionary
+        return self._meaning(SLICE_COLUMNS["group"])
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
@@ -340,14 +320,13 @@ class InteractionLog(InSpans):
 
     def as_table(self) -> pa.Table:
         """What a fit sees, as an Arrow table: items (dictionary-encoded), labels, logits, weights, times."""
-        read = self._rows.read
         columns = {
             "item_id": pa.DictionaryArray.from_arrays(as_arrow(self.item_codes), self.items),
-            "label": as_arrow(read("label", 0, self.n_rows)),
-            "logit": as_arrow(read("logit", 0, self.n_rows)),
+            "label": as_arrow(self.label),
+            "logit": as_arrow(self._whole_column("logit")),
         }
         if self.weighted:
-            columns["weight"] = as_arrow(read("weight", 0, self.n_rows))
+            columns["weight"] = as_arrow(self._whole_column("weight"))
         if self.time is not None:
             columns["event_time"] = as_arrow(self.time)
         return pa.table(columns)

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from slc_ops.base.errors import InputError
+from slc_ops.base.errors import BadRowsError, ColumnError, InputError
 from slc_ops.base.tabular import SUFFIXES, TabularFile, suffix_of
-from slc_ops.rows.columns import BadRowsError, ColumnError
 
 BATCH_ROWS = 1 << 18
 

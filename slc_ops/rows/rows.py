@@ -1,8 +1,8 @@
 """Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from slc_ops.rows.interactions import InteractionLog
 
 Floats = NDArray[np.float64]
+SLICE_COLUMNS = {"group": "group_id"}
+"""Columns that cut rows into slices, and their names in the contract: a pass gets their codes."""
 Columns = Set[Literal["time", "user", "group"]]  # what a pass asks for beside code, label, logit and weight
 NO_COLUMNS: Columns = frozenset()
 TIME: Columns = frozenset({"time"})
@@ -23,7 +25,10 @@ NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: the
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for."""
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for.
+
+    ``extra`` has the codes of slice columns by name, −1 where a row has no value.
+    """
 
     codes: NDArray[np.int32]
     label: NDArray[np.int8]
@@ -31,27 +36,34 @@ class Rows:
     weight: NDArray[np.floating] | None = None
     time: Floats | None = None
     user: NDArray[np.integer] | None = None
-    group: NDArray[np.integer] | None = None
+    extra: Mapping[str, NDArray[np.integer]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
         """Some of the rows, by a slice (without a copy), a mask or their indices."""
-        weight = None if self.weight is None else self.weight[rows]
-        time = None if self.time is None else self.time[rows]
-        user = None if self.user is None else self.user[rows]
-        group = None if self.group is None else self.group[rows]
-        return Rows(self.codes[rows], self.label[rows], self.logit[rows], weight, time, user, group)
+        return _each(lambda values: values[0][rows], [self])
+
+    @property
+    def group(self) -> NDArray[np.integer] | None:
+        """The codes of groups; None where they were not asked for or the log has none."""
+        return self.extra.get("group")
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Rows one after the other, as one."""
+    return _each(np.concatenate, parts)
+
+
+def _each(make: Callable[[list[Any]], Any], parts: Sequence[Rows]) -> Rows:
+    """Rows whose columns are made of those of some rows that have the same columns."""
     columns: dict[str, Any] = {}
-    for field in fields(Rows):
-        values = [getattr(part, field.name) for part in parts]
-        columns[field.name] = None if values[0] is None else np.concatenate(values)
-    return Rows(**columns)
+    for each in fields(Rows)[:-1]:
+        values = [getattr(part, each.name) for part in parts]
+        columns[each.name] = None if values[0] is None else make(values)
+    extra = {name: make([part.extra[name] for part in parts]) for name in parts[0].extra}
+    return Rows(**columns, extra=extra)
 
 
 def rows_per_item(size: int, rows: Rows) -> Totals:

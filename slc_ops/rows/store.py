@@ -35,7 +35,7 @@ class ColumnStore:
     [1]
     """
 
-    def __init__(self, n_rows: int, types: Mapping[str, DTypeLike], budget: int) -> None:
+    def __init__(self, n_rows: int, types: Mapping[str, DTypeLike], budget: float) -> None:
         self.n_rows, self._begin = n_rows, 0
         self._types = {name: np.dtype(kind) for name, kind in types.items()}
         self.nbytes = n_rows * sum(kind.itemsize for kind in self._types.values())
@@ -99,9 +99,3 @@ class ColumnStore:
         for start in range(0, self.n_rows, _CHUNK):
             copied.write(name, start, mapping[self.read(name, start, min(start + _CHUNK, self.n_rows))])
         return copied
-
-    def translate(self, name: str, first: int, last: int, mapping: NDArray[Any]) -> None:
-        """Replace every code ``c`` in a span by ``mapping[c]``."""
-        for start in range(first, last, _CHUNK):
-            codes = self.read(name, start, min(start + _CHUNK, last))
-            self.write(name, start, mapping[codes])

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import digest_log, open_parquet
-from slc_ops.intake.content import value_hashes
 from slc_ops.intake.writing import SPAN
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]

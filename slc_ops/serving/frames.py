@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError
 from slc_ops.parameters.effects import COLUMNS
-from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.columns import as_logits
 
 if TYPE_CHECKING:

@@ -135,7 +135,8 @@ def sequences_of(
             raise OneClassError(f"{name}: {what} has {found}; a study needs both labels in each part")
     first = np.r_[starts(user)[0], len(user)]
     four = four_parts(first, part)
-    skill = np.zeros(len(order), np.int64) if log.group is None else _codes(log.group)[order]
+    group = log.rows(0, log.n_rows, {"group"}).group
+    skill = np.zeros(len(order), np.int64) if group is None else _codes(group)[order]
     train = part == 0
     return Sequences(
         table.take(pa.array(order)), first, four, _seen(skill, train),
@@ -158,12 +159,9 @@ def four_parts(first: Ints, part: NDArray[np.int8]) -> NDArray[np.int8]:
     return found
 
 
-def _codes(values: pa.Array) -> Ints:
-    encoded = values.cast(pa.string()).dictionary_encode()
-    found: Ints = (
-        encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    return found
+def _codes(group: NDArray[np.integer]) -> Ints:
+    """Codes from 0 on; rows without a group share the last one."""
+    return np.where(group < 0, group.max() + 1, group).astype(np.int64)
 
 
 def _seen(code: Ints, train: NDArray[np.bool_]) -> Ints:

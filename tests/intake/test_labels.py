@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from slc_ops.base.errors import InputError, SlcError
 from slc_ops.demo.simulate import simulate
-from slc_ops.intake import labels as module
 from slc_ops.intake.extract import extract
 from slc_ops.intake.labels import Labels, changed_labels, label_span
 from slc_ops.intake.manifest import WindowManifest
@@ -116,23 +115,15 @@ def test_the_newest_of_several_labels_counts_and_a_contradiction_counts_for_noth
 @given(
     st.lists(st.tuples(st.text("ab", max_size=3), st.integers(0, 1), st.integers(0, 3)), max_size=30),
     st.lists(st.text("ab", max_size=4), max_size=10),
-    st.booleans(),
 )
-def test_labels_are_those_of_a_slow_search(
-    rows: list[tuple[str, int, int]], wanted: list[str], colliding: bool
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        if colliding:  # every id has one of two hashes
-            patch.setattr(
-                module, "value_hashes", lambda ids: np.array([len(i or "") % 2 for i in ids.to_pylist()])
-            )
-        ids, values, times = ([row[k] for row in rows] for k in range(3))
-        found = Labels(
-            pa.chunked_array([pa.array(ids, pa.string())]),
-            pa.chunked_array([pa.array(values, pa.int64())]),
-            np.array(times, np.int64),
-        )
-        place = found.find(pa.array(wanted, pa.string()))
+def test_labels_are_those_of_a_slow_search(rows: list[tuple[str, int, int]], wanted: list[str]) -> None:
+    ids, values, times = ([row[k] for row in rows] for k in range(3))
+    found = Labels(
+        pa.chunked_array([pa.array(ids, pa.string())]),
+        pa.chunked_array([pa.array(values, pa.int64())]),
+        np.array(times, np.int64),
+    )
+    place = found.find(pa.array(wanted, pa.string()))
     for name, at in zip(wanted, place, strict=True):
         mine = [(when, value) for each, value, when in rows if each == name]
         newest = {value for when, value in mine if when == max(mine)[0]}

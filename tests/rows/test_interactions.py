@@ -53,7 +53,8 @@ def test_absent_columns_have_defaults():
     assert not log.weighted
     assert log.time is None
     assert log.user_codes is None
-    assert log.group is None
+    assert log.groups is None
+    assert log.rows(0, 4, {"group"}).group is None
     assert log.backbone_versions == ()
 
 
@@ -61,7 +62,7 @@ def test_groups_and_backbone_versions_are_there_when_asked_for():
     log = InteractionLog.from_table(
         rows(group_id=["g", "h", "g", None], backbone_version=["2", "1", "2", None])
     )
-    assert log.group.to_pylist() == ["g", "h", "g", None]
+    assert log.rows(0, 4, {"group"}).extra["group"].tolist() == [0, 1, 0, -1]
     assert log.backbone_versions == ("1", "2")
 
 
@@ -115,15 +116,6 @@ def test_batches_and_memory_do_not_change_what_is_read(tmp_path, kind, memory, r
     assert log.digest() == InteractionLog.from_table(table).digest()
     part = log.rows(311, 702)
     assert part.label.tolist() == table["label"].to_pylist()[311:702]
-
-
-def test_identifiers_are_settled_in_between_when_there_are_many(tmp_path, monkeypatch):
-    monkeypatch.setattr("slc_ops.rows.encoding._SETTLE_AT", 10)
-    ids = [f"item {n % 97}" for n in range(1000)]
-    table = pa.table({"item_id": ids, "label": [0, 1] * 500, "logit": [0.0] * 1000})
-    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=50)
-    log = InteractionLog.read(tmp_path / "rows.parquet", memory=0)
-    assert log.items.take(log.item_codes).to_pylist() == ids
 
 
 def test_integers_that_grow_far_apart_fall_back_to_hashing(tmp_path):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_file
 from slc_ops.engines.spark.splits import SplitRows
-from slc_ops.rows.buffers import as_arrow
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined
@@ -72,7 +72,10 @@ def table(rows: SplitRows) -> Pieces[pa.Table]:
     if log.user_codes is not None:
         users = pa.DictionaryArray.from_arrays(as_arrow(log.user_codes), log.users)
         table = table.append_column("user_id", users)
-    return Pieces([table if log.group is None else table.append_column("group_id", log.group)])
+    if log.groups is not None:
+        codes = log.rows(0, log.n_rows, {"group"}).extra["group"]
+        table = table.append_column("group_id", log.groups.take(pa.array(codes, mask=codes < 0)))
+    return Pieces([table])
 
 
 Numbered = tuple[int, Rows]  # rows, and the number of the first of them

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import SlcError
+from slc_ops.base.hashing import value_hashes
 from slc_ops.engines.spark.cluster import ANSWER as ANSWERS
 from slc_ops.engines.spark.cluster import (
     MOST_PARTS,
@@ -32,7 +33,6 @@ from slc_ops.engines.spark.cluster import (
 )
 from slc_ops.engines.spark.log import frame_of
 from slc_ops.engines.spark.splits import Split
-from slc_ops.intake.content import value_hashes
 from slc_ops.intake.writing import SPAN
 from slc_ops.rows.passes import Addable
 from slc_ops.rows.reading import ParquetSource

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError, SlcError
 from slc_ops.engines.spark.answers import (
     Counted,
@@ -33,7 +34,6 @@ from slc_ops.engines.spark.answers import (
 )
 from slc_ops.engines.spark.cluster import Task, add_up, as_text, collected, mapped, raise_first
 from slc_ops.engines.spark.splits import Dictionaries, Split, parquet, plan_splits, read_split
-from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.loading import check_columns
 from slc_ops.rows.passes import Partial, Pieces

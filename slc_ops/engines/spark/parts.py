@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from slc_ops.base.files import digest_file, replacing
+from slc_ops.base.hashing import ContentDigest
 from slc_ops.base.parquet import part_name
 from slc_ops.base.window import Window
-from slc_ops.intake.content import ContentDigest
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import in_contract
 from slc_ops.intake.labels import without_waiting

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import parts_of
 from slc_ops.engines.spark.gathering import ROW_BITS, Keyed, gathered, show_stored
 from slc_ops.engines.spark.splits import parquet, plan_splits
-from slc_ops.intake.content import value_hashes
 from slc_ops.intake.labels import changed_between, has_labels
 from slc_ops.rows.passes import Totals
 

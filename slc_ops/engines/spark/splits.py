@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import InputError
-from slc_ops.rows.buffers import as_numpy
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.reading import ParquetSource, Source, TableSource
 from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Rows
@@ -123,7 +123,7 @@ class SplitRows(InSpans):
             found.weight,
             found.time,
             users,
-            None if found.group is None else self._groups[found.group],
+            {name: self._groups[codes] for name, codes in found.extra.items()},
         )
 
     @cached_property

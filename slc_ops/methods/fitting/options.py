@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.ids import IdIndex
 from slc_ops.numerics.kernels import Floats
-from slc_ops.rows.item_index import ItemIndex
 from slc_ops.rows.passes import workers
 
 
@@ -28,8 +28,7 @@ class EarlierOffsets:
         """The offsets of these items; 0 where nothing was known, or ids are of another type."""
         if pa.types.is_integer(self.items.type) != pa.types.is_integer(items.type):
             return np.zeros(len(items))
-        index = ItemIndex(self.items)
-        found: Floats = np.append(self.offset[index.order], 0.0)[index.positions(items)]
+        found: Floats = np.append(self.offset, 0.0)[IdIndex(self.items).positions(items)]
         return found
 
 

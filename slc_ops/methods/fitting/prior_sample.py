@@ -36,10 +36,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slc_ops.base.buffers import as_arrow, as_numpy
+from slc_ops.base.hashing import Words, hashes_of, stir
 from slc_ops.numerics.kernels import Floats, dot
-from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.rows.item_index import Words, hashes_of, stir
 from slc_ops.rows.passes import SPAN_ROWS, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableRows, Rows, joined
 

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.numerics.kernels import Sums
-from slc_ops.rows.buffers import as_arrow, as_numpy
 from slc_ops.rows.engine import LOCAL, Engine, WindowEngine
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log

@@ -78,8 +78,8 @@ def test_only_methods_that_need_rows_read_them(
     for window in windows:
         keep_sums(window, "key")
     reads = []
-    load = Loader.rows
-    monkeypatch.setattr(Loader, "rows", lambda loader, **more: reads.append(loader) or load(loader, **more))
+    load = Loader.load
+    monkeypatch.setattr(Loader, "load", lambda loader, *asked: reads.append(loader) or load(loader, *asked))
     fit(method, read_windows(windows))
     assert len(reads) == (0 if method in SUMS_SUFFICE else 1)
 
@@ -89,7 +89,7 @@ def test_sums_under_the_same_key_are_not_worked_out_again(
 ) -> None:
     keep_sums(windows[0], "key")
     before = sums_path(windows[0]).stat().st_ino
-    monkeypatch.setattr(Loader, "rows", lambda loader, **more: pytest.fail("the rows were read again"))
+    monkeypatch.setattr(Loader, "load", lambda loader, *asked: pytest.fail("the rows were read again"))
     keep_sums(windows[0], "key")
     assert sums_path(windows[0]).stat().st_ino == before
 

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slc_ops.base.errors import InputError
-from slc_ops.rows.item_index import ItemIndex, keys_of
+from slc_ops.base.hashing import keys_of
+from slc_ops.base.ids import IdIndex
 
 texts = st.lists(st.text(max_size=40), unique=True, max_size=60)
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=60)
@@ -15,19 +16,54 @@ numbers = st.lists(st.integers(-(2**63), 2**63 - 1), unique=True, max_size=60)
 @given(st.one_of(texts, numbers), st.one_of(texts, numbers))
 def test_the_index_answers_like_a_dictionary(known, others):
     kind = pa.string() if any(isinstance(item, str) for item in known) else pa.int64()
-    index = ItemIndex(pa.array(known, kind))
+    index = IdIndex(pa.array(known, kind))
     place = {item: position for position, item in enumerate(known)}
     asked = known + [item for item in others if isinstance(item, str) == (kind == pa.string())]
     expected = [place.get(item, -1) for item in asked]
-    order = np.append(index.order, -1)
-    assert order[index.positions(pa.array(asked, kind))].tolist() == expected
-    assert [order[index.position(item)] for item in asked] == expected
+    assert index.positions(pa.array(asked, kind)).tolist() == expected
+    assert [index.position(item) for item in asked] == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.lists(st.lists(st.text(max_size=20), max_size=30), max_size=12),
+        st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30), max_size=12),
+        st.lists(st.lists(st.integers(-9, 40), max_size=30), max_size=12),
+    ),
+    st.booleans(),
+)
+def test_ids_that_are_learned_get_the_next_positions(pieces, encoded):
+    kind = pa.string() if any(isinstance(one, str) for piece in pieces for one in piece) else pa.int64()
+    index, place = IdIndex(), {}
+    for piece in pieces:
+        column = pa.array(piece, kind)
+        codes = index.add(column.dictionary_encode() if encoded else column)
+        for one in piece:
+            place.setdefault(one, len(place))
+        assert codes.tolist() == [place[one] for one in piece]
+        assert len(index) == len(place)
+    assert index.ids.to_pylist() == list(place)
+
+
+def test_a_slice_of_a_large_dictionary_teaches_only_what_it_uses():
+    index = IdIndex()
+    whole = pa.DictionaryArray.from_arrays(pa.array([3, 1, 3]), pa.array([f"item {k}" for k in range(100)]))
+    assert index.add(whole).tolist() == [0, 1, 0]
+    assert index.ids.to_pylist() == ["item 3", "item 1"]
+
+
+def test_texts_and_integers_do_not_mix():
+    index = IdIndex()
+    index.add(pa.array([1, 2]))
+    with pytest.raises(InputError, match="integers in one part of the input and text in another"):
+        index.add(pa.array(["1"]))
 
 
 def test_texts_that_differ_only_in_trailing_zero_bytes_are_different():
     ids = ["", "\0", "\0\0", "a", "a\0", "abcdefgh", "abcdefgh\0", "x" * 15, "x" * 15 + "\0", "x" * 16]
-    index = ItemIndex(pa.array(ids))
-    assert index.order[index.positions(pa.array(ids))].tolist() == list(range(len(ids)))
+    index = IdIndex(pa.array(ids))
+    assert index.positions(pa.array(ids)).tolist() == list(range(len(ids)))
 
 
 def test_long_texts_keep_apart():
@@ -38,9 +74,9 @@ def test_long_texts_keep_apart():
 
 def test_a_slice_of_a_column_is_looked_up_by_its_own_rows():
     ids = pa.array([f"item {number}" for number in range(40_000)])
-    index = ItemIndex(ids)
+    index = IdIndex(ids)
     part = ids.slice(20_001, 17_000)
-    assert index.order[index.positions(part)].tolist() == list(range(20_001, 37_001))
+    assert index.positions(part).tolist() == list(range(20_001, 37_001))
 
 
 @pytest.mark.parametrize(
@@ -54,23 +90,23 @@ def test_a_slice_of_a_column_is_looked_up_by_its_own_rows():
     ],
 )
 def test_ids_come_in_many_containers(ids):
-    index = ItemIndex(pa.array(["a", "b"]))
+    index = IdIndex(pa.array(["a", "b"]))
     assert (index.positions(ids) >= 0).all()
 
 
 @pytest.mark.parametrize("ids", [[1], [1] * 20, [None], [True], [1.5] * 20, [object()] * 20])
 def test_ids_of_another_type_are_refused(ids):
     with pytest.raises(InputError):
-        ItemIndex(pa.array(["a"])).positions(ids)
+        IdIndex(pa.array(["a"])).positions(ids)
 
 
 def test_text_is_refused_where_integers_are_known():
     with pytest.raises(InputError, match="knows items of type int64"):
-        ItemIndex(pa.array([1])).positions(["1"] * 20)
+        IdIndex(pa.array([1])).positions(["1"] * 20)
 
 
 def test_an_empty_index_knows_nothing():
-    index = ItemIndex(pa.array([], pa.string()))
+    index = IdIndex(pa.array([], pa.string()))
     assert index.positions(["a"] * 20).tolist() == [-1] * 20
     assert index.position("a") == -1
     assert index.positions([]).tolist() == []

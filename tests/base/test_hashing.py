@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slc_ops.intake.content import ContentDigest, text_hashes
+from slc_ops.base.hashing import ContentDigest, text_hashes
 
 texts = st.lists(st.one_of(st.none(), st.text(max_size=40)), min_size=1, max_size=30)
 

@@ -1,0 +1,242 @@
+"""Hashes of columns: the digest of what a log says, and numbers that stand for ids.
+
+:class:`ContentDigest` names a log's content, whatever its batches, its files and the order of its rows. Each
+row gets two 64-bit hashes, mixed differently from the same values; their sums over all rows do not depend on
+the order, and equal rows count as often as they occur. A database that returns rows in another order, or a
+lake whose small files were merged, is therefore the same window.
+
+:func:`keys_of` turns an id into one or two 64-bit words. An integer is its own key, and so is a text of up to
+15 bytes of UTF-8 (its bytes and its length): equal keys are equal ids. Longer texts are folded into 128 bits,
+so that two of them share a key with a probability of about 2⁻¹²⁸.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slc_ops.base.buffers import as_numpy
+from slc_ops.base.files import digest_json
+
+Words = NDArray[np.uint64]
+
+_SEEDS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
+_NULL = np.uint64(0xA0761D6478BD642F)
+_LEADING = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)  # masks of a word's first n bytes
+_BITS64 = (1 << 64) - 1
+_ODD = 0x9E3779B97F4A7C15  # 2⁶⁴ divided by the golden ratio
+_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_SHORT = 15
+
+
+class ContentDigest:
+    """Adds batches up; :meth:`hexdigest` names the content.
+
+    >>> a, b = ContentDigest(), ContentDigest()
+    >>> rows = pa.record_batch({"x": [1, 2, 3]})
+    >>> a.add(rows)
+    >>> b.add(rows.slice(2)); b.add(rows.slice(0, 2))
+    >>> a.hexdigest() == b.hexdigest()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._sums = [0, 0]
+        self._schema: list[list[str]] = []
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray] | None = None) -> None:
+        """Count the rows of one batch in; ``hashes`` are its :func:`column_hashes`, where they are known."""
+        self._schema = [[field.name, str(field.type)] for field in batch.schema]
+        self.rows += batch.num_rows
+        hashes = column_hashes(batch) if hashes is None else hashes
+        for k, mixed in enumerate(row_hashes(hashes, batch.num_rows)):
+            total = int(np.add.reduce(mixed, dtype=np.uint64)) if len(mixed) else 0
+            self._sums[k] = (self._sums[k] + total) % 2**64
+
+    def take_up(self, other: "ContentDigest") -> None:
+        """Count the rows of another part in."""
+        self._schema = self._schema or other._schema
+        self.rows += other.rows
+        self._sums = [(a + b) % 2**64 for a, b in zip(self._sums, other._sums, strict=True)]
+
+    def hexdigest(self) -> str:
+        """SHA-256 over the schema, the number of rows and the two sums."""
+        return digest_json([self._schema if self.rows else [], self.rows, *map(str, self._sums)])
+
+
+def column_hashes(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+    """Column name → one 64-bit hash per row."""
+    return {name: value_hashes(batch.column(name)) for name in batch.schema.names}
+
+
+def row_hashes(columns: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two 64-bit hashes per row, over all columns with their names."""
+    first, second = (np.full(rows, seed, dtype=np.uint64) for seed in _SEEDS)
+    for name, hashes in columns.items():
+        values = hashes ^ _name_hash(name)
+        first = mix(first ^ values)
+        second = mix(second + values)
+    return first, second
+
+
+@cache
+def _name_hash(name: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+
+
+def value_hashes(values: pa.Array) -> np.ndarray:
+    """One 64-bit hash per value of a column; a null has its own."""
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        hashes = text_hashes(values)
+    elif pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        hashes = text_hashes(values)  # bytes hash like the text they spell, and need not spell any
+    elif pa.types.is_primitive(values.type) and values.type.bit_width in (8, 16, 32, 64):
+        plain = values.view(f"int{values.type.bit_width}") if values.type.bit_width > 1 else values
+        filled = plain.fill_null(0).to_numpy(zero_copy_only=False)
+        hashes = mix(filled.astype(np.int64).view(np.uint64))
+    else:
+        hashes = text_hashes(pc.cast(values, pa.string()))
+    if values.null_count:
+        hashes[np.asarray(values.is_null())] = _NULL
+    return hashes
+
+
+def text_hashes(values: pa.Array) -> np.ndarray:
+    """Hashes of strings, eight bytes of all of them at a time."""
+    words, position, length = _texts(values)
+    if len(length) and (length == length[0]).all():
+        return _equally_long(words, position, int(length[0]))
+    left = length.copy()
+    hashes = mix(length.view(np.uint64))
+    alive: np.ndarray | slice = slice(None)
+    while True:
+        keep = left > 0
+        if not keep.all():  # most strings end early; go on with the long ones only
+            alive = np.flatnonzero(keep) if isinstance(alive, slice) else alive[keep]
+            position, left = position[keep], left[keep]
+        if not len(left):
+            return hashes
+        word = words[position] & _LEADING[np.minimum(left, 8)]
+        hashes[alive] = mix(hashes[alive] ^ word)
+        position, left = position + 8, left - 8
+
+
+def _texts(values: pa.Array) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
+    """The eight bytes at *every* position as a little-endian word; where each text begins; its length."""
+    if not len(values):
+        return np.zeros(1, "<u8"), np.empty(0, np.int64), np.empty(0, np.int64)
+    values = values.cast(pa.large_binary())
+    _, offsets_buffer, data = values.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[values.offset : values.offset + len(values) + 1]
+    begin, end = int(offsets[0]), int(offsets[-1])
+    padded = np.zeros(end - begin + 8, np.uint8)  # so that a word may be read at the last byte
+    if data is not None:
+        padded[: end - begin] = np.frombuffer(data, np.uint8)[begin:end]
+    words = np.ndarray((end - begin + 1,), "<u8", padded, strides=(1,))
+    return words, offsets[:-1] - begin, np.diff(offsets)
+
+
+def _equally_long(words: Words, position: NDArray[np.int64], length: int) -> np.ndarray:
+    """The same hashes where all strings have one length, as UUIDs have: strides instead of positions."""
+    hashes = mix(np.full(len(position), length, np.uint64))
+    for k in range(0, length, 8):
+        word = words[k::length][: len(position)]
+        hashes = mix(hashes ^ (word & _LEADING[min(length - k, 8)]))
+    return hashes
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64: every input bit moves about half of the output bits."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def keys_of(ids: pa.Array) -> list[Words]:
+    """The keys of integers (one word each) or of texts (two words each)."""
+    if ids.type == pa.int64():
+        return [as_numpy(ids).view(np.uint64)]
+    words, first, length = _texts(ids)
+    low = words[first] & _LEADING[np.minimum(length, 8)]
+    high = words[np.minimum(first + 8, len(words) - 1)] & _LEADING[np.clip(length - 8, 0, 7)]
+    high |= np.minimum(length, _SHORT + 1).astype(np.uint64) << np.uint64(56)
+    long = np.flatnonzero(length > _SHORT)
+    if len(long) == len(length) > 0:
+        return list(_fold(words, first, length))
+    if len(long):
+        low[long], high[long] = _fold(words, first[long], length[long])
+    return [low, high]
+
+
+def key_of(one: int | str) -> tuple[int, ...]:
+    """The same key of a single id."""
+    if isinstance(one, int):
+        return (one & _BITS64,)
+    text = one.encode()
+    if len(text) <= _SHORT:
+        return int.from_bytes(text[:8], "little"), int.from_bytes(text[8:], "little") | len(text) << 56
+    low, high = len(text), ~len(text) & _BITS64
+    for position in range(0, len(text), 8):
+        word = int.from_bytes(text[position : position + 8], "little")
+        low, high = _stir_one(low ^ word, _MIX[0]), _stir_one(high ^ word, _MIX[1])
+    return low, high >> 8 | (_SHORT + 1) << 56
+
+
+def bucket_of_keys(keys: list[Words], shift: int) -> NDArray[np.intp]:
+    """A number of ``64 - shift`` bits for each key: the upper bits of a multiplicative hash."""
+    mixed = keys[0] if len(keys) == 1 else keys[0] ^ (keys[1] * np.uint64(_MIX[0]))
+    return ((mixed * np.uint64(_ODD)) >> np.uint64(shift)).astype(np.intp)
+
+
+def bucket_of_key(key: tuple[int, ...], shift: int) -> int:
+    """The same number of a single key."""
+    mixed = key[0] if len(key) == 1 else key[0] ^ (key[1] * _MIX[0] & _BITS64)
+    return (mixed * _ODD & _BITS64) >> shift
+
+
+def hashes_of(ids: pa.Array) -> Words:
+    """One number per id that looks like chance and depends on the id alone; no two integers share one.
+
+    >>> hashes = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
+    >>> (hashes[0][[1, 0, 1]] == hashes[1]).tolist()
+    [True, True, True]
+    """
+    if pa.types.is_dictionary(ids.type):
+        return hashes_of(ids.dictionary).take(as_numpy(ids.indices))
+    words = keys_of(ids)
+    return stir(words[0] if len(words) == 1 else words[0] ^ stir(words[1], _MIX[1]))
+
+
+def stir(words: Words, factor: int = _MIX[0]) -> Words:
+    """Other words that look like chance; no two words become one."""
+    words = words * np.uint64(factor)
+    words ^= words >> np.uint64(31)
+    words *= np.uint64(_ODD)
+    return words ^ (words >> np.uint64(29))
+
+
+def _fold(words: Words, first: NDArray[Any], length: NDArray[Any]) -> tuple[Words, Words]:
+    low, high = length.astype(np.uint64), ~length.astype(np.uint64)
+    shortest = int(length.min())
+    for position in range(0, int(length.max()), 8):
+        active: Any = slice(None) if shortest > position else np.flatnonzero(length > position)
+        each = words[first[active] + position] & _LEADING[np.minimum(length[active] - position, 8)]
+        low[active] = stir(low[active] ^ each)
+        high[active] = stir(high[active] ^ each, _MIX[1])
+    return low, (high >> np.uint64(8)) | np.uint64((_SHORT + 1) << 56)
+
+
+def _stir_one(word: int, factor: int) -> int:
+    word = word * factor & _BITS64
+    word = (word ^ word >> 31) * _ODD & _BITS64
+    return word ^ word >> 29
