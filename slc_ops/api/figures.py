@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slc_ops.evidence.metrics import paired_metrics
+from slc_ops.reporting.figures.forests import Row, forest
 from slc_ops.reporting.style import ACCENT, INK, MUTED, styled, tone
 
 if TYPE_CHECKING:
@@ -62,20 +63,9 @@ def draw_comparison(found: "Compared") -> Any:
         metrics = paired_metrics()
         figure, axes = new_figure(1.1 + 0.27 * len(names), len(metrics), sharey=True)
         for axis, metric in zip(axes, metrics, strict=True):
-            axis.axvline(0, color=INK, linewidth=0.9)
-            for row, name in enumerate(names):
-                each = found.differences[name][metric.name]
-                if each.estimate is None:
-                    continue
-                colour = tone(each, metric.better)
-                if each.low is not None:
-                    axis.plot([each.low, each.high], [row, row], color=colour, linewidth=2.4, alpha=0.55)
-                axis.plot(each.estimate, row, "o", color=colour, markersize=5.5)
-            axis.set_ylim(len(names) - 0.4, -0.6)
-            axis.grid(axis="y", visible=False)
-            axis.locator_params(axis="x", nbins=4)
-            axis.set_title(f"Δ {metric.arrow}")
-        axes[0].set_yticks(range(len(names)), names)
+            each = {name: found.differences[name][metric.name] for name in names}
+            rows = [Row(name, value, tone(value, metric.better)) for name, value in each.items()]
+            forest(axis, rows, f"Δ {metric.arrow}")
         figure.supxlabel("difference from Platt on the same rows, with 95 % intervals", fontsize=9)
         return figure
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import write_text
-from slc_ops.reporting.page import render
-from slc_ops.reporting.style import PALETTE, Drawing, for_page, styled, svg_text
+from slc_ops.reporting.style import PALETTE, Drawing, for_page, render, styled, svg_text
 
 LINE = "border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap"
 CELL = f"padding:.15em .7em;text-align:right;{LINE}"

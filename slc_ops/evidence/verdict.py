@@ -207,8 +207,11 @@ def name_of(method: str) -> str:
     return IN_WORDS.get(method, method)
 
 
-def method_in_words(verdict: Mapping[str, Any]) -> str:
-    """Which method serves, and what the series of windows says for it."""
+def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> str:
+    """Which method serves, and what the series of windows says for it.
+
+    ``happened`` says that a change was made since the verdict.
+    """
     decision = verdict.get("decision")
     if not decision:
         return ""
@@ -217,7 +220,8 @@ def method_in_words(verdict: Mapping[str, Any]) -> str:
         if verdict["verdict"] == "hold":
             first = f"{name_of(current)} goes on; that {name_of(method)} takes over is held."
         else:
-            first = f"{name_of(method)} is to take over from {name_of(current)}."
+            takes = "took over" if happened else "is to take over"
+            first = f"{name_of(method)} {takes} from {name_of(current)}."
     else:
         first = f"{name_of(method)} goes on serving."
     return _capital(" ".join(part for part in (first, evidence_in_words(verdict, method)) if part))

@@ -7,7 +7,9 @@ from typing import Any
 
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.text import MISSING, count, number
+from slc_ops.evidence.uncertainty import Interval
 from slc_ops.paper.analyses import SETTINGS
+from slc_ops.reporting.figures.forests import Row, forest
 from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, label_end, new_figure, save, styled
 
 Rows = list[dict[str, Any]]
@@ -144,41 +146,32 @@ def draw_over_time(rows: Rows) -> Any:
 
 def draw_density(rows: Rows) -> Any:
     """Figure 2: differences of AUC, NLL and ECE by density, against the two references."""
-    figure, axes = new_figure(3.1, 3, width=11.4)
-    names = list(dict.fromkeys(row["slice"] for row in rows))
-    labels = [_density_label(next(row for row in rows if row["slice"] == name)) for name in names]
-    references = (("platt", ACCENT), ("rescal_iso", CHAMPION))
+    figure, axes = new_figure(1.2 + 0.3 * len(rows), 3, width=11.4, sharey=True)
+    colours = {"platt": ACCENT, "rescal_iso": CHAMPION}
     for axis, metric in zip(axes, ("auc", "nll", "ece"), strict=True):
-        axis.axhline(0, color=INK, linewidth=0.9)
-        for shift, (reference, colour) in enumerate(references):
-            for row in rows:
-                y = row[f"delta_{metric}"]
-                if row["against"] != reference or y is None:
-                    continue
-                x = names.index(row["slice"]) + 0.24 * shift - 0.12
-                axis.plot([x, x], _span(row, f"delta_{metric}"), color=colour, linewidth=2.4)
-                axis.plot(x, y, "o", color=colour)
-        axis.set_xticks(range(len(names)), labels)
-        axis.set_xlim(-0.5, len(names) - 0.5)
-        axis.set_title(f"{metric.upper()}, slc minus the reference")
-    for (reference, colour), height in zip(references, (0.97, 0.89), strict=True):
-        axes[0].annotate(
-            f"slc − {reference}", (0.98, height), xycoords="axes fraction", ha="right", va="top", color=colour
-        )
+        shown = [
+            Row(
+                f"{_density_label(row)} − {row['against']}",
+                _interval(row, f"delta_{metric}"),
+                colours[row["against"]],
+            )
+            for row in rows
+        ]
+        forest(axis, shown, f"{metric.upper()}, slc minus the reference")
     return figure
 
 
 def _density_label(row: dict[str, Any]) -> str:
     text = row.get("observations", row["slice"])  # means over several pairs have no common counts
-    return str(text).replace(" (", "\n(").replace(" obs)", ")").replace("cold_start", "cold start")
+    return str(text).replace(" obs)", ")").replace("cold_start", "cold start")
 
 
-def _span(row: dict[str, Any], name: str) -> tuple[float, float]:
-    """An interval, a standard deviation to either side, or nothing but the figure."""
-    middle, sd = row[name], row.get(f"{name}_sd")
-    if row.get(f"{name}_low") is not None:
-        return row[f"{name}_low"], row[f"{name}_high"]
-    return (middle, middle) if sd is None else (middle - sd, middle + sd)
+def _interval(row: dict[str, Any], name: str) -> Interval:
+    """With its interval, a standard deviation to either side, or nothing but the figure."""
+    middle, sd, low = row[name], row.get(f"{name}_sd"), row.get(f"{name}_low")
+    if low is not None or middle is None or sd is None:
+        return Interval(middle, low, row.get(f"{name}_high"))
+    return Interval(middle, middle - sd, middle + sd)
 
 
 def _number(value: float | None) -> float:

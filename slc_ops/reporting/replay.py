@@ -7,9 +7,8 @@ from slc_ops.base import text
 from slc_ops.base.files import replacing_directory, write_text
 from slc_ops.base.methods import REFERENCES
 from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
-from slc_ops.reporting.figures import contenders, served
-from slc_ops.reporting.page import render
-from slc_ops.reporting.style import Drawing
+from slc_ops.reporting.figures import forests, served
+from slc_ops.reporting.style import Drawing, render
 
 
 def write_replay(page: Path, replay: Replay) -> Path:
@@ -55,7 +54,7 @@ def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
             title="Summed up, against the frozen model",
             caption="NLL minus that of the frozen model, summed up: below 0 is gained.",
         ),
-        contenders.draw(directory, replay),
+        forests.draw_contenders(directory, replay),
     ]
     return {drawing.name: drawing for drawing in drawings if drawing is not None}
 

@@ -14,8 +14,7 @@ from slc_ops.evidence.verdict import Verdict, method_in_words, parameters_in_wor
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import tables
 from slc_ops.reporting.figures import draw_all
-from slc_ops.reporting.page import render
-from slc_ops.reporting.style import Drawing
+from slc_ops.reporting.style import Drawing, render
 
 
 def write_report(

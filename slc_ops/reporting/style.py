@@ -1,8 +1,9 @@
-"""One look for all figures: a palette that survives colour blindness, dark mode and a printer.
+"""One look for all figures and pages: a palette that survives colour blindness, dark mode and a printer.
 
 Figures are drawn once, in the light palette. On the page they are inline SVG whose colours become CSS
 variables, so that they follow the reader's colour scheme and use the page's font; for MLflow the same drawing
-is saved as PNG.
+is saved as PNG. Pages come from templates: everything that came from logs or settings is escaped, only our
+drawings are not.
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base import text as words
 from slc_ops.evidence.uncertainty import Interval
 
 WIDTH = 4.9  # inches: one column of the page, readable on a phone
+WIDE = 10.2  # both columns
 
 # name of the CSS variable → colour in the light scheme
 PALETTE = {
@@ -125,3 +128,34 @@ def tone(found: Interval, better: int) -> str:
         return MUTED
     low, high = sorted((better * found.low, better * found.high))
     return ACCENT if low > 0 else BAD if high < 0 else MUTED
+
+
+def render(template: str, drawings: dict[str, Drawing], **values: Any) -> str:
+    """One self-contained page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("slc_ops.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=words.number,
+        signed=words.signed,
+        count=words.count,
+        share=words.share,
+        as_sentence=words.as_sentence,
+    )
+    shown = {
+        name: {
+            "title": each.title,
+            "caption": each.caption,
+            "svg": Markup(each.svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
+            "wide": each.wide,
+        }
+        for name, each in drawings.items()
+    }
+    return environment.get_template(template).render(drawings=shown, **values)

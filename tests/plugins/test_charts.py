@@ -1,6 +1,7 @@
 """Lines over windows."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -113,3 +114,12 @@ def test_missing_weeks_are_not_drawn_over_and_take_their_room() -> None:
     assert [len(piece.split()) for piece in drawn.platt] == [3, 2]
     steps = [right.x - left.x for left, right in itertools.pairwise(drawn.marks)]
     assert steps[2] == pytest.approx(4 * steps[0], abs=0.3)
+
+
+def test_no_line_leads_from_what_a_backtest_scored_to_what_was_served() -> None:
+    """A frozen model that served would make the line fall just when a change is to be approved."""
+    scored = [replace(point(week, 0.80, 0.70), backtest=True) for week in (0, 1)]
+    drawn = chart([*scored, point(2, 0.70, 0.70), point(3, 0.71, 0.70)], "AUC")
+    assert drawn is not None
+    assert [len(piece.split()) for piece in drawn.ours] == [2, 2]
+    assert [len(piece.split()) for piece in drawn.platt] == [4]

@@ -38,9 +38,9 @@ def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school:
 
     overview, own = (admin.get(path).text for path in ("/slc/", "/slc/school"))
     reason = "the backbone changed from gru-7 to gru-8 in window 2026-03-09/2026-03-16"
-    assert "retired, for moments: the frozen model serves" in overview
+    assert "retired, for less than a minute: the frozen model serves" in overview
     assert f"{reason} (refresh)" in overview
-    assert "the frozen model serves for moments" in own
+    assert "the frozen model serves for less than a minute" in own
     assert f"retired: {reason}" in own
     assert f"version {old}, for" not in overview
 

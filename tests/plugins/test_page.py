@@ -290,6 +290,18 @@ def test_both_decisions_are_said_in_words(admin: TestClient, places: Places) -> 
     assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
 
 
+def test_a_change_that_was_made_is_told_as_made(
+    admin: TestClient, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = {**school.DECISIONS, "kind": "change"}
+    change["decision"] = {**school.DECISIONS["decision"], "current": "platt"}
+    monkeypatch.setattr(school, "DECISIONS", change)
+    version = school.publish(places, "algebra", 5)
+    assert "slc is to take over from Platt" in admin.get("/slc/algebra").text
+    school.crown(places, version)
+    assert "slc took over from Platt" in admin.get("/slc/algebra").text
+
+
 def test_the_line_is_what_was_served_beside_platt_and_the_frozen_model(
     admin: TestClient, places: Places
 ) -> None:

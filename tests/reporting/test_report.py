@@ -11,7 +11,7 @@ from slc_ops.evidence.backtest import Backtest, Champion
 from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
 from slc_ops.reporting import write_report
-from slc_ops.reporting.figures import offsets
+from slc_ops.reporting.figures import learned
 from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import decide
 
@@ -156,7 +156,7 @@ def test_a_million_items_make_no_larger_page(tmp_path, page):
             "shrinkage": n / (n + 4),
         }
     )
-    drawing = offsets.draw(tmp_path, ParameterSet("slc", fit_link(), by_item(items)))
+    drawing = learned.draw_offsets(tmp_path, ParameterSet("slc", fit_link(), by_item(items)))
     assert len(drawing.svg) < 200_000
     assert len(page.read_bytes()) < 1_000_000
 

@@ -81,7 +81,7 @@ class Chart:
     height: float
     marks: list[Mark]
     ours: list[str]
-    """The points of each piece of our line; a missing window or figure ends a piece."""
+    """The points of each piece of our line; it ends at a missing window or figure, and with the backtest."""
     platt: list[str]
     frozen: list[str]
     ticks: list[tuple[float, str]]
@@ -127,12 +127,14 @@ def chart(
         kind = "backtest" if p.backtest else p.verdict
         marks.append(Mark(across(k), up(p.ours), up(p.platt), up(low), up(high), kind, title))
     breaks = {k for k in range(1, len(points)) if points[k].window.start > points[k - 1].window.end}
+    # What a backtest scored and what was served are two stories: no line leads from one to the other.
+    other = {k for k in range(1, len(points)) if points[k].backtest != points[k - 1].backtest}
     ends = {0: "middle"} if len(points) == 1 else {0: "start", len(points) - 1: "end"}
     return Chart(
         width=width,
         height=height,
         marks=marks,
-        ours=_pieces([(m.x, m.y) for m in marks], breaks),
+        ours=_pieces([(m.x, m.y) for m in marks], breaks | other),
         platt=_pieces([(m.x, m.platt) for m in marks], breaks),
         frozen=_pieces([(m.x, up(value)) for m, value in zip(marks, frozen, strict=True)], breaks),
         ticks=[(y, text) for v, text in _ticks(bottom, top) if (y := up(v)) is not None],

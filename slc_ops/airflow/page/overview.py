@@ -119,7 +119,7 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         since=None if glance.last is None else glance.last.at,
         retired=glance.last if glance.head.champion is None else None,
         backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
-        outcome=_outcome(places, name, ordered[-1] if ordered else None),
+        outcome=_outcome(places, name, ordered[-1] if ordered else None, glance.head.champion),
         versions=ordered,
         published=glance.versions,
         points={metric: _points(places, ordered, metric) for metric in ("auc", "nll")},
@@ -158,7 +158,13 @@ def _scored(
             )
             for window, found in scores.items()
         ]
-    except (KeyError, TypeError, AttributeError, SlcError):  # of another version, or damaged: no line of it
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        SlcError,
+    ):  # of another version, or damaged: no line of it
         return []
 
 
@@ -192,7 +198,7 @@ def broken_entries(places: Places) -> list[Broken]:
         return [Broken(None, str(error))]
 
 
-def _outcome(places: Places, name: str, version: Version | None) -> Outcome | None:
+def _outcome(places: Places, name: str, version: Version | None, champion: int | None) -> Outcome | None:
     """The newest window's end; a window that validation stopped has no version."""
     stopped = _newest_window(places, name)
     if stopped is not None and (version is None or stopped.name > version.window.key):
@@ -203,6 +209,7 @@ def _outcome(places: Places, name: str, version: Version | None) -> Outcome | No
         return None
     origin = refresh_of(places, version)
     verdict = {} if origin is None else _json(places, origin.files.verdict)
+    retires = verdict.get("kind") == "retire"
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(
         version.verdict,
@@ -210,7 +217,7 @@ def _outcome(places: Places, name: str, version: Version | None) -> Outcome | No
         str(version.window),
         version.window.key,
         version.number,
-        method_in_words(verdict),
+        method_in_words(verdict, happened=champion == (None if retires else version.number)),
         parameters_in_words(verdict),
     )
 
@@ -287,14 +294,14 @@ def ago(span: Any) -> str:
 
     >>> from datetime import timedelta
     >>> ago(timedelta(days=9, hours=3)), ago(timedelta(minutes=5)), ago(timedelta(seconds=2))
-    ('9 days', '5 minutes', 'moments')
+    ('9 days', '5 minutes', 'less than a minute')
     """
     seconds = span.total_seconds()
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
             return f"{count} {unit}{'s' if count > 1 else ''}"
-    return "moments"
+    return "less than a minute"
 
 
 def days(window: Window) -> str:

@@ -7,7 +7,18 @@ from typing import Any
 from slc_ops.base.methods import REFERENCES, score_only
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.verdict import Verdict
-from slc_ops.reporting.style import ACCENT, INK, MUTED, SOFT, Drawing, label_end, new_figure, save, styled
+from slc_ops.reporting.style import (
+    ACCENT,
+    INK,
+    MUTED,
+    SOFT,
+    WIDE,
+    Drawing,
+    label_end,
+    new_figure,
+    save,
+    styled,
+)
 
 Line = list[tuple[float, float | None]]
 
@@ -19,7 +30,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
     if not any(point for parts in lines.values() for part in parts for point in part):
         return None
     with styled("over_time"):
-        figure, axis = new_figure(3.0, width=10.2)
+        figure, axis = new_figure(3.0, width=WIDE)
         newest = lines["base"][-1]
         if newest:
             step = newest[1][0] - newest[0][0] if len(newest) > 1 else 1.0

@@ -11,9 +11,19 @@ from slc_ops.evidence.decision import FROZEN, PLATT
 from slc_ops.evidence.results import Backtest, Served
 from slc_ops.evidence.series import Statistic
 from slc_ops.evidence.verdict import Verdict, name_of, statistic_of
-from slc_ops.reporting.style import ACCENT, CHAMPION, INK, MUTED, SOFT, Drawing, new_figure, save, styled
+from slc_ops.reporting.style import (
+    ACCENT,
+    CHAMPION,
+    INK,
+    MUTED,
+    SOFT,
+    WIDE,
+    Drawing,
+    new_figure,
+    save,
+    styled,
+)
 
-WIDE = 10.2
 Points = list[tuple[Window, float]]
 
 

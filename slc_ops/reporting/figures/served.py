@@ -15,6 +15,7 @@ from slc_ops.reporting.style import (
     MUTED,
     SOFT,
     WARN,
+    WIDE,
     Drawing,
     label_end,
     new_figure,
@@ -22,7 +23,6 @@ from slc_ops.reporting.style import (
     styled,
 )
 
-WIDE = 10.2
 NAMES = {"base": "frozen model", "platt": "Platt", "served": "served"}
 
 
