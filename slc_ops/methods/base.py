@@ -1,12 +1,11 @@
 """``base``: the frozen backbone itself, p = σ(η₀). The rung that every other method is measured against."""
 
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Nothing to estimate."""
-    return ParameterSet(
-        method="base", link=Affine(), n_rows=calibration.log.n_rows, n_items=calibration.n_items
-    )
+    return fitted(calibration, "base", Affine())

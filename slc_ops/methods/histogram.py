@@ -6,6 +6,7 @@ Bins are closed on the right. A bin without rows answers with its centre.
 import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.curves import Histogram, bin_of
 from slc_ops.numerics.kernels import sigmoid, slices
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -21,12 +22,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     zeros, ones = calibration.add_up(_label_sums).values.T
     count, centre = zeros + ones, (np.arange(BINS) + 0.5) / BINS
     values = np.divide(ones, count, out=centre, where=count > 0)
-    return ParameterSet(
-        method="histogram",
-        link=Histogram(values),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-    )
+    return fitted(calibration, "histogram", Histogram(values))
 
 
 def _label_sums(rows: Rows) -> Totals:

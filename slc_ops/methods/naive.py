@@ -11,10 +11,9 @@ rows after the last edge (and rows without a time) use the last bin. Cells whose
 import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.item_tables import cell_table
+from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.methods.slc_t import pseudo_observations
 from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 SMALLEST_FISHER = 1e-9
@@ -30,11 +29,5 @@ def fit(calibration: Calibration) -> ParameterSet:
     noise = np.divide(1.0, W, out=np.zeros_like(W), where=seen)
     variance = np.cumsum(noise, axis=1) / np.square(np.maximum(count, 1))
     believed = np.where(count > 0, 1.0, 0.0)
-    items = cell_table(calibration, offset, np.where(count > 0, variance, np.nan), believed)
-    return ParameterSet(
-        method="naive",
-        link=Affine(),
-        effects=by_item(items, time_edges=calibration.time_edges),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-    )
+    items = item_effect(calibration, offset, np.where(count > 0, variance, np.nan), believed)
+    return fitted(calibration, "naive", Affine(), items)

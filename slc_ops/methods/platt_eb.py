@@ -33,7 +33,7 @@ import numpy as np
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import line_of, link_terms, plain_link
 from slc_ops.methods.fitting.logistic import Logistic, Visited
-from slc_ops.numerics.curves import Affine
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.kernels import Floats, dot
 from slc_ops.numerics.newton import State, minimise
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -44,14 +44,7 @@ NEGLIGIBLE = 30.0  # in log likelihood: narrower priors than one that is so far 
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Estimate (a, b₀)."""
-    link = line_of(calibration, averaged_link(calibration))
-    return ParameterSet(
-        method="platt_eb",
-        link=Affine(link.a, link.b0),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=link.warnings,
-    )
+    return fitted(calibration, "platt_eb", line_of(calibration, averaged_link(calibration)))
 
 
 def averaged_link(calibration: Calibration) -> Floats:

@@ -6,6 +6,7 @@ parameters; later rows have t̃ above the window's range.
 
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.curves import AffineInTime
 from slc_ops.parameters.parameter_set import ParameterSet
 
@@ -13,11 +14,5 @@ from slc_ops.parameters.parameter_set import ParameterSet
 def fit(calibration: Calibration) -> ParameterSet:
     """Estimate (a, c, b₀)."""
     link = fit_link(calibration, time=True)
-    mean, spread = calibration.time_moments
-    return ParameterSet(
-        method="platt_time",
-        link=AffineInTime(link.a, link.b0, link.c, mean, spread),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=link.warnings,
-    )
+    line = AffineInTime(link.a, link.b0, link.c, *calibration.time_moments)
+    return fitted(calibration, "platt_time", line, warnings=link.warnings)

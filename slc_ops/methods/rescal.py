@@ -7,13 +7,12 @@ is the sampling variance of δᵢ by the delta method; items below the minimum h
 """
 
 import numpy as np
-import pyarrow as pa
 
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.item_tables import item_table
+from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 MIN_COUNT = 50.0
@@ -24,13 +23,7 @@ RATE_FLOOR = 1e-6
 def fit(calibration: Calibration) -> ParameterSet:
     """Match rates item by item."""
     calibration.require_two_classes()
-    return ParameterSet(
-        method="rescal",
-        link=Affine(),
-        effects=by_item(rescal_items(calibration)),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-    )
+    return fitted(calibration, "rescal", Affine(), rescal_items(calibration))
 
 
 def rescal_offsets(sums: Sums) -> Floats:
@@ -40,14 +33,14 @@ def rescal_offsets(sums: Sums) -> Floats:
     return np.where(sums.n >= MIN_COUNT, gap * sums.n / (sums.n + TAU), 0.0)
 
 
-def rescal_items(calibration: Calibration) -> pa.Table:
-    """The item table of the rate-matching offsets."""
+def rescal_items(calibration: Calibration) -> Effect:
+    """The effect of the rate-matching offsets."""
     sums = calibration.item_sums
     enough = sums.n >= MIN_COUNT
     shrinkage = np.where(enough, sums.n / (sums.n + TAU), 0.0)
     rate = np.clip(sums.y / np.maximum(sums.n, 1e-300), RATE_FLOOR, 1 - RATE_FLOOR)
     variance = np.square(shrinkage) / (np.maximum(sums.n, 1e-300) * rate * (1 - rate))
-    return item_table(calibration, rescal_offsets(sums), np.where(enough, variance, np.nan), shrinkage)
+    return item_effect(calibration, rescal_offsets(sums), np.where(enough, variance, np.nan), shrinkage)
 
 
 def _logit(rate: Floats) -> Floats:

@@ -2,18 +2,13 @@
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.monotone import fit_isotonic
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.methods.rescal import rescal_items, rescal_offsets
-from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Rate-matching offsets, then the monotone map of σ(η₀ + δᵢ)."""
     calibration.require_two_classes()
-    return ParameterSet(
-        method="rescal_iso",
-        link=fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums))),
-        effects=by_item(rescal_items(calibration)),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-    )
+    link = fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums)))
+    return fitted(calibration, "rescal_iso", link, rescal_items(calibration))

@@ -8,12 +8,11 @@ import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.methods.slc import static_items
 from slc_ops.methods.slc_eb import joint_model
-from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, homogeneous_offsets
 from slc_ops.numerics.newton import State, newton_step
-from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 LAST_STEP = 1e-9  # so that the curvature, too, is that of the minimum
@@ -24,14 +23,7 @@ def fit(calibration: Calibration) -> ParameterSet:
     calibration.require_two_classes()
     offset, variance = converged_offsets(calibration)
     link = fit_link(calibration, ItemOffsets(offset))
-    return ParameterSet(
-        method="ridge",
-        link=Affine(link.a, link.b0),
-        effects=by_item(static_items(calibration, offset, variance), calibration.options.prior_var),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=link.warnings,
-    )
+    return fitted(calibration, "ridge", link, static_items(calibration, offset, variance))
 
 
 def converged_offsets(calibration: Calibration) -> tuple[Floats, Floats]:

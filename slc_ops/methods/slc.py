@@ -9,31 +9,20 @@ is near 0 for items with few rows and near 1 for items with many; 1/(1/σ_b² + 
 Time bins play no part: summing the cells of an item is summing its rows.
 """
 
-import pyarrow as pa
-
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.item_tables import item_table
-from slc_ops.numerics.curves import Affine
+from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.kernels import Floats, Sums
-from slc_ops.parameters.effects import by_item
+from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
     """Offsets in one pass, then the link."""
     calibration.require_two_classes()
-    sums, prior_var = calibration.item_sums, calibration.options.prior_var
-    offset, variance = static_offsets(sums, prior_var)
+    offset, variance = static_offsets(calibration.item_sums, calibration.options.prior_var)
     link = fit_link(calibration, ItemOffsets(offset))
-    return ParameterSet(
-        method="slc",
-        link=Affine(link.a, link.b0),
-        effects=by_item(static_items(calibration, offset, variance), prior_var),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=link.warnings,
-    )
+    return fitted(calibration, "slc", link, static_items(calibration, offset, variance))
 
 
 def static_offsets(sums: Sums, prior_var: float) -> tuple[Floats, Floats]:
@@ -48,6 +37,7 @@ def static_offsets(sums: Sums, prior_var: float) -> tuple[Floats, Floats]:
     return (sums.y - sums.p) * variance, variance
 
 
-def static_items(calibration: Calibration, offset: Floats, variance: Floats) -> pa.Table:
-    """The item table of static offsets with a posterior variance each; λ = 1 − variance/σ_b²."""
-    return item_table(calibration, offset, variance, 1.0 - variance / calibration.options.prior_var)
+def static_items(calibration: Calibration, offset: Floats, variance: Floats) -> Effect:
+    """The effect of static offsets with a posterior variance each; λ = 1 − variance/σ_b²."""
+    prior_var = calibration.options.prior_var
+    return item_effect(calibration, offset, variance, 1.0 - variance / prior_var, prior_var)

@@ -45,16 +45,15 @@ import numpy as np
 
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.link import FittedLink, fit_link, link_warnings
+from slc_ops.methods.fitting.link import fit_link, line_of
 from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
 from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
-from slc_ops.methods.item_tables import item_table
+from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
-from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 
 
@@ -88,19 +87,17 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
             offset = offset + mean
         settled = link is None and prior.lasting == 1 and not calibration.constant_logits
         found_link = (
-            joint_link(calibration, found)
+            line_of(calibration, found.state.link, separated=found.separated)
             if settled
             else fit_link(newest, ItemOffsets(_by_code(offset, calibration, newest)))
         )
     prior_var = prior.lasting * prior.variance
     shrinkage = 1.0 - variance / prior_var if prior_var else np.zeros_like(variance)
-    return ParameterSet(
-        method="slc_eb",
-        link=Affine(found_link.a, found_link.b0),
-        effects=by_item(item_table(calibration, offset, variance, shrinkage), prior_var),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=found_link.warnings,
+    return fitted(
+        calibration,
+        "slc_eb",
+        found_link,
+        item_effect(calibration, offset, variance, shrinkage, prior_var),
         cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
         provenance=Provenance(prior_mean=_prior_mean(known, prior)),
     )
@@ -133,11 +130,3 @@ def lasting_offsets(found: Minimum[Visited], prior: Prior) -> tuple[Floats, Floa
     """πᵢ and its posterior variance."""
     v, s = prior.variance, prior.lasting
     return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v
-
-
-def joint_link(calibration: Calibration, found: Minimum[Visited]) -> FittedLink:
-    """(a, b₀) of the joint minimum, in the logits' own units: with whole offsets it is the link already."""
-    mean, spread = calibration.logit_moments
-    a = float(found.state.link[0]) / spread
-    b0 = float(found.state.link[1]) - a * mean
-    return FittedLink(a, b0, warnings=link_warnings(a, found.separated))

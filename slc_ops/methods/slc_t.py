@@ -10,16 +10,13 @@ edge (and rows without a time) use the last bin.
 """
 
 import numpy as np
-import pyarrow as pa
 
 from slc_ops.methods.fitting.calibration import Calibration, CellOffsets
 from slc_ops.methods.fitting.link import fit_link
-from slc_ops.methods.item_tables import cell_table
+from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.methods.slc import static_offsets
-from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats, Sums
 from slc_ops.numerics.smoother import smooth
-from slc_ops.parameters.effects import by_item
 from slc_ops.parameters.parameter_set import ParameterSet
 
 PROCESS_VAR = 0.01
@@ -32,14 +29,9 @@ def fit(calibration: Calibration) -> ParameterSet:
     prior_var = calibration.options.prior_var
     offset, variance = tracked_offsets(calibration, prior_var)
     link = fit_link(calibration, CellOffsets(offset, calibration.cells))
-    return ParameterSet(
-        method="slc_t",
-        link=Affine(link.a, link.b0),
-        effects=by_item(_items(calibration, offset, variance, prior_var), prior_var, calibration.time_edges),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=link.warnings,
-    )
+    prior = prior_var + PROCESS_VAR * np.arange(1, calibration.n_bins + 1)
+    items = item_effect(calibration, offset, variance, 1.0 - variance / prior, prior_var)
+    return fitted(calibration, "slc_t", link, items)
 
 
 def tracked_offsets(calibration: Calibration, prior_var: float) -> tuple[Floats, Floats]:
@@ -59,8 +51,3 @@ def pseudo_observations(cells: Sums, bins: int) -> tuple[Floats, Floats]:
     W = cells.fisher.reshape(-1, bins)
     score = (cells.y - cells.p).reshape(-1, bins)
     return np.divide(score, W, out=np.zeros_like(W), where=W > 0), W
-
-
-def _items(calibration: Calibration, offset: Floats, variance: Floats, prior_var: float) -> pa.Table:
-    prior = prior_var + PROCESS_VAR * np.arange(1, calibration.n_bins + 1)
-    return cell_table(calibration, offset, variance, 1.0 - variance / prior)

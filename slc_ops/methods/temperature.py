@@ -6,6 +6,7 @@ useless) no temperature is optimal; a is then held at 1e-6, which is T = 10⁶ a
 
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_slope
+from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 
@@ -21,10 +22,4 @@ def fit(calibration: Calibration) -> ParameterSet:
             f"the likelihood asks for slope {slope:.4g} ≤ 0; T is held at {1 / SMALLEST_SLOPE:g}",
         )
         slope = SMALLEST_SLOPE
-    return ParameterSet(
-        method="temperature",
-        link=Affine(slope, 0.0),
-        n_rows=calibration.log.n_rows,
-        n_items=calibration.n_items,
-        warnings=warnings,
-    )
+    return fitted(calibration, "temperature", Affine(slope, 0.0), warnings=warnings)

@@ -75,8 +75,7 @@ def line_of(
         notes = ("all logits are equal: the slope is kept at 1", *link_warnings(1.0, separated))
         return FittedLink(1.0, float(link[-1]) - mean, c, notes)
     a = float(link[0] / spread)
-    b0 = float(link[-1] - link[0] * mean / spread)
-    return FittedLink(a, b0, c, link_warnings(a, separated))
+    return FittedLink(a, float(link[-1]) - a * mean, c, link_warnings(a, separated))
 
 
 def _flat(calibration: Calibration, terms: Terms) -> Floats:

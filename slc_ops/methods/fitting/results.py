@@ -1,0 +1,70 @@
+"""From a fit to its parameter set: the link, and the table of the items' effect, sorted by id."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slc_ops.base.buffers import as_arrow, as_numpy
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import FittedLink
+from slc_ops.numerics.curves import Affine, Curve
+from slc_ops.numerics.kernels import Floats
+from slc_ops.parameters.effects import Effect
+from slc_ops.parameters.parameter_set import ParameterSet
+
+
+def fitted(
+    calibration: Calibration, method: str, link: Curve | FittedLink, items: Effect | None = None, **more: Any
+) -> ParameterSet:
+    """The parameter set of a method that was fitted on a calibration."""
+    if isinstance(link, FittedLink):
+        more, link = {"warnings": link.warnings, **more}, Affine(link.a, link.b0)
+    return ParameterSet(
+        method=method,
+        link=link,
+        effects={} if items is None else {"item": items},
+        n_rows=calibration.log.n_rows,
+        n_items=calibration.n_items,
+        **more,
+    )
+
+
+def item_effect(
+    calibration: Calibration,
+    offset: Floats,
+    variance: Floats,
+    shrinkage: Floats,
+    prior_var: float | None = None,
+) -> Effect:
+    """One row per item, or per item and time bin where the values have bins in columns.
+
+    The same items give the same file: rows ascend by id, and items whose rows all weigh 0 are left out, as if
+    they were not there. A variance that the method does not have is NaN here and null in the table.
+    """
+    in_bins = offset.ndim > 1
+    sums = calibration.cell_sums if in_bins else calibration.item_sums
+    ids, rows = _sorted(calibration.log.items, calibration.item_sums.n > 0)
+    columns: dict[str, Any] = {"id": ids}
+    if in_bins:
+        bins = np.arange(calibration.n_bins, dtype=np.int32)
+        columns["id"] = ids.take(as_arrow(np.repeat(np.arange(len(ids)), len(bins))))
+        columns["time_bin"] = as_arrow(np.tile(bins, len(ids)))
+    values = {"offset": offset, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
+    for name, each in (values | {"shrinkage": shrinkage}).items():
+        chosen = each.reshape(calibration.n_items, -1)[rows].ravel()
+        columns[name] = as_arrow(chosen, nan_is_null=name == "offset_var")
+    edges = calibration.time_edges if in_bins else None
+    return Effect(pa.table(columns), prior_var, time_edges=edges)
+
+
+def _sorted(ids: pa.Array, keep: NDArray[np.bool_]) -> tuple[pa.Array, NDArray[np.intp]]:
+    kept = np.flatnonzero(keep)
+    chosen = ids if len(kept) == len(ids) else ids.take(as_arrow(kept))
+    if pa.types.is_integer(chosen.type):  # three times as fast as Arrow's
+        order = np.argsort(as_numpy(chosen))
+    else:
+        order = as_numpy(pc.sort_indices(chosen)).astype(np.intp)
+    return chosen.take(as_arrow(order)), kept[order]
