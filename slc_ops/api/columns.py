@@ -72,16 +72,30 @@ class Table:
 def item_ids(table: Table, column: Column, known: pa.DataType | None = None) -> pa.Array:
     """The items of the rows as text or integers; ``known`` is the type that they had in the fit.
 
+    A row to be predicted may lack its item, which then is an unknown one; a row of a fit may not.
     Floats that are whole numbers are taken as integers. A plain array has one type for all its columns, so of
     a column that is named by its position any number is an item, as in scikit-learn's encoders.
     """
     values, name = table.read("item", column), table.name(column)
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
+    if known is not None:
+        missing = as_numpy(pc.is_null(values, nan_is_null=True))
+        if missing.all():
+            return pa.nulls(len(values), known)
+        if missing.any():
+            there = _ids(values.filter(pa.array(~missing)), name, known, by_name=isinstance(column, str))
+            return there.take(pa.array(np.cumsum(~missing) - 1, mask=missing))
+    return _ids(values, name, known, by_name=isinstance(column, str))
+
+
+def _ids(values: pa.Array, name: str, known: pa.DataType | None, *, by_name: bool) -> pa.Array:
     if pa.types.is_floating(values.type):
-        values = _from_floats(values, name, known, any_number=not isinstance(column, str))
+        values = _from_floats(values, name, known, any_number=not by_name)
     ids = as_ids(values, name, 0)
     kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
     if known is not None and kind != known and len(ids):
-        if known == pa.string() and not isinstance(column, str):
+        if known == pa.string() and not by_name:
             return pc.cast(ids, known)
         raise FrameError(
             f"column {name!r} holds items of type {kind}, but the calibrator was fitted to {known}; cast it"

@@ -4,6 +4,7 @@ It stands at the end of a pipeline: a frozen model's score and an item go in, co
 out. The fit is that of ``slc-ops fit``, bit by bit.
 """
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -125,6 +126,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         with as_value_errors():
             table, label = self._checked(X, y)
             log = self._log(table, X, label, sample_weight)
+            _warn_of_probabilities(log)
             options = FitOptions(prior_var=self.prior_var, time_bins=self.time_bins, threads=self._threads())
             calibration = Calibration(log, options=options)
             self.parameters_ = fit_with_origin(self.method, calibration)
@@ -134,7 +136,10 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     def predict_proba(self, X: "Frame") -> Floats:
         """Corrected probabilities of the two classes; unseen items get the link without an offset.
 
-        Raises `FrameError` for other columns than those of the fit, NaN, and items of another type.
+        A row without an item is one of an unseen item. Where columns are named, only those that the method
+        looks at are asked for: neither users nor, for most methods, times.
+
+        Raises `FrameError` for missing columns, a score that is no number, and items of another type.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -220,10 +225,13 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         if not is_frame(X):
             return Table(validate_data(self, X, reset=reset, dtype=None))
         table = Table(X)
-        if reset or hasattr(self, "n_features_in_"):  # which a loaded calibrator does not know
+        # By names it is clear what is meant, and a prediction needs fewer columns than a fit.
+        used = (self.item, self.logit, self.probability, self.time, self.user)
+        named = self.estimator is None and all(isinstance(each, str | None) for each in used)
+        if reset or (hasattr(self, "n_features_in_") and not named):  # a loaded calibrator does not know them
             # scikit-learn before 1.9 finds names by a protocol that Polars 2 has given up
-            named = X if hasattr(X, "__dataframe__") else as_table(X)
-            validate_data(self, named, reset=reset, skip_check_array=True)
+            frame = X if hasattr(X, "__dataframe__") else as_table(X)
+            validate_data(self, frame, reset=reset, skip_check_array=True)
         return table
 
     def _checked(self, X: "Frame", y: Any) -> tuple[Table, NDArray[np.int8]]:
@@ -304,6 +312,25 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         if parameters.items is not None and self.item is not None:
             ids = item_ids(table, self.item, parameters.items.schema.field("id").type)
         return sigmoid(logit), parameters.correct(ids, logit, time)
+
+
+def _warn_of_probabilities(log: InteractionLog) -> None:
+    """Say it where "logits" are probabilities: all of [0, 1], and the labels are likelier if they are."""
+    if not log.has("logit") or not log.n_rows:
+        return
+    logit, label, weight = log.logit, log.label, log.weight
+    if not (0 <= logit.min() < logit.max() <= 1):
+        return
+    read_as = as_logits(as_arrow(logit), "probability", 0)
+    signs = 1.0 - 2.0 * label
+    as_given, otherwise = (float(weight @ np.logaddexp(0.0, signs * each)) for each in (logit, read_as))
+    if otherwise < as_given:
+        warnings.warn(
+            f"all logits (column {log.called('logit')!r}) lie between {logit.min():g} and {logit.max():g}, "
+            "and the labels are likelier if they are probabilities: pass the column as probability=",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def table_ids(table: Table, argument: str, column: Column) -> pa.Array:

@@ -128,22 +128,32 @@ def fit(
     "--input", "source", type=file_type, required=True, help="Rows to correct (Parquet, CSV, Feather)."
 )
 @click.option("--output", type=file_type, required=True, help="Where to write them (Parquet, CSV, Feather).")
+@click.option(
+    "--keep-formulas", is_flag=True, help="Write texts that begin with = + - or @ to CSV as they are."
+)
 @map_option
 @json_option
-def apply(params: str, source: Path, output: Path, rename: dict[str, str], json_path: str | None) -> None:
+def apply(
+    params: str,
+    source: Path,
+    output: Path,
+    keep_formulas: bool,
+    rename: dict[str, str],
+    json_path: str | None,
+) -> None:
     """Add the columns p_base and p_corrected to a file.
 
     All other columns are kept. Rows are streamed, and the output appears only when it is complete.
 
-    Ids are written as they were read, also to CSV: spreadsheets may take one that begins with = + - or @ for
-    a formula, so import such a column as text.
+    In CSV, a text that a spreadsheet would take for a formula (it begins with = + - or @ and is no number)
+    gets an apostrophe before it.
     """
     from slc_ops.cli.parameter_sets import parameter_set
     from slc_ops.parameters.applying import apply_file
 
     with progress("correcting ..."):
         parameters = parameter_set(params)
-        rows = apply_file(parameters, source, output, rename)
+        rows = apply_file(parameters, source, output, rename, formulas=keep_formulas)
     emit_json(json_path, {"rows": rows, "method": parameters.method, "output": str(output)})
     say(json_path, f"{count(rows)} rows corrected with {parameters.method}: {output}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError, SettingsError
@@ -22,9 +23,17 @@ ADDED = ("p_base", "p_corrected")
 
 
 def apply_file(
-    parameters: ParameterSet, source: Path, target: Path, rename: Mapping[str, str] | None = None
+    parameters: ParameterSet,
+    source: Path,
+    target: Path,
+    rename: Mapping[str, str] | None = None,
+    *,
+    formulas: bool = False,
 ) -> int:
-    """Write ``source`` with ``p_base`` and ``p_corrected`` to ``target``; returns the number of rows."""
+    """Write ``source`` with ``p_base`` and ``p_corrected`` to ``target``; returns the number of rows.
+
+    In CSV a text that a spreadsheet would take for a formula gets an apostrophe, unless ``formulas`` stay.
+    """
     rename = rename or {}
     rows = open_source(source, rename)
     _check_columns(rows, rename, parameters)
@@ -35,7 +44,8 @@ def apply_file(
     with replacing(target, shared=True) as temporary, _writer(temporary, target.suffix, schema) as write:
         for batch in rows.batches(list(rows.types)):
             added = _corrected(parameters, rows, rename, batch, written)
-            write(pa.record_batch([*batch.columns, *added], schema=schema))
+            kept = batch.columns if formulas or target.suffix != ".csv" else map(_no_formula, batch.columns)
+            write(pa.record_batch([*kept, *added], schema=schema))
             written += batch.num_rows
     return written
 
@@ -79,6 +89,18 @@ def _check_columns(rows: Source, rename: Mapping[str, str], parameters: Paramete
     taken = [name for name in ADDED if name in rows.types]
     if taken:
         raise InputError(f"{rows.describe()} already has a column {taken[0]}; remove or rename it first")
+
+
+def _no_formula(column: pa.Array) -> pa.Array:
+    """Texts that no spreadsheet evaluates; plain numbers stay."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return column
+    plain = column.cast(kind)
+    number = pc.match_substring_regex(plain, r"^[+-]\d*\.?\d+([eE][+-]?\d+)?$")
+    formula = pc.and_not(pc.match_substring_regex(plain, r"^[=+\-@\t\r]"), number)
+    quoted = pc.binary_join_element_wise(pa.scalar("'", kind), plain, pa.scalar("", kind))
+    return pc.if_else(formula, quoted, plain).cast(column.type)
 
 
 @contextmanager

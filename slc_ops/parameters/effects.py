@@ -228,6 +228,8 @@ def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         return column.slice(0, 0), np.ones(len(column), np.bool_)
     if not column.null_count:
         return column, None
+    if pa.types.is_string_view(column.type):  # which cannot be filtered
+        column = column.cast(pa.string())
     valid = column.is_valid()
     return column.filter(valid), ~as_numpy(valid)
 

@@ -125,7 +125,8 @@ def column_array(values: Any, name: str) -> pa.Array:
     try:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values
-        return pa.array(values, from_pandas=hasattr(values, "iloc"))
+        objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
+        return pa.array(values, from_pandas=objects or hasattr(values, "iloc"))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise InputError(

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -225,12 +226,68 @@ def test_labels_that_cannot_be_used_are_refused() -> None:
 def test_other_columns_than_those_of_the_fit_are_refused() -> None:
     rows = frame(200)
     calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
-    with pytest.raises(FrameError, match="feature names should match"):
+    with pytest.raises(FrameError, match="X has no column 'problem', which item= names"):
         calibrator.predict_proba(features(rows).rename(columns={"problem": "item"}))
     with pytest.raises(FrameError, match=r"'problem' holds items of type int64.*fitted to string"):
         calibrator.predict_proba(features(rows).assign(problem=7))
     with pytest.raises(NotFittedError):
         ItemCalibrator().predict_proba(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_without_an_item_is_one_of_an_unseen_item(kind: str) -> None:
+    rows = frame(300)
+    calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
+    some = features(rows).head(40)
+    expected = calibrator.predict_proba(some)
+    unseen = calibrator.predict_proba(some.assign(problem="never seen"))
+    gaps = some.assign(problem=[None if k % 3 == 0 else each for k, each in enumerate(some["problem"])])
+    found = calibrator.predict_proba(as_kind(gaps, kind))
+    third = np.arange(40) % 3 == 0
+    assert found[third].tolist() == unseen[third].tolist()
+    assert found[~third].tolist() == expected[~third].tolist()
+    nothing = calibrator.predict_proba(as_kind(some.assign(problem=None), kind))
+    assert nothing.tolist() == unseen.tolist()
+
+
+def test_whole_numbers_with_gaps_are_the_same_items() -> None:
+    rows = frame(300).assign(problem=lambda each: each["problem"].str[5:].astype(int))
+    calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
+    some = features(rows).head(9)
+    gaps = some.assign(problem=[np.nan, *some["problem"].iloc[1:]])
+    found, expected = calibrator.predict_proba(gaps), calibrator.predict_proba(some)
+    assert found[1:].tolist() == expected[1:].tolist()
+    assert found[0].tolist() == calibrator.predict_proba(some.assign(problem=10**6))[0].tolist()
+    with pytest.raises(FrameError, match="NaN"):
+        ItemCalibrator(**COLUMNS).fit(gaps, rows["correct"].head(9))
+
+
+def test_a_prediction_asks_for_the_columns_that_it_needs() -> None:
+    rows = frame(300)
+    for method, needed in (
+        ("slc_eb", ["problem", "score"]),
+        ("platt", ["score"]),
+        ("slc_t", ["problem", "when", "score"]),
+    ):
+        calibrator = ItemCalibrator(method, **COLUMNS).fit(features(rows), rows["correct"])
+        expected = calibrator.predict_proba(features(rows)).tolist()
+        assert calibrator.predict_proba(rows[needed]).tolist() == expected
+        with pytest.raises(FrameError):
+            calibrator.predict_proba(rows[needed[:-1]] if len(needed) > 1 else rows[["problem"]])
+
+
+def test_probabilities_that_are_passed_as_logits_are_said() -> None:
+    rows = frame(2000)
+    given = features(rows).assign(score=1 / (1 + np.exp(-rows["score"])))
+    with pytest.warns(
+        UserWarning, match=r"'score'.*likelier if they are probabilities: pass .* probability="
+    ):
+        ItemCalibrator("platt", **COLUMNS).fit(given, rows["correct"])
+    flat = features(rows).assign(score=np.random.default_rng(0).uniform(0.1, 0.2, len(rows)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        ItemCalibrator("platt", **COLUMNS).fit(flat, rows["correct"])
+        ItemCalibrator("platt", **COLUMNS).fit(features(rows), rows["correct"])
 
 
 def test_options_that_cannot_be_used_are_refused() -> None:

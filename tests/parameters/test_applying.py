@@ -94,3 +94,21 @@ def test_ids_of_another_type_are_refused(tmp_path):
     pq.write_table(pa.table({"item_id": [1, 2] * 8, "logit": [0.3] * 16}), tmp_path / "rows.parquet")
     with pytest.raises(InputError, match="knows items of type string"):
         apply_file(fit("slc", log()), tmp_path / "rows.parquet", tmp_path / "out.parquet")
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
+    texts = ["=1+2", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\tx", "-1.5", "+3e-5", "a=b", "", None, "'x"]
+    rows = pa.table({"item_id": pa.array([f"={k}" for k in range(11)]), "note": texts, "logit": [0.1] * 11})
+    rows = rows.append_column("kind", pa.array(texts).dictionary_encode())
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    found = fit("slc", log())
+    apply_file(found, tmp_path / "rows.parquet", tmp_path / "out.csv")
+    written = (tmp_path / "out.csv").read_text()
+    guarded = ["'=1+2", "'+cmd|' /C calc'!A0", "'-2+3", "'@SUM(A1)", "'\tx", "-1.5", "+3e-5", "a=b"]
+    back = pyarrow.csv.read_csv(tmp_path / "out.csv").to_pydict()
+    assert back["note"][:8] == back["kind"][:8] == guarded
+    assert back["item_id"] == [f"'={k}" for k in range(11)]
+    apply_file(found, tmp_path / "rows.parquet", tmp_path / "raw.csv", formulas=True)
+    assert (tmp_path / "raw.csv").read_text() == written.replace("\"'", '"').replace('"x"', '"\'x"')
+    apply_file(found, tmp_path / "rows.parquet", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").select(rows.column_names).equals(rows)
