@@ -26,8 +26,9 @@ ledger. The versions are on the page **SLC** and in MLflow.
 ROLLBACK_DOC = """\
 ### Roll back to an earlier champion
 
-Makes the champion before the present one champion again, or an earlier one by number. The next
-refresh will not promote what was taken back; a person may, with `slc_promote`.
+Makes the champion before the present one champion again, or an earlier one by number. From then on only later
+windows move the champion by rule, and the method that was taken back waits for as many windows as you say, or
+for a person with `slc_promote`.
 """
 
 RETIRE_DOC = """\
@@ -70,7 +71,13 @@ def roll_back() -> str:
     name = form["deployment"]
     to = None if form["to"] is None else int(form["to"])
     version = Registry.open(places).rollback(
-        name, to, actor=run_actor(), reason=form["reason"], request=run_request()
+        name,
+        to,
+        actor=run_actor(),
+        reason=form["reason"],
+        request=run_request(),
+        windows=None if form["windows"] is None else int(form["windows"]),
+        exclude_window=form["exclude_window"],
     )
     said = _told(name, version)
     _tell("rollback", version, form["reason"])
@@ -150,6 +157,20 @@ def rollback_dag() -> DAG:
             minimum=1,
             title="Version",
             description="An earlier champion; empty: the one before the present champion",
+        ),
+        windows=Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            maximum=1000,
+            title="For how many windows",
+            description="The method may return by rule after so many windows; empty: only by a person",
+        ),
+        exclude_window=Param(
+            False,
+            type="boolean",
+            title="Leave its window out",
+            description="Later fits leave out the window of the version that is taken back",
         ),
         reason=reason_field("the present champion should go"),
     )

@@ -55,6 +55,8 @@ def status(json_path: str | None) -> None:
             when = change["at"].replace("T", " ")[:16]
             told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
             say(json_path, f"{name}: no champion, the frozen model serves ({told})")
+        for sentence in entry["taken_back"]:
+            say(json_path, f"{name}: {sentence}")
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
         if (news := read_news(registry.places, name, champion)) is not None:
             say(json_path, f"{name}: {news.sentence}")
@@ -131,15 +133,35 @@ def promote(
 @click.command()
 @deployment_option
 @click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the one before this one.")
+@click.option(
+    "--for", "windows", type=click.IntRange(1, 1000), metavar="N",
+    help="Let the method that is taken back return by rule after N windows. Default: only a person brings it "
+    "back.",
+)  # fmt: skip
+@click.option(
+    "--exclude-window", is_flag=True, help="Leave the window of the version taken back out of later fits."
+)
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
 @actor_option
 @json_option
 def rollback(
-    deployment: str, to: int | None, reason: str | None, actor: str | None, json_path: str | None
+    deployment: str,
+    to: int | None,
+    windows: int | None,
+    exclude_window: bool,
+    reason: str | None,
+    actor: str | None,
+    json_path: str | None,
 ) -> None:
-    """Make an earlier champion the champion again, at once."""
+    """Make an earlier champion the champion again, at once.
+
+    From then on only later windows move the champion by rule, and the method that was taken back waits.
+    """
     why, who = reason or "rolled back from the command line", acting(actor)
-    champion = _registry(deployment, writes=True).rollback(deployment, to, actor=who, reason=why)
+    registry = _registry(deployment, writes=True)
+    champion = registry.rollback(
+        deployment, to, actor=who, reason=why, windows=windows, exclude_window=exclude_window
+    )
     _show_champion(json_path, deployment, champion)
     _tell("rollback", champion, who, why)
 

@@ -34,6 +34,8 @@ class Champion(JsonForm):
     version: str | None = None
     method: str | None = None
     digest: str | None = None
+    taken_back: dict[str, str] = field(default_factory=dict)
+    """Methods that a person took back and that wait, with who and until when."""
 
 
 @dataclass(frozen=True)

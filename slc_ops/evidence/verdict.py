@@ -117,6 +117,8 @@ def give_verdict(
     outcome: Literal["promote", "hold", "reject"] = "hold" if blocked or kind == "none" else "promote"
     if kind == "retire" and not blocked:
         outcome = "reject"
+    if kind == "change" and (taken := backtest.champion.taken_back.get(decision.method)):
+        reasons.append(Reason("taken_back", "note", taken))
     if renewal is not None:
         says: Literal["pass", "hold"] = "pass" if renewal.accepted else "hold"
         reasons.append(Reason("renewal", says, renewal.sentence))

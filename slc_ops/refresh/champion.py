@@ -63,6 +63,15 @@ def current_champion(places: Places, deployment: str) -> Opponent | None:
     return Opponent(str(version.number), version.key, version.method, version.window, read)
 
 
+def taken_back_from(places: Places, plan: Plan) -> dict[str, str]:
+    """Methods that a person took back and that may not return with this window by rule, in words."""
+    from slc_ops.registry import Registry
+    from slc_ops.registry.rules import taken_back
+
+    found = taken_back(Registry.open(places).history(plan.deployment))
+    return {each.method: each.sentence for each in found if each.waits(plan.window)}
+
+
 def champion_in(directory: Path) -> Opponent:
     """A parameter set on disk in the champion's place; one that cannot be read is refused here."""
     from slc_ops.parameters.parameter_set import ParameterSet
@@ -72,13 +81,17 @@ def champion_in(directory: Path) -> Opponent:
     return Opponent(None, digest, parameters.method, parameters.provenance.window, lambda: parameters)
 
 
-def still_holds(plan: Plan, evidence: dict[str, Any], opponent: Opponent | None) -> bool:
-    """Whether a finished backtest speaks about today's champion.
+def still_holds(
+    plan: Plan, evidence: dict[str, Any], opponent: Opponent | None, taken: dict[str, str]
+) -> bool:
+    """Whether a finished backtest speaks about today's champion, and of what people took back.
 
     It also holds where today's champion came out of this very refresh, or is of a later window: then it
     cannot be compared on these rows, and the comparison that was made in its time stays on record.
     """
     compared = evidence["champion"]
+    if compared.get("taken_back", {}) != taken:
+        return False
     if opponent is None:
         return bool(compared["status"] == "absent")
     if (compared["version"], compared.get("digest")) == (opponent.version, opponent.digest):

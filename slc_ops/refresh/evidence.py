@@ -1,11 +1,12 @@
 """The steps ``fit``, ``backtest``, ``detectability`` and ``decide``: what a plan's windows say."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.methods import ladder, method_named
-from slc_ops.refresh.champion import Opponent, current_champion, still_holds
+from slc_ops.refresh.champion import Opponent, current_champion, still_holds, taken_back_from
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
@@ -64,10 +65,12 @@ def backtest(places: Places, plan: Plan, champion: Opponent | None = None) -> Pa
 
     target = plan.files.backtest
     opponent = champion or current_champion(places, plan.deployment)
-    if target.exists() and still_holds(plan, read_json(target), opponent):
+    taken = {} if champion is not None else taken_back_from(places, plan)
+    if target.exists() and still_holds(plan, read_json(target), opponent, taken):
         return target
     folds, scores = folds_of(plan), plan.files.scores
     compared = Champion() if opponent is None else opponent.score(folds, scores, engine_of_plan(plan))
+    compared = replace(compared, taken_back=taken)
     result = assemble(folds, plan.settings["methods"], scores, rules_of(plan), compared)
     write_json(target, result.as_dict(), sealed=True)
     return target

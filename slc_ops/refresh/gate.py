@@ -111,9 +111,22 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
         hold = "it is the champion already"
     elif number is None:
         hold = "there is no champion already" if champion is None else None
+        if hold is None and gate != "manual":
+            hold = _too_old(registry, plan)
     else:
         hold = _refused(registry, plan.deployment, number, champion, verdict, automatic=gate != "manual")
     return Proposal(plan.deployment, number, verdict, hold, is_champion, renewed)
+
+
+def _too_old(registry: "Registry", plan: Plan) -> str | None:
+    """Why a rule may not retire the champion by this window, if it may not."""
+    from slc_ops.registry.rules import check_after_people
+
+    try:
+        check_after_people("the retirement", plan.window, registry.history(plan.deployment))
+    except PromotionRefused as refusal:
+        return str(refusal)
+    return None
 
 
 def _refused(

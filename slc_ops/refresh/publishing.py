@@ -51,7 +51,8 @@ def _waits(places: Places, plan: Plan, verdict: dict[str, Any]) -> bool:
     """
     if verdict["kind"] not in ("change", "retire") or verdict["champion"]["status"] == "saw_window":
         return False
-    return verdict["verdict"] == "hold" or places.deployment(plan.deployment).gate != "auto"
+    held = verdict["verdict"] == "hold" or verdict["method"] in verdict["champion"]["taken_back"]
+    return held or places.deployment(plan.deployment).gate != "auto"
 
 
 def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int | None:

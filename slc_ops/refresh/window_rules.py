@@ -29,8 +29,8 @@ from slc_ops.base.window import Cadence, Window
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
 
-BACKBONE, HELD, STOPPED = "backbone", "held", "stopped"
-"""Why a window is left out: rows of another backbone, a renewal that moved too far, validation."""
+BACKBONE, HELD, STOPPED, TAKEN_BACK = "backbone", "held", "stopped", "taken_back"
+"""Why a window is left out: rows of another backbone, a renewal that moved too far, validation, a person."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,7 @@ def left_out(
     newest: Window,
     newest_names: AbstractSet[str],
     held: Mapping[Window, str],
+    taken_back: Mapping[Window, str],
 ) -> dict[str, str] | None:
     """Why a window is not even validated; None where it may be used if its rows are good.
 
@@ -153,6 +154,8 @@ def left_out(
     if names and newest_names and not names & newest_names:
         reason = f"it is of backbone {_listed(names)}, and {newest} of {_listed(newest_names)}"
         return excluded(window, BACKBONE, reason)
+    if window in taken_back and window != newest:
+        return excluded(window, TAKEN_BACK, taken_back[window])
     return excluded(window, HELD, held[window]) if window in held else None
 
 

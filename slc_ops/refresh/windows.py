@@ -175,7 +175,10 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
 
     reach = Reach.of(dict(deployment))
     needed = needed_windows(window, reach)
-    held = held_windows([(each, _renewal(places, name, each)) for each in needed[:-1]])
+    held, taken_back = (
+        held_windows([(each, _renewal(places, name, each)) for each in needed[:-1]]),
+        _left_out_by_people(places, name),
+    )
     limit = deployment.quality.logit_limit
     names = {
         each: set(statistics_of(manifest, limit, engine).versions)
@@ -186,7 +189,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     others: list[tuple[Window, set[str]]] = []
     exclusions: list[dict[str, str]] = []
     for each, found in names.items():
-        if (reason := left_out(each, found, window, names[window], held)) is not None:
+        if (reason := left_out(each, found, window, names[window], held, taken_back)) is not None:
             exclusions.append(reason)
             others += [(each, found)] if reason["kind"] == BACKBONE else []
             continue
@@ -227,3 +230,12 @@ def _renewal(places: Places, name: str, window: Window) -> dict[str, Any]:
     """What the last refresh of a window said about its renewal; nothing where there is none."""
     plan = newest_refresh(places, name, window)
     return {} if plan is None else read_json(plan.files.verdict).get("renewal") or {}
+
+
+def _left_out_by_people(places: Places, name: str) -> dict[Window, str]:
+    """The windows that a person left out of later fits with a rollback, and who."""
+    from slc_ops.registry import Registry
+    from slc_ops.registry.rules import excluded_by_people
+
+    line = Registry.open(places, create=False).history(name)
+    return {each.window: f"left out on purpose: {each.sentence}" for each in excluded_by_people(line)}

@@ -1,4 +1,4 @@
-"""Many deployments at a glance: three queries, however many there are."""
+"""Many deployments at a glance: four queries, however many there are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.publication import ChampionChange, Version
+from slc_ops.registry.publication import RENEWAL, ChampionChange, Version
 from slc_ops.registry.rows import change_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
@@ -21,6 +21,8 @@ class Glance:
     versions: list[Version] = field(default_factory=list)
     """In the order of their windows, then of their numbers."""
     last: ChampionChange | None = None
+    changes: list[ChampionChange] = field(default_factory=list)
+    """All but renewals, oldest first: what people did is among them."""
 
     def version(self, number: int | None) -> Version | None:
         """A version by its number."""
@@ -57,4 +59,7 @@ def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Gla
             select(moves).join(deployments, is_last).where(moves.c.deployment.in_(names))
         ):
             found[row.deployment].last = ledger.in_zone(change_of(row))
+        rare = select(moves).where(moves.c.deployment.in_(names), moves.c.kind != RENEWAL)
+        for row in connection.execute(rare.order_by(moves.c.revision)):
+            found[row.deployment].changes.append(ledger.in_zone(change_of(row)))
     return found

@@ -30,12 +30,14 @@ from slc_ops.registry.publication import (
 )
 from slc_ops.registry.rules import (
     Against,
+    act,
     changed_by,
     check_against,
     check_promotion,
     check_retirement,
     check_rollback,
     check_signed,
+    taken_back,
 )
 from slc_ops.registry.serves import what_serves
 from slc_ops.registry.tracking import typed
@@ -145,15 +147,26 @@ class Registry:
             check_promotion(
                 candidate, champion, line, override=override, automatic=automatic, verdict=verdict
             )
-            self._advance(head, candidate, kind, actor, reason, override, _with(evidence, request))
+            said = act(person=not automatic, method=candidate.method)
+            self._advance(head, candidate, kind, actor, reason, override, _with(evidence, request, said))
         self._project(deployment, expected=moves)
         return candidate
 
     def rollback(
-        self, deployment: str, to: int | None = None, *, actor: str, reason: str, request: str | None = None
+        self,
+        deployment: str,
+        to: int | None = None,
+        *,
+        actor: str,
+        reason: str,
+        request: str | None = None,
+        windows: int | None = None,
+        exclude_window: bool = False,
     ) -> Version:
         """Make the champion before this one champion again, or an earlier one by number.
 
+        The method that is taken back returns by rule after so many ``windows``, without them only by a
+        person; ``exclude_window`` leaves the window of the version that is taken back out of later fits.
         Asked twice it goes back twice, unless both times carry the same ``request``.
         """
         check_signed(actor, reason)
@@ -166,7 +179,14 @@ class Registry:
         version = self.ledger.version(deployment, target)
         moves = done is None and head.champion != target
         if moves:
-            self._advance(head, version, ROLLBACK, actor, reason, None, _with(None, request))
+            said = act(
+                person=True,
+                method=version.method,
+                taken=self._version_or_none(deployment, head.champion),
+                windows=windows,
+                exclude=exclude_window,
+            )
+            self._advance(head, version, ROLLBACK, actor, reason, None, _with(None, request, said))
         self._project(deployment, expected=moves)
         return version
 
@@ -194,7 +214,8 @@ class Registry:
         done = changed_by(line, request) or check_retirement(deployment, champion, line)
         if done is None:
             check_against(against, champion, line, deployment, automatic=automatic)
-            done = self._retire(head, actor, reason, _with(evidence, request))
+            said = act(person=not automatic, method=None, taken=champion)
+            done = self._retire(head, actor, reason, _with(evidence, request, said))
         self._project(deployment, expected=True)
         return done
 
@@ -286,6 +307,7 @@ class Registry:
                 "champion": None if champion is None else champion.as_dict(),
                 "serves": what_serves(champion, line, self.ledger.versions(name)),
                 "retired": line[-1].as_dict() if line and champion is None else None,
+                "taken_back": [each.sentence for each in taken_back(line)],
                 "challenger": None if challenger is None else challenger.as_dict(),
                 "findings": self._alias_findings(name) if name in published else [],
             }
@@ -337,5 +359,5 @@ class Registry:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)
 
 
-def _with(evidence: Mapping[str, Any] | None, request: str | None) -> dict[str, Any]:
-    return dict(evidence or {}) | ({} if request is None else {"request": request})
+def _with(evidence: Mapping[str, Any] | None, request: str | None, said: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(evidence or {}) | ({} if request is None else {"request": request}) | dict(said)

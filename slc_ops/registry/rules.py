@@ -1,14 +1,109 @@
 """Who may become champion. Pure functions of what the ledger says; nothing here touches a database."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
+from slc_ops.base.window import Window
 from slc_ops.registry.publication import RETIREMENT, ROLLBACK, ChampionChange, Version
 
 Against = int | Literal["none"]
 NO_CHAMPION: Final = "none"
 """What a decision was made against when there was no champion: a value of its own, not a missing one."""
+
+
+ACT: Final = "act"
+"""The key of a change's evidence that says whether a person made it, and what they took back."""
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """A champion that a person took back, by a rollback or a retirement."""
+
+    change: ChampionChange
+    version: int
+    method: str
+    window: Window
+    windows: int | None
+    """For how many windows after its own the method stays away; None: until a person promotes it."""
+    exclude: bool
+    """Whether later fits leave the window out."""
+
+    def waits(self, window: Window) -> bool:
+        """Whether the method may not come back by rule with this window."""
+        if self.windows is None:
+            return True
+        return window.before(self.windows)[0].start < self.window.end
+
+    @property
+    def sentence(self) -> str:
+        """For status, verdict, gate and page."""
+        until = (
+            "until a person promotes it"
+            if self.windows is None
+            else f"until {self.windows} windows after {self.window} have passed"
+        )
+        return (
+            f"{self.method} (version {self.version}, window {self.window}) was taken back by "
+            f"{self.change.actor} at {self.change.at:%Y-%m-%d %H:%M} UTC {until}: {self.change.reason}"
+        )
+
+
+def act(
+    *, person: bool, method: str | None, taken: Version | None = None, windows: int | None = None,
+    exclude: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """What a change's evidence says of who made it; ``taken`` is the champion that a person took back."""
+    said: dict[str, Any] = {"person": person, "method": method}
+    if person and taken is not None:
+        of = {"version": taken.number, "method": taken.method, "window": taken.window.as_dict()}
+        said["taken_back"] = of | {"windows": windows, "exclude": exclude}
+    return {ACT: said}
+
+
+def taken_back(line: Sequence[ChampionChange]) -> list[TakenBack]:
+    """What people took back, oldest first, as far as no person brought the method back since."""
+    found: list[TakenBack] = []
+    for change in line:
+        said = change.evidence.get(ACT) or {}
+        if said.get("person") and change.to_version is not None:
+            found = [each for each in found if each.method != said["method"]]
+        if (one := _taken_by(change)) is not None:
+            found.append(one)
+    return found
+
+
+def excluded_by_people(line: Sequence[ChampionChange]) -> list[TakenBack]:
+    """Windows that people left out of later fits, as far as no person promoted the version again."""
+    found = [one for change in line if (one := _taken_by(change)) is not None and one.exclude]
+    return [
+        one
+        for one in found
+        if not any(
+            later.to_version == one.version and (later.evidence.get(ACT) or {}).get("person")
+            for later in line
+            if later.revision > one.change.revision
+        )
+    ]
+
+
+def _taken_by(change: ChampionChange) -> TakenBack | None:
+    said = (change.evidence.get(ACT) or {}).get("taken_back")
+    if said is None:
+        return None
+    window = Window.from_dict(said["window"])
+    return TakenBack(change, said["version"], said["method"], window, said["windows"], said["exclude"])
+
+
+def check_after_people(what: str, window: Window, line: Sequence[ChampionChange]) -> None:
+    """Refuse what a rule wants by a window that ends no later than one that a person took back."""
+    for each in taken_back(line):
+        if window.end <= each.window.end:
+            raise PromotionRefused(
+                f"{what} is of window {window}, and {each.sentence}; only later windows move the champion by "
+                "rule, a person may promote any"
+            )
 
 
 def check_signed(actor: str, reason: str) -> None:
@@ -67,8 +162,9 @@ def check_promotion(
     * An older window never replaces a newer one. (To go back, roll back.) After a retirement a person may
       promote any version; a schedule is held to the window of the champion that went.
     * ``reject`` needs an override, and the override is recorded.
-    * A schedule (``automatic``) promotes only the verdict ``promote``, never past a person's rollback or
-      retirement, and cannot override: a retried task must not undo what somebody did at night.
+    * A schedule (``automatic``) promotes only the verdict ``promote`` and cannot override. What a person took
+      back stays away: only later windows are promoted by rule, and the method that was taken back only after
+      as many windows as the person said. A retried task must not undo what somebody did at night.
     """
     name = f"version {candidate.number} of {candidate.deployment}"
     if champion is not None and candidate.window.end < champion.window.end:
@@ -77,7 +173,7 @@ def check_promotion(
             f"{champion.number}; an older window never replaces a newer one (to go back, use rollback)"
         )
     if automatic:
-        _check_automatic(name, candidate, line, override, verdict)
+        _check_automatic(name, candidate, champion, line, override, verdict)
     elif verdict == "reject" and not override:
         raise PromotionRefused(
             f"{name} was rejected by its evidence; to promote it nevertheless, give an override with "
@@ -86,7 +182,12 @@ def check_promotion(
 
 
 def _check_automatic(
-    name: str, candidate: Version, line: Sequence[ChampionChange], override: str | None, verdict: str
+    name: str,
+    candidate: Version,
+    champion: Version | None,
+    line: Sequence[ChampionChange],
+    override: str | None,
+    verdict: str,
 ) -> None:
     if override:
         raise PromotionRefused(f"{name}: a schedule cannot override the evidence; a person can")
@@ -99,6 +200,11 @@ def _check_automatic(
             raise PromotionRefused(
                 f"{name} was taken back ({earlier}); a person may promote it again, a schedule may not"
             )
+    check_after_people(name, candidate.window, line)
+    serves = None if champion is None else champion.method
+    for each in taken_back(line):
+        if candidate.method == each.method != serves and each.waits(candidate.window):
+            raise PromotionRefused(f"{name}: {each.sentence}; a person may promote it, a schedule may not")
     if line and line[-1].kind == RETIREMENT and candidate.window.end < line[-1].window.end:
         raise PromotionRefused(
             f"{name} is of window {candidate.window}, older than {line[-1].window} of the champion that was "

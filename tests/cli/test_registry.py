@@ -82,7 +82,14 @@ def test_status_shows_what_the_deployments_file_names_before_anything_is_publish
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     found = call("status")["deployments"]["demo"]
-    assert found == {"champion": None, "serves": None, "retired": None, "challenger": None, "findings": []}
+    assert found == {
+        "champion": None,
+        "serves": None,
+        "retired": None,
+        "taken_back": [],
+        "challenger": None,
+        "findings": [],
+    }
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "other.yaml"))
     assert call("status")["deployments"] == {}
     (tmp_path / "other.yaml").write_text("deployments: [")

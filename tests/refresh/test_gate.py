@@ -13,7 +13,9 @@ from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose
 from slc_ops.refresh.plan import Plan, PlannedWindow
 from slc_ops.refresh.versions import Registered, record_version
+from slc_ops.refresh.window_rules import left_out
 from slc_ops.registry import Registry
+from slc_ops.registry.rules import excluded_by_people
 from slc_ops.settings.deployments import Places
 from tests.registry.factory import WEEKS, parameter_set, publication
 
@@ -43,24 +45,27 @@ def refreshed(
     verdict: str = "promote",
     champion: int | None = None,
     kind: str = "change",
+    method: str = "slc",
+    config: str = "c" * 64,
 ) -> Plan:
     """A finished refresh of one week: its verdict on disk, its version in a real registry."""
     window: Window = WEEKS[week]
     ruling: dict[str, Any] = {
         "verdict": verdict,
         "kind": kind,
-        "method": "slc",
-        "sentence": f"{verdict} slc",
+        "method": method,
+        "sentence": f"{verdict} {method}",
         "reasons": [{"sentence": "it ranks better than Platt"}],
         "notes": ["one week was left out"],
         "temporal_tracking": "not viable",
-        "champion": {"version": champion},
+        "champion": {"version": champion, "taken_back": {}},
     }
-    version = Registry.open(places).publish(publication(parameters, window=window, verdict=ruling))
-    directory = places.refreshes("demo") / window.key / f"{week:016x}"
+    made = publication(parameters, window=window, verdict=ruling, method=method, config_digest=config)
+    version = Registry.open(places).publish(made)
+    directory = places.refreshes("demo") / window.key / f"{week:016x}{config[:4]}"
     write_json(directory / "verdict.json", ruling)
     write_json(directory / "backtest.json", {"differences": {"slc": {"platt": GAIN}}})
-    decided = Registered(version.number, "decided", "slc", "parameters", version.run_id, "v")
+    decided = Registered(version.number, "decided", method, "parameters", version.run_id, "v")
     record_version(RefreshFiles(directory), decided)
     checked = {"status": "warned", "rows": 1200, "quarantined": 3}
     planned = PlannedWindow(window, directory / "log.parquet", "digest", checked)
@@ -266,3 +271,117 @@ def test_the_evidence_says_what_a_person_needs(places: Places, parameters: Path)
     assert "| platt | +0.0200 [+0.0100, +0.0300] | −0.0100 [−0.0200, −0.0050] |" in text
     assert "- one week was left out" in text
     assert "Validation: warned, 1200 rows, 3 quarantined." in text
+
+
+@pytest.fixture(scope="module")
+def platt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return parameter_set(tmp_path_factory.mktemp("platt") / "parameters", method="platt")
+
+
+@pytest.fixture
+def rolled_back(places: Places, parameters: Path, platt: Path) -> Registry:
+    """``platt`` of week 1 serves again: ann took ``slc`` of week 4 back."""
+    settings(places, gate="auto")
+    promote_if_allowed(places, refreshed(places, platt, 1, method="platt"))
+    promote_if_allowed(places, refreshed(places, parameters, 4, champion=1))
+    registry = Registry.open(places)
+    registry.rollback("demo", actor="ann", reason="complaints")
+    return registry
+
+
+def champion_of(places: Places) -> int | None:
+    champion = Registry.open(places).champion("demo")
+    return None if champion is None else champion.number
+
+
+@pytest.mark.usefixtures("rolled_back")
+@pytest.mark.parametrize(
+    ("week", "config"),
+    [(3, "c" * 64), (4, "d" * 64)],
+    ids=["an old week again", "the same week with another setting, row or code"],
+)
+@pytest.mark.parametrize("gate", ["auto", "manual"])
+def test_no_refresh_of_a_window_that_is_not_later_undoes_a_persons_rollback(
+    places: Places, platt: Path, week: int, config: str, gate: str
+) -> None:
+    settings(places, gate=gate, renew="auto")
+    plan = refreshed(places, platt, week, champion=1, kind="renewal", method="platt", config=config)
+
+    said = promote_if_allowed(places, plan)
+
+    assert champion_of(places) == 1
+    if gate == "auto":
+        assert "taken back by ann" in said
+        assert "until a person promotes it: complaints" in said
+
+
+@pytest.mark.usefixtures("rolled_back")
+def test_the_method_that_serves_is_renewed_by_later_windows(places: Places, platt: Path) -> None:
+    promote_if_allowed(places, refreshed(places, platt, 5, champion=1, kind="renewal", method="platt"))
+    assert champion_of(places) == 3
+
+
+@pytest.mark.usefixtures("rolled_back")
+def test_the_method_that_was_taken_back_comes_back_by_a_person_alone(
+    places: Places, parameters: Path
+) -> None:
+    said = promote_if_allowed(places, refreshed(places, parameters, 5, champion=1))
+    assert champion_of(places) == 1
+    assert "slc (version 2, window 2026-02-02/2026-02-09) was taken back by ann" in said
+
+    settings(places, gate="manual")  # then a person is asked, who may
+    again = refreshed(places, parameters, 6, champion=1)
+    promote(places, propose(places, again, "manual"), actor="bob", automatic=False)
+    assert champion_of(places) == 4
+    settings(places, gate="auto")  # and from then on it is a method like any other
+    promote_if_allowed(places, refreshed(places, parameters, 7, champion=4, kind="renewal"))
+    assert champion_of(places) == 5
+
+
+def test_the_method_waits_for_as_many_windows_as_the_person_said(
+    places: Places, parameters: Path, rolled_back: Registry
+) -> None:
+    rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
+    rolled_back.rollback("demo", actor="ann", reason="none", windows=2)
+    for week, champion in ((5, 1), (6, 1), (7, 5)):
+        promote_if_allowed(places, refreshed(places, parameters, week, champion=1))
+        assert champion_of(places) == champion
+    assert rolled_back.status()["deployments"]["demo"]["taken_back"][0].endswith(
+        "until 2 windows after 2026-02-02/2026-02-09 have passed: none"
+    )
+
+
+def test_a_persons_retirement_is_not_undone_either(places: Places, parameters: Path, platt: Path) -> None:
+    settings(places, gate="auto")
+    promote_if_allowed(places, refreshed(places, parameters, 3))
+    Registry.open(places).retire("demo", actor="ann", reason="a leak")
+    for week, config in ((3, "d" * 64), (2, "c" * 64), (4, "c" * 64)):
+        said = promote_if_allowed(places, refreshed(places, parameters, week, config=config))
+        assert "taken back by ann" in said
+        assert champion_of(places) is None
+    promote_if_allowed(places, refreshed(places, platt, 5, method="platt"))  # another method may
+    assert champion_of(places) == 5
+
+
+@pytest.mark.usefixtures("rolled_back")
+def test_an_old_window_retires_nothing_after_a_rollback(places: Places, parameters: Path) -> None:
+    plan = refreshed(places, parameters, 3, verdict="reject", champion=1, kind="retire")
+    assert "taken back by ann" in promote_if_allowed(places, plan)
+    assert champion_of(places) == 1
+
+
+def test_a_window_that_a_person_leaves_out_is_not_learned_from(places: Places, rolled_back: Registry) -> None:
+    assert excluded_by_people(rolled_back.history("demo")) == []
+    rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
+    rolled_back.rollback("demo", actor="ann", reason="wrong week", exclude_window=True)
+    (found,) = excluded_by_people(rolled_back.history("demo"))
+    assert found.window == WEEKS[4]
+    rolled_back.promote("demo", 2, actor="bob", reason="it was right")
+    assert excluded_by_people(rolled_back.history("demo")) == []
+
+
+def test_a_window_that_was_left_out_is_named_with_its_person() -> None:
+    left = {WEEKS[4]: "left out on purpose"}
+    found = left_out(WEEKS[4], set(), WEEKS[6], set(), {}, left)
+    assert found == {"window": str(WEEKS[4]), "kind": "taken_back", "reason": "left out on purpose"}
+    assert left_out(WEEKS[4], set(), WEEKS[4], set(), {}, left) is None  # the window that is refreshed

@@ -42,7 +42,7 @@ def test_promotion_moves_the_ledger_and_the_alias(registry: Registry, publish) -
     (move,) = registry.history("demo")
     assert (move.kind, move.from_version, move.to_version) == ("promotion", None, version.number)
     assert (move.actor, move.reason, move.window) == ("ann", "good evidence", WEEKS[0])
-    assert move.evidence == {"auc": [0.01, 0.02]}
+    assert move.evidence["auc"] == [0.01, 0.02]
 
 
 def test_promoting_the_champion_again_changes_nothing(registry: Registry, publish) -> None:  # type: ignore[no-untyped-def]

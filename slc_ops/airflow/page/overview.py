@@ -20,6 +20,7 @@ from slc_ops.refresh.backbone import read_news
 from slc_ops.refresh.files import VERSIONS, RefreshFiles
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
+from slc_ops.registry.rules import taken_back
 from slc_ops.settings.deployments import Places, read_deployments
 
 WINDOWS = 12
@@ -64,6 +65,8 @@ class Card:
     """Why there is no champion any more, where it was retired."""
     backbone: str | None
     """That the champion is of another backbone than the newest window, in words."""
+    taken_back: list[str]
+    """What people took back, by whom and until when."""
     outcome: Outcome | None
     versions: list[Version]
     """The newest version of each window, oldest first."""
@@ -119,6 +122,7 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         since=None if glance.last is None else glance.last.at,
         retired=glance.last if glance.head.champion is None else None,
         backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
+        taken_back=[each.sentence for each in taken_back(glance.changes)],
         outcome=_outcome(places, name, ordered[-1] if ordered else None, glance.head.champion),
         versions=ordered,
         published=glance.versions,
