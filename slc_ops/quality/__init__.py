@@ -29,8 +29,11 @@ def validate(
     engine: "WindowEngine | None" = None,
     *,
     suite: bool = True,
+    earlier: Sequence[WindowManifest] = (),
 ) -> ValidationResult:
     """Validate a window, with the trailing windows (oldest first) as its measure.
+
+    Rows whose event an ``earlier`` window had are put aside; where they are many, the window stops.
 
     Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
     ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` when a
@@ -41,4 +44,4 @@ def validate(
     from slc_ops.quality.verdict import judge_window
     from slc_ops.rows.engine import LOCAL
 
-    return judge_window(manifest, trailing, deployment.quality, engine or LOCAL, suite=suite)
+    return judge_window(manifest, trailing, deployment.quality, engine or LOCAL, suite=suite, earlier=earlier)

@@ -46,7 +46,7 @@ class History:
             known = [each for each in before(window) if not stopped_alone(each.window)]
             return would_stop(manifest_of(window), known, quality, engine or LOCAL)
 
-        self._before, self._stopped = before, stopped
+        self._manifest_of, self._before, self._stopped = manifest_of, before, stopped
 
     def yardstick(self, window: Window) -> list[WindowManifest]:
         """The earlier windows that ``window`` is measured against, oldest first.
@@ -54,3 +54,11 @@ class History:
         The :data:`REACH` windows before it must have been extracted.
         """
         return [each for each in self._before(window) if not self._stopped(each.window)]
+
+    def earlier(self, window: Window) -> list[WindowManifest]:
+        """The :data:`REACH` windows before it that hold rows: none of their events may come again.
+
+        Whether they were stopped does not matter, so this is no part of what makes a yardstick.
+        """
+        found = [self._manifest_of(each) for each in window.before(REACH)]
+        return [manifest for manifest in found if manifest.rows]

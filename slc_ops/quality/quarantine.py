@@ -28,6 +28,7 @@ def split(
     *,
     ids_repeat: bool = True,
     keep_clean: bool = True,
+    seen: np.ndarray | None = None,
 ) -> tuple[int, str]:
     """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``.
 
@@ -36,7 +37,7 @@ def split(
     """
     directory = manifest.directory.absolute()
     clean_path = directory / CLEAN if keep_clean else None
-    rows = PutAside(manifest.window, logit_limit)
+    rows = PutAside(manifest.window, logit_limit, seen)
     return engine.divide(manifest.path, rows, directory / QUARANTINE, clean_path, ids_repeat=ids_repeat)
 
 
@@ -46,6 +47,8 @@ class PutAside:
 
     window: Window
     logit_limit: float
+    seen: np.ndarray | None = None
+    """Hashes of event ids that earlier windows had."""
 
     def __call__(
         self,
@@ -56,7 +59,7 @@ class PutAside:
         clean_path: Path | None,
     ) -> int:
         """Answers how many failed; ``duplicate`` are the numbers of the rows with a repeated id."""
-        checks = row_checks(self.window.start, self.window.end, self.logit_limit)
+        checks = row_checks(self.window.start, self.window.end, self.logit_limit, self.seen)
         offset = quarantined = 0
         with ExitStack() as files:
             bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))

@@ -64,6 +64,8 @@ class ValidationResult:
     docs_path: Path
     result_path: Path
     clean_digest: str = ""
+    seen_digest: str = ""
+    """Names the event ids that were put aside because earlier windows had them; empty without any."""
 
     def verify(self, manifest: WindowManifest, digest: Callable[[Path], str] = digest_log) -> None:
         """Raise :class:`~slc_ops.base.errors.DamagedFile` where the clean rows are not those written."""
@@ -86,6 +88,7 @@ class ValidationResult:
             "docs_path": str(self.docs_path),
             "result_path": str(self.result_path),
             "clean_digest": self.clean_digest,
+            "seen_digest": self.seen_digest,
         }
 
     def file_form(self) -> dict[str, Any]:
@@ -105,4 +108,5 @@ class ValidationResult:
             docs_path=directory / value["docs_path"],
             result_path=directory / value["result_path"],
             clean_digest=value["clean_digest"],
+            seen_digest=value["seen_digest"],
         )

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slc_ops.base.hashing import value_hashes
 from slc_ops.base.utf8 import MARK
 from slc_ops.intake.contract import ALLOWED_TYPES, TEXTS, TIME
 
@@ -24,8 +25,13 @@ class RowCheck:
     failing: Failing
 
 
-def row_checks(start: datetime, end: datetime, logit_limit: float) -> tuple[RowCheck, ...]:
-    """All row-level rules of the contract for the window ``[start, end)``."""
+def row_checks(
+    start: datetime, end: datetime, logit_limit: float, seen: np.ndarray | None = None
+) -> tuple[RowCheck, ...]:
+    """All row-level rules of the contract for the window ``[start, end)``.
+
+    ``seen`` are the hashes of event ids that earlier windows had.
+    """
 
     def outside(values: pa.Array) -> np.ndarray:
         before = pc.less(values, pa.scalar(start, TIME))
@@ -47,6 +53,8 @@ def row_checks(start: datetime, end: datetime, logit_limit: float) -> tuple[RowC
     checks += [
         RowCheck(f"{column}_not_utf8", column, f"{column} must be UTF-8", not_utf8) for column in TEXTS
     ]
+    if seen is not None and len(seen):
+        checks.append(RowCheck(SEEN_BEFORE, "event_id", SEEN_BEFORE_SENTENCE, having(seen)))
     return (
         *checks,
         RowCheck("event_time_outside", "event_time", "event_time must lie inside the window", outside),
@@ -67,6 +75,11 @@ def row_checks(start: datetime, end: datetime, logit_limit: float) -> tuple[RowC
 
 DUPLICATE = "event_id_duplicate"
 DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
+SEEN_BEFORE = "event_id_seen_before"
+SEEN_BEFORE_SENTENCE = (
+    "event_id must not be one of an earlier window (an export sent again, or ids that begin anew in every "
+    "file: make them unique within the deployment)"
+)
 
 
 def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, np.ndarray]:
@@ -113,6 +126,16 @@ def not_finite(values: pa.Array) -> np.ndarray:
     """Rows with NaN or an infinity."""
     wrong: np.ndarray = ~np.isfinite(values.fill_null(0.0).to_numpy(zero_copy_only=False))
     return wrong
+
+
+def having(seen: np.ndarray) -> Failing:
+    """Rows whose value has one of the hashes."""
+
+    def failing(values: pa.Array) -> np.ndarray:
+        wrong: np.ndarray = np.isin(value_hashes(values), seen)
+        return wrong
+
+    return failing
 
 
 def beyond(low: float, high: float) -> Failing:

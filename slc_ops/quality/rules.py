@@ -6,7 +6,7 @@ from typing import Any
 
 from slc_ops.intake.contract import ALLOWED_TYPES, REPEATED_TIMES, REQUIRED, SKIPPED_TIMES
 from slc_ops.quality.result import Severity
-from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, RowCheck
+from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, SEEN_BEFORE, SEEN_BEFORE_SENTENCE, RowCheck
 from slc_ops.settings.deployments import Band, Limit, Quality
 
 
@@ -93,7 +93,10 @@ def schema_rules(required: Collection[str]) -> Iterator[Rule]:
 
 def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     """Each check twice: any failing row is put aside and noted, more than the budget stop the refresh."""
-    sentences = {check.code: check.sentence for check in checks} | {DUPLICATE: DUPLICATE_SENTENCE}
+    sentences = {check.code: check.sentence for check in checks} | {
+        DUPLICATE: DUPLICATE_SENTENCE,
+        SEEN_BEFORE: SEEN_BEFORE_SENTENCE,
+    }
     for code, sentence in sentences.items():
         yield Rule(code, f"share_{code}", "critical", sentence, high=budget, about_rows=True)
         yield Rule(code, f"share_{code}", "warning", sentence, high=0.0, about_rows=True)

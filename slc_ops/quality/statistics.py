@@ -15,6 +15,7 @@ from slc_ops.base.parquet import read_parquet, write_parquet
 from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.event_ids import keep_ids
 from slc_ops.quality.passes import HASHED, HOUR, Pass, example
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, WindowEngine
@@ -120,7 +121,10 @@ class Repeats:
 
 def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
     """What a pass over all rows found, after a look at the suspects for duplicate ids."""
-    duplicates = later_occurrences(manifest.path, "event_id", repeated(run.take_id_hashes()))
+    hashes = run.take_id_hashes()
+    duplicates = later_occurrences(manifest.path, "event_id", repeated(hashes))
+    if "event_id" in manifest.schema:
+        keep_ids(manifest.directory, manifest.rows, hashes)
     again = run.take_row_hashes()
     again.sort()
     return Repeats(

@@ -1,8 +1,10 @@
 """From statistics to a verdict, its files and its message."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
@@ -11,18 +13,19 @@ from slc_ops.intake.contract import REPEATED_TIMES, SKIPPED_TIMES
 from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
+from slc_ops.quality.event_ids import NOTHING, Seen, rows_with, seen_before
 from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
 from slc_ops.quality.own import own_evaluated
 from slc_ops.quality.quarantine import CLEAN, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
-from slc_ops.quality.rows import DUPLICATE, row_checks
+from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import rules
-from slc_ops.quality.statistics import Statistics, statistics_of
+from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, examples_at, statistics_of
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, WindowEngine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 6
+VERSION = 7
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
@@ -33,11 +36,13 @@ def judge_window(
     engine: WindowEngine = LOCAL,
     *,
     suite: bool = True,
+    earlier: Sequence[WindowManifest] = (),
 ) -> ValidationResult:
     """The verdict on a window: from its files when they are there, else from the suite.
 
-    The verdict is a function of the window's content, the trailing windows' content and the settings; a
-    verdict for the same three is read, not made again. Rows are looked at by the engine. Without the
+    The verdict is a function of the content of the window, of the trailing and the earlier windows, and of
+    the settings; a verdict for the same is read, not made again. Rows are looked at by the engine; those
+    whose event id an ``earlier`` window had are put aside, or stop the window. Without the
     ``suite`` its rules are applied here: the same verdict, and no pages, for windows on which nothing is
     published.
     """
@@ -49,6 +54,7 @@ def judge_window(
             manifest.digest,
             quality.model_dump(mode="json"),
             [before.digest for before in trailing],
+            [before.digest for before in earlier],
             *([noted] if noted else []),
         ]
     )
@@ -61,8 +67,9 @@ def judge_window(
         if result is not None:
             result.verify(manifest, engine.digest)
             return stop_if_critical(result, manifest, pages=suite)
-    evaluated, now, past = by_rules(manifest, trailing, quality, engine, suite=suite)
-    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality, engine)
+    seen = seen_before(manifest, earlier, quality.row_budget)
+    evaluated, now, past = by_rules(manifest, trailing, quality, engine, suite=suite, seen=seen)
+    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality, engine, seen)
     write_json(
         path,
         {
@@ -102,9 +109,10 @@ def by_rules(
     engine: WindowEngine = LOCAL,
     *,
     suite: bool = False,
+    seen: Seen = NOTHING,
 ) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
     """Every rule whose measure is defined, held against it, by the ``suite`` or here; and all statistics."""
-    now = statistics_of(manifest, quality.logit_limit, engine)
+    now = with_seen(statistics_of(manifest, quality.logit_limit, engine), manifest, seen)
     before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
     table = measures(now, manifest, before)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
@@ -120,12 +128,26 @@ def by_rules(
     return evaluated, now, [statistics for _, statistics in before]
 
 
+def with_seen(now: Statistics, manifest: WindowManifest, seen: Seen) -> Statistics:
+    """The statistics with the rows whose event id an earlier window had."""
+    if not seen.rows:
+        return now
+    rows = np.array(rows_with(manifest.path, seen.hashes, MAX_EXAMPLES))
+    return replace(
+        now,
+        failed={**now.failed, SEEN_BEFORE: seen.rows},
+        failed_rows=min(now.failed_rows + seen.rows, now.rows),
+        examples={**now.examples, SEEN_BEFORE: examples_at(manifest.path, rows)},
+    )
+
+
 def settle(
     manifest: WindowManifest,
     now: Statistics,
     findings: list[Finding],
     quality: Quality,
     engine: WindowEngine = LOCAL,
+    seen: Seen = NOTHING,
 ) -> ValidationResult:
     """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""
     stopped = any(finding.severity == "critical" for finding in findings)
@@ -139,6 +161,7 @@ def settle(
             engine,
             ids_repeat=now.failed[DUPLICATE] > 0,
             keep_clean=not stopped,
+            seen=seen.hashes,
         )
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",
@@ -149,6 +172,7 @@ def settle(
         docs_path=manifest.directory / PAGE,
         result_path=manifest.directory / RESULT,
         clean_digest=clean_digest,
+        seen_digest=seen.digest,
     )
 
 

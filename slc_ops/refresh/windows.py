@@ -163,12 +163,19 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        baseline = history.yardstick(each)
-        result = validate_window(manifest, baseline, checked, engine, suite=not places.rehearsal)
-        # The usable rows are a function of the window's content, the suite's settings and the code.
+        baseline, earlier, suite = history.yardstick(each), history.earlier(each), not places.rehearsal
+        result = validate_window(manifest, baseline, checked, engine, suite=suite, earlier=earlier)
+        # The usable rows are a function of the window's content, the events that earlier windows had, the
+        # suite's settings and the code.
         engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order
         key = digest_json(
-            [manifest.digest, checked.quality.model_dump(mode="json"), code_version(), *engines]
+            [
+                manifest.digest,
+                *filter(None, [result.seen_digest]),
+                checked.quality.model_dump(mode="json"),
+                code_version(),
+                *engines,
+            ]
         )
         keep_sums(result.clean_path, key, engine)
         return PlannedWindow(each, result.clean_path, manifest.digest, result.as_dict(), key)

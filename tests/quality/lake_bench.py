@@ -54,7 +54,7 @@ class Bench:
             extract(self.deployment, each, directory, refresh=again or each == window, home=self.places.home)
             for each in [*window.before(WEEKS - 1), window]
         ]
-        return validate(newest, trailing, self.deployment)
+        return validate(newest, trailing, self.deployment, earlier=trailing)
 
 
 Damage = Callable[[Bench], None]

@@ -1,0 +1,116 @@
+"""Event ids that an earlier window had: an export that was sent again must not count as new evidence.
+
+Each window keeps the 64-bit hashes of its event ids beside its rows: all of them up to :data:`EXACT` rows,
+above that one in 2, 4, … of them, chosen by the hash itself, so that two windows keep the same ids. Where a
+sample finds few repeated ids, the columns themselves are read, so that every such row is found.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slc_ops.base.files import replacing
+from slc_ops.base.hashing import value_hashes
+from slc_ops.base.parquet import open_parquet
+from slc_ops.intake.manifest import WindowManifest
+
+FILE = "event_ids.npy"
+EXACT = 1 << 20
+"""Rows of a window whose ids are all kept: 8 MB."""
+
+
+def keep_ids(directory: Path, rows: int, hashes: np.ndarray) -> np.ndarray:
+    """Keep the hashes of a window's ids, or the sample of them, beside its rows; sorted, each once."""
+    kept: np.ndarray = np.unique(sampled(hashes, level(rows)))
+    with replacing(directory / FILE) as temporary, temporary.open("wb") as file:
+        np.save(file, kept)
+    return kept
+
+
+def level(rows: int) -> int:
+    """How often a sample is halved.
+
+    >>> level(0), level(EXACT), level(EXACT + 1), level(5_000_000)
+    (0, 0, 1, 3)
+    """
+    return max(0, (max(rows, 1) - 1).bit_length() - EXACT.bit_length() + 1)
+
+
+def sampled(hashes: np.ndarray, halved: int) -> np.ndarray:
+    """One in 2^halved of the hashes."""
+    kept: np.ndarray = hashes[hashes & np.uint64((1 << halved) - 1) == 0] if halved else hashes
+    return kept
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The hashes of ids that earlier windows had, and how many rows have one.
+
+    Where more rows than the budget have one, the window stops anyway: then they may be a sample.
+    """
+
+    hashes: np.ndarray
+    rows: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Names these ids; empty where there are none."""
+        return hashlib.sha256(self.hashes.tobytes()).hexdigest() if self.rows else ""
+
+
+NOTHING = Seen(np.empty(0, np.uint64))
+
+
+def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], budget: float) -> Seen:
+    """The ids of a window that earlier windows had."""
+    known = [each for each in earlier if "event_id" in each.schema and each.rows]
+    if "event_id" not in manifest.schema or not manifest.rows or not known:
+        return NOTHING
+    halved = max(level(each.rows) for each in (manifest, *known))
+    mine = sampled(_kept(manifest), halved)
+    found = _shared(mine, (sampled(_kept(each), halved) for each in known))
+    rows = min(len(found) << halved, manifest.rows)
+    if halved and 0 < rows <= budget * manifest.rows:  # few enough to go on without them: find each
+        mine = np.unique(np.concatenate(list(_hashes(manifest.path))))
+        found = _shared(mine, (part for each in known for part in _hashes(each.path)))
+        rows = len(found)
+    return Seen(found, rows) if rows else NOTHING
+
+
+def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
+    found: np.ndarray = np.unique(np.concatenate([np.intersect1d(mine, each) for each in others]))
+    return found
+
+
+def rows_with(path: Path, hashes: np.ndarray, most: int) -> list[int]:
+    """The numbers of the first rows whose id has one of the hashes."""
+    rows: list[int] = []
+    first = 0
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(columns=["event_id"]):
+            ids = batch.column(0)
+            again = np.isin(value_hashes(ids), hashes) & np.asarray(ids.is_valid())
+            rows += (np.flatnonzero(again) + first).tolist()
+            first += len(ids)
+            if len(rows) >= most:
+                break
+    return rows[:most]
+
+
+def _kept(manifest: WindowManifest) -> np.ndarray:
+    path = manifest.directory / FILE
+    if path.exists():
+        kept: np.ndarray = np.load(path, allow_pickle=False)
+        return kept
+    halved = level(manifest.rows)
+    parts = [sampled(part, halved) for part in _hashes(manifest.path)]
+    return keep_ids(manifest.directory, manifest.rows, np.concatenate([NOTHING.hashes, *parts]))
+
+
+def _hashes(path: Path) -> Iterator[np.ndarray]:
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(columns=["event_id"]):
+            yield value_hashes(batch.column(0).drop_null())
