@@ -1,6 +1,8 @@
-"""Which code works out results: a name that changes whenever one of its lines does."""
+"""Which code works out results: a name that changes whenever a formula of it does, not a comment."""
 
+import ast
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,14 +35,42 @@ def code_version() -> str:
     """The release and a digest of the code and libraries that decide results.
 
     Two installations with the same code version give the same bytes; a changed formula is a new version even
-    between releases, and never reads what another formula stored.
+    between releases, and never reads what another formula stored. Comments, docstrings and layout are no part
+    of it: correcting a typo registers nobody's model again.
     """
     digest = hashlib.sha256()
     for source in deciding_files():
-        digest.update(source.relative_to(PACKAGE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+        said = "\0".join(_syntax(ast.parse(source.read_bytes())))
+        digest.update(f"{source.relative_to(PACKAGE).as_posix()}\0{said}\0".encode())
     for library in DECIDING_LIBRARIES:
         digest.update(f"{library} {library_version(library)}\0".encode())
     return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def _syntax(node: object) -> Iterator[str]:
+    """A syntax tree as words, without strings that are statements (docstrings).
+
+    Empty fields are left out, because releases of Python differ in which ones there are.
+    """
+    if isinstance(node, list):
+        yield "["
+        for each in node:
+            if not (isinstance(each, ast.Expr) and _is_text(each.value)):
+                yield from _syntax(each)
+        yield "]"
+    elif isinstance(node, ast.AST):
+        yield type(node).__name__
+        for name, value in ast.iter_fields(node):
+            if value is not None and value != []:
+                yield name
+                yield from _syntax(value)
+        yield "."
+    else:
+        yield repr(node)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def deciding_files() -> list[Path]:

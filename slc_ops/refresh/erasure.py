@@ -87,7 +87,8 @@ def erase(places: Places, users: Sequence[str], *, actor: str) -> list[Receipt]:
 
 def deployments_of(places: Places, registry: Registry) -> list[str]:
     """Every deployment that has something on disk or in the ledger, or may have."""
-    kept = {path.name for kind in ("windows", "refreshes") for path in (places.home / kind).glob("[!.]*/")}
+    kinds = ("windows", "refreshes", "replays")
+    kept = {path.name for kind in kinds for path in (places.home / kind).glob("[!.]*/")}
     return sorted(kept | set(_settings(places)) | set(registry.ledger.deployments()))
 
 
@@ -114,6 +115,9 @@ def erase_from(places: Places, registry: Registry, name: str, users: Sequence[st
             erase_window(window, erased, _observer(places, name, window))
     for files in refreshes_in(places.refreshes(name)):
         _strip(files, erased, belongs)
+    for log in _replayed(places, name):
+        if log.exists() and rows_of(log, erased).rows:
+            _strip_replay(places.replays(name) / log.relative_to(places.replays(name)).parts[0])
     oldest = min(note.rows, default="")  # nothing that was said before it can quote their rows
     for version in registry.ledger.versions(name):
         if note.rows and version.window.key >= oldest:
@@ -133,6 +137,10 @@ def _find(
         if found.rows:
             note.rows[window.name] = max(found.rows, note.rows.get(window.name, 0))
             note.events |= found.events
+    for log in _replayed(places, name):
+        if (found := rows_of(log, erased)).rows:
+            note.rows.setdefault(log.parent.name, found.rows)
+            note.events |= found.events
     planned: set[int] = set()
     for files in refreshes_in(places.refreshes(name)):
         plan = read_plan(files.plan)
@@ -148,6 +156,17 @@ def _find(
                 note.versions.add(version.number)
             elif span - present:
                 note.unknown_versions.add(version.number)
+
+
+def _replayed(places: Places, name: str) -> list[Path]:
+    """The windows that replays have extracted."""
+    return sorted(places.replays(name).glob(f"[!.]*/windows/**/{LOG}"))
+
+
+def _strip_replay(replay: Path) -> None:
+    """Take the rows and what was worked out from them; the page, which names nobody, stays."""
+    for directory in sorted(replay.glob("[!.]*/")):
+        discard(directory)
 
 
 def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
+from slc_ops.intake.erased import Erased
 from slc_ops.registry.aliases import gaps, of_another_ledger
+from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
@@ -25,7 +27,7 @@ class Finding:
 
     deployment: str
     code: str
-    """``alias``, ``line``, ``champion``, ``stray_version`` or ``interrupted``."""
+    """``alias``, ``line``, ``champion``, ``stray_version``, ``interrupted`` or ``erased``."""
     sentence: str
     repairable: bool = False
 
@@ -50,17 +52,32 @@ def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange
     return findings
 
 
-def audit(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Finding]:
-    """Everything that can be wrong with a deployment."""
+def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
+    """Everything that can be wrong with a deployment; ``home`` has the list of its erased users."""
     head, line = ledger.head(deployment), ledger.line(deployment)
     versions = ledger.versions(deployment)
     findings = line_findings(deployment, ledger.row(deployment), line)
     findings += alias_findings(client, head, line)
+    findings += erasure_findings(ledger, deployment, home)
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
         findings += _champion_findings(client, ledger.version(deployment, head.champion))
     return findings
+
+
+def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
+    """Users of receipts who are not on the list any more, by which extractions leave their rows out."""
+    told = {user for receipt in recorded_erasures(ledger, deployment) for user in receipt.details["users"]}
+    listed = Erased(home, deployment)
+    lost = len(told - listed.users)
+    if not lost:
+        return []
+    sentence = (
+        f"{lost} of {len(told)} erased users are not on the list {listed.path} any more, so that the next "
+        "extraction brings their rows back: restore the list from its backup, or erase these users again"
+    )
+    return [Finding(deployment, "erased", sentence)]
 
 
 def line_findings(deployment: str, row: Head | None, line: list[ChampionChange]) -> list[Finding]:

@@ -342,7 +342,7 @@ class Registry:
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
         client = self.client
         with typed(self.places.tracking_uri):
-            left = audit(client, self.ledger, deployment)
+            left = audit(client, self.ledger, deployment, self.places.home)
         return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------

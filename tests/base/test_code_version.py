@@ -1,6 +1,7 @@
 """The code version names what decides results: all of it, and nothing else."""
 
 import ast
+import shutil
 
 import pytest
 
@@ -81,16 +82,37 @@ def test_another_version_of_a_deciding_library_is_another_code_version(monkeypat
     assert code_version() != before
 
 
-def test_a_changed_line_of_the_plan_is_another_code_version(monkeypatch, tmp_path):
-    import shutil
-
-    before = code_version()
-    code_version.cache_clear()
+@pytest.fixture
+def copy(monkeypatch, tmp_path):
+    """The package's sources, to change."""
     copy = tmp_path / "slc_ops"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(module, "PACKAGE", copy)
-    assert code_version() == before
+    return copy
+
+
+def test_a_comment_a_docstring_and_another_layout_are_the_same_code_version(copy):
+    before = code_version()
     code_version.cache_clear()
-    plan = copy / "refresh" / "plan.py"
-    plan.write_text(plan.read_text() + "# another line\n")
-    assert code_version() != before
+    slc = copy / "methods" / "slc.py"
+    text = slc.read_text()
+    assert text.startswith('"""')
+    slc.write_text('"""A typo is corrected.\n\n' + text[3:] + "\n\n# another line\n")
+    assert code_version() == before
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now"),
+    [("max(each.", "min(each."), ("0.9", "0.8"), ("<", "<=")],
+    ids=["a function", "a constant", "a comparison"],
+)
+def test_a_formula_is_another_code_version(copy, was, is_now):
+    before = code_version()
+    code_version.cache_clear()
+    plan = copy / "numerics" / "formula.py"
+    plan.write_text("def formula(each):\n    return max(each.one, 0.9) < 1\n")
+    with_one = code_version()
+    assert with_one != before
+    code_version.cache_clear()
+    plan.write_text(plan.read_text().replace(was, is_now))
+    assert code_version() != with_one
