@@ -69,8 +69,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
     known = calibration.options.earlier
     earlier = None if known is None else known.of(calibration.log.items)
-    counts = None if calibration.log.weighted else calibration.item_sums.n
-    prior, near = choose_prior(calibration.log, model, start, earlier, counts)
+    prior, near = choose_prior(calibration.log, model, start, earlier)
     mean = None if earlier is None or not prior.earlier else prior.earlier * earlier
     if mean is not None:
         model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))

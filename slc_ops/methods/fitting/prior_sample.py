@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.hashing import Words, hashes_of, stir
-from slc_ops.numerics.kernels import Floats, dot
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.numerics.kernels import dot
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import SPAN_ROWS, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableRows, Rows, joined
@@ -109,14 +110,12 @@ def is_large(log: Log) -> bool:
     return log.n_rows > PRIOR_ROWS
 
 
-def prior_rows(log: Log, threads: int = 1, counts: Floats | None = None) -> Rows | None:
-    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded.
-
-    ``counts`` are the rows of each item, where they are known.
-    """
+def prior_rows(log: Log) -> Rows | None:
+    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded."""
     if not is_large(log):
         return _gathered(log, None)
-    rows, mass = _sizes(log, threads) if counts is None else (counts, counts)
+    rows = log.item_counts.astype(np.float64)
+    mass = Calibration(log).item_sums.n if log.weighted else rows
     weight = float(mass.sum())
     share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
     # As many items of equal size would be as uneven as these.
@@ -150,19 +149,6 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
     if sample.user is None or size >= LEAST_OF_USER * (int(sample.user.max()) + 1):
         return sample
     return replace(sample, user=None)
-
-
-def _sizes(log: Log, threads: int) -> tuple[Floats, Floats]:
-    """Of every item how many rows count, and Σw."""
-    size = len(log.items)
-    found = log.add_up(partial(_rows_and_weights, size), threads=threads, n_keys=size).values
-    return found[0], found[-1]
-
-
-def _rows_and_weights(size: int, rows: Rows) -> Totals:
-    """Per item; without weights the two are one."""
-    columns = (None,) if rows.weight is None else (rows.weight > 0, rows.weight)
-    return Totals(np.array([np.bincount(rows.codes, each, size) for each in columns], dtype=np.float64))
 
 
 @dataclass
