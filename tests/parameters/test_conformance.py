@@ -1,0 +1,69 @@
+"""The Python reader passes the conformance suite, the stored one and one that is written now."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.parameters import storage
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "conformance"
+ENTRIES: list[dict[str, Any]] = json.loads((SUITE / "manifest.json").read_text(encoding="utf-8"))["sets"]
+
+
+def check(suite: Path, entry: dict[str, Any]) -> None:
+    """What a reader has to do with one entry of the manifest."""
+    directory = suite / entry["directory"]
+    if "error" in entry:
+        with pytest.raises(ParameterSetError):
+            storage.read(directory, deployment=entry.get("deployment"))
+        return
+    parameters = storage.read(directory)
+    for row in entry["rows"]:
+        given = row.get("item_id"), row["logit"], row["time"]
+        others = {"group": row.get("group_id"), "user": row.get("user_id")}
+        if row["probability"] is None:
+            with pytest.raises(InputError):
+                parameters.correct_one(*given, **others)
+        else:
+            assert parameters.correct_one(*given, **others) == pytest.approx(row["probability"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "entry", ENTRIES, ids=lambda entry: f"{entry['directory']} {entry.get('deployment', '')}"
+)
+def test_the_reader_conforms(entry: dict[str, Any]) -> None:
+    check(SUITE, entry)
+
+
+def test_what_the_script_writes_now_conforms_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import conformance
+
+    conformance.write(tmp_path)
+    written = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))["sets"]
+    assert [entry["directory"] for entry in written] == [entry["directory"] for entry in ENTRIES]
+    for entry in written:
+        check(tmp_path, entry)
+    sys.modules.pop("conformance")
+
+
+@pytest.mark.parametrize("name", ["params", "golden"])
+def test_the_schemas_describe_every_good_set(name: str) -> None:
+    schema = json.loads((ROOT / "docs" / "assets" / f"{name}.schema.json").read_text(encoding="utf-8"))
+    check_one = jsonschema.Draft202012Validator(schema)
+    for directory in sorted((SUITE / "good").iterdir()):
+        check_one.validate(json.loads((directory / f"{name}.json").read_text(encoding="utf-8")))
+    wrong = json.loads((SUITE / "bad" / "unknown-link" / "params.json").read_text(encoding="utf-8"))
+    assert name == "golden" or not check_one.is_valid(wrong)
+
+
+def test_every_method_is_in_the_suite() -> None:
+    from slc_ops.methods import METHODS
+
+    assert {f"good/{name}" for name in METHODS} <= {entry["directory"] for entry in ENTRIES}
