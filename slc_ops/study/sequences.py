@@ -155,7 +155,8 @@ def four_parts(first: Ints, part: NDArray[np.int8]) -> NDArray[np.int8]:
     for begin, end in pairwise(first):
         n = int(np.searchsorted(part[begin:end], 1))
         kept = min(n - 1, int(np.floor((1 - CHOICE_SHARE) * n + 1e-9)))
-        found[begin + kept : begin + n] = CHOICE if n > 1 else TRAIN
+        if n > 1:
+            found[begin + kept : begin + n] = CHOICE
     return found
 
 

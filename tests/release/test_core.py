@@ -113,6 +113,7 @@ def test_its_corrector_serves_the_same_probabilities(core: Path, files: Path) ->
         ("demo", "mlflow,quality,report"),
         ("backtest --lake . --deployment demo", "mlflow,quality,report"),
         ("paper --calibration calibration.parquet --test test.parquet --out paper", "report"),
+        ("study test.parquet --out study", "report,study"),
         ("report --run 1", "mlflow,report"),
         ("control flight-delay", "controls,mlflow,quality,report,sklearn"),
         ("status", "mlflow"),

@@ -15,6 +15,7 @@ from slc_ops.study.sequences import (
     TEST,
     TRAIN,
     batches,
+    four_parts,
     prediction_windows,
     read_sequences,
     sequences_of,
@@ -128,6 +129,23 @@ def test_a_file_without_times_is_refused_and_says_how_to_name_them(tmp_path: Pat
     with pytest.raises(InputError, match=r"no column event_time.*--map"):
         read_sequences(tmp_path / "a.parquet")
     assert len(read_sequences(tmp_path / "a.parquet", {"event_time": "when"}).label) == 60
+
+
+def test_a_user_without_train_rows_leaves_the_others_as_they_are() -> None:
+    part = np.array([0, 0, 0, 1, 2, 1, 2, 0, 1, 2], np.int8)
+    four = four_parts(np.array([0, 5, 7, 10]), part)
+    assert four.tolist() == [
+        TRAIN,
+        TRAIN,
+        CHOICE,
+        CALIBRATION,
+        TEST,
+        CALIBRATION,
+        TEST,
+        TRAIN,
+        CALIBRATION,
+        TEST,
+    ]
 
 
 def test_the_files_of_ingest_keep_their_parts(tmp_path: Path) -> None:
