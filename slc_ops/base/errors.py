@@ -125,10 +125,6 @@ class SelfTestFailed(SlcError):
     """A result contradicts the mathematics (for example: Platt scaling changed the AUC)."""
 
 
-class TooFewRows(SlcError):
-    """The newest window is too small to decide on; the refresh stops, the champion stays."""
-
-
 class RegistryError(SlcError):
     """MLflow or the ledger refused, or they disagree."""
 

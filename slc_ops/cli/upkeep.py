@@ -20,9 +20,9 @@ def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
     What the next refresh, a rollback or a refresh at work needs stays, and so do the ledger and MLflow.
     """
     require("slc-ops clean", "mlflow")
-    from slc_ops.refresh.retention import remove, superfluous
+    from slc_ops.refresh.retention import removable, remove
 
-    found = superfluous(Places.from_environment(), deployment)
+    found = removable(Places.from_environment(), deployment)
     answer = found.as_dict()
     if not dry_run:
         with progress(f"cleaning {deployment}"):

@@ -109,7 +109,7 @@ def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWin
 def note_backbone(places: Places, plan: Plan) -> News | None:
     """Say when the newest window is of another backbone than the champion, and retire it by the rule.
 
-    Before anything is compared: a champion of another backbone is no opponent. The same refresh again finds
+    Before anything is compared: a champion of another backbone is not compared. The same refresh again finds
     what it did. An older window than the champion's says nothing.
     """
     from slc_ops.registry import Registry

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opponent:
+class ChampionReference:
     """A champion to compare with: ``version`` and ``digest`` say which, ``read`` gets its parameters."""
 
     version: str | None
@@ -43,7 +43,7 @@ class Opponent:
         )
 
 
-def current_champion(places: Places, deployment: str) -> Opponent | None:
+def current_champion(places: Places, deployment: str) -> ChampionReference | None:
     """The champion by the ledger; None where there is none."""
     from slc_ops.registry import Registry
 
@@ -60,7 +60,7 @@ def current_champion(places: Places, deployment: str) -> Opponent | None:
         with TemporaryDirectory(prefix="slc-champion-") as scratch:
             return ParameterSet.read(registry.parameters(version, Path(scratch)))
 
-    return Opponent(str(version.number), version.key, version.method, version.window, read)
+    return ChampionReference(str(version.number), version.key, version.method, version.window, read)
 
 
 def taken_back_from(places: Places, plan: Plan) -> dict[str, str]:
@@ -72,17 +72,19 @@ def taken_back_from(places: Places, plan: Plan) -> dict[str, str]:
     return {each.method: each.sentence for each in found if each.waits(plan.window)}
 
 
-def champion_in(directory: Path) -> Opponent:
+def champion_in(directory: Path) -> ChampionReference:
     """A parameter set on disk in the champion's place; one that cannot be read is refused here."""
     from slc_ops.parameters.parameter_set import ParameterSet
 
     parameters = ParameterSet.read(directory)
     digest = digest_json([digest_file(path) for path in sorted(directory.iterdir())])
-    return Opponent(None, digest, parameters.method, parameters.provenance.window, lambda: parameters)
+    return ChampionReference(
+        None, digest, parameters.method, parameters.provenance.window, lambda: parameters
+    )
 
 
 def still_holds(
-    plan: Plan, evidence: dict[str, Any], opponent: Opponent | None, taken: dict[str, str]
+    plan: Plan, evidence: dict[str, Any], reference: ChampionReference | None, taken: dict[str, str]
 ) -> bool:
     """Whether a finished backtest speaks about today's champion, and of what people took back.
 
@@ -92,10 +94,10 @@ def still_holds(
     compared = evidence["champion"]
     if compared.get("taken_back", {}) != taken:
         return False
-    if opponent is None:
+    if reference is None:
         return bool(compared["status"] == "absent")
-    if (compared["version"], compared.get("digest")) == (opponent.version, opponent.digest):
+    if (compared["version"], compared.get("digest")) == (reference.version, reference.digest):
         return True
-    if opponent.window is not None and opponent.window.end > plan.window.end:
+    if reference.window is not None and reference.window.end > plan.window.end:
         return True
-    return opponent.version in [str(each.number) for each in registered_by(plan.files)]
+    return reference.version in [str(each.number) for each in registered_by(plan.files)]

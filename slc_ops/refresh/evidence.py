@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.files import read_json, write_json
 from slc_ops.base.methods import ladder, method_named
-from slc_ops.refresh.champion import Opponent, current_champion, still_holds, taken_back_from
+from slc_ops.refresh.champion import ChampionReference, current_champion, still_holds, taken_back_from
 from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
@@ -55,7 +55,7 @@ def fit(plan: Plan, fold: "Fold") -> Path:
 
 
 @observed
-def backtest(places: Places, plan: Plan, champion: Opponent | None = None) -> Path:
+def backtest(places: Places, plan: Plan, champion: ChampionReference | None = None) -> Path:
     """Compare the methods on the folds, beside what the champion served; intervals on the newest window.
 
     The champion is read once, from the ledger unless ``champion`` is given. A finished backtest is returned
@@ -64,12 +64,12 @@ def backtest(places: Places, plan: Plan, champion: Opponent | None = None) -> Pa
     from slc_ops.evidence.backtest import Champion, assemble
 
     target = plan.files.backtest
-    opponent = champion or current_champion(places, plan.deployment)
+    reference = champion or current_champion(places, plan.deployment)
     taken = {} if champion is not None else taken_back_from(places, plan)
-    if target.exists() and still_holds(plan, read_json(target), opponent, taken):
+    if target.exists() and still_holds(plan, read_json(target), reference, taken):
         return target
     folds, scores = folds_of(plan), plan.files.scores
-    compared = Champion() if opponent is None else opponent.score(folds, scores, engine_of_plan(plan))
+    compared = Champion() if reference is None else reference.score(folds, scores, engine_of_plan(plan))
     compared = replace(compared, taken_back=taken)
     result = assemble(folds, plan.settings["methods"], scores, rules_of(plan), compared)
     write_json(target, result.as_dict(), sealed=True)

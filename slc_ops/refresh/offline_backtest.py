@@ -57,14 +57,14 @@ def run_backtest(
     a parameter set to compare with.
     """
     quality = settings.quality.model_copy(update={"require_event_ids": False})
-    opponent = None if champion is None else champion_in(champion)
+    reference = None if champion is None else champion_in(champion)
     usual, home = Places.from_environment(), directory.absolute()
     plan = pipeline.refresh(
         replace(usual, home=home, ledger_url=f"sqlite:///{home}/ledger.db", sources=usual.home),
         name,
         window or newest_window(settings),
         settings=settings.model_copy(update={"quality": quality}),
-        champion=opponent,
+        champion=reference,
         leave_out=("publish", "promote"),
         off_grid=True,  # nothing is registered, so nothing can overlap
     )

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from slc_ops.base.memory import give_memory_back
 from slc_ops.base.window import Window
 from slc_ops.refresh.backbone import note_backbone
-from slc_ops.refresh.champion import Opponent
+from slc_ops.refresh.champion import ChampionReference
 from slc_ops.refresh.evidence import backtest, decide, detectability, fit
 from slc_ops.refresh.fitting import folds_of
 from slc_ops.refresh.gate import promote_if_allowed as promote
@@ -42,7 +42,7 @@ def refresh(
     window: Window,
     *,
     settings: Deployment | None = None,
-    champion: Opponent | None = None,
+    champion: ChampionReference | None = None,
     leave_out: Collection[OptionalStep] = (),
     off_grid: bool = False,
     tell: Callable[[str], None] = lambda text: None,

@@ -29,7 +29,7 @@ GONE = "gone-"
 
 
 @dataclass(frozen=True)
-class Superfluous:
+class Removable:
     """What a deployment no longer needs, and the bytes that removing it gives back."""
 
     deployment: str
@@ -63,7 +63,7 @@ class Superfluous:
         }
 
 
-def superfluous(places: Places, name: str) -> Superfluous:
+def removable(places: Places, name: str) -> Removable:
     """What may go: beyond ``keep_windows`` and ``keep_refreshes``, and needed by nobody.
 
     These stay, however old: windows that the next refresh reads; the refreshes of the champion, of the
@@ -72,7 +72,7 @@ def superfluous(places: Places, name: str) -> Superfluous:
     """
     deployment = places.deployment(name)
     refreshes, at_work = _refreshes(places, name, deployment)
-    return Superfluous(
+    return Removable(
         deployment=name,
         windows=_windows(places, name, deployment, at_work),
         refreshes=refreshes,
@@ -80,7 +80,7 @@ def superfluous(places: Places, name: str) -> Superfluous:
     )
 
 
-def remove(found: Superfluous) -> None:
+def remove(found: Removable) -> None:
     """Remove it; called again, it finishes what was interrupted.
 
     Raises :class:`~slc_ops.base.errors.StorageError` where the file system refuses; what is left is whole.
@@ -112,7 +112,7 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
     """The refreshes that may go, and the windows of those that may be at work."""
     weeks = sorted(path for path in places.refreshes(name).glob("[!.]*") if path.is_dir())
     in_use = _versions_in_use(places, name)
-    superfluous_ones: list[Path] = []
+    found: list[Path] = []
     at_work: set[str] = set()
     for position, week in enumerate(weeks):
         old = position < len(weeks) - deployment.keep_refreshes
@@ -121,8 +121,8 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
             if _is_recent(directory) or _is_recent(week):
                 at_work |= {each.window.key for each in read_plan(files.plan).pinned}
             elif old and not in_use & {each.number for each in registered_by(files)}:
-                superfluous_ones.append(directory)
-    return superfluous_ones, at_work
+                found.append(directory)
+    return found, at_work
 
 
 def _versions_in_use(places: Places, name: str) -> set[int]:

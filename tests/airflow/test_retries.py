@@ -15,7 +15,6 @@ from slc_ops.base import errors
         errors.SettingsError("unknown deployment"),
         errors.OneClassError("all ones"),
         errors.SelfTestFailed("Platt changed the AUC"),
-        errors.TooFewRows("a quiet week"),
         errors.PromotionRefused("older window"),
         errors.PromotionConflict("somebody was first"),
         TypeError("a defect"),

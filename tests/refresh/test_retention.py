@@ -17,7 +17,7 @@ from slc_ops.cli import app
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import retention
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.refresh.retention import remove, superfluous
+from slc_ops.refresh.retention import removable, remove
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Version
 from slc_ops.registry.ledger import Ledger
@@ -91,13 +91,13 @@ def refreshes(places: Places) -> list[str]:
 
 
 def test_what_the_next_refresh_and_a_rollback_need_stays(places: Places) -> None:
-    remove(superfluous(places, "demo"))
+    remove(removable(places, "demo"))
     # four windows to learn from and eight to measure them by, though five would be kept
     assert windows(places) == [week.key for week in WEEKS[-12:]]
     # the newest three; the champion, version 4, and the one before it, version 2
     assert refreshes(places) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
     assert not (places.refreshes("demo") / WEEKS[0].key).exists()
-    assert superfluous(places, "demo").paths == []
+    assert removable(places, "demo").paths == []
 
 
 def test_the_refresh_that_renewed_the_champion_stays(places: Places) -> None:
@@ -111,13 +111,13 @@ def test_the_refresh_that_renewed_the_champion_stays(places: Places) -> None:
     record_version(files, Registered(99, "renewal", "slc", "renewed-parameters", "r99", "v"))
     settle(places.refreshes("demo"))
 
-    remove(superfluous(places, "demo"))
+    remove(removable(places, "demo"))
 
     assert week.key in refreshes(places)
 
 
 def test_bytes_are_those_that_the_disk_gets_back(places: Places) -> None:
-    found, before = superfluous(places, "demo"), used(places)
+    found, before = removable(places, "demo"), used(places)
     said = found.bytes  # the rows of versions 2 and 4 have a second name in a refresh that stays
     remove(found)
     steps = (len(WEEKS) - 5) * len("{}\n")  # their records go with the last refresh of a week
@@ -132,7 +132,7 @@ def used(places: Places) -> int:
 def test_a_refresh_that_may_be_at_work_stays_with_its_windows(places: Places) -> None:
     at_work = places.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
     write_json(at_work, {})
-    remove(superfluous(places, "demo"))
+    remove(removable(places, "demo"))
     assert WEEKS[7].key in refreshes(places)
     assert WEEKS[7].key in windows(places)
 
@@ -166,11 +166,11 @@ def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
 
     monkeypatch.setattr(retention.shutil, "rmtree", killed)
     with pytest.raises(KeyboardInterrupt):
-        remove(superfluous(places, "demo"))
+        remove(removable(places, "demo"))
     monkeypatch.undo()
     assert all((places.windows("demo") / name / "log.parquet").exists() for name in windows(places))
-    remove(superfluous(places, "demo"))
-    assert superfluous(places, "demo").paths == []
+    remove(removable(places, "demo"))
+    assert removable(places, "demo").paths == []
     assert not list(places.home.rglob(".*gone*"))
 
 
@@ -182,18 +182,18 @@ def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
 
     monkeypatch.setattr(retention.os, "replace", refuses)
     with pytest.raises(StorageError, match="No space left"):
-        remove(superfluous(places, "demo"))
+        remove(removable(places, "demo"))
     monkeypatch.undo()
     assert len(windows(places)) == 30
 
 
 def test_a_deployment_that_nobody_knows_is_refused(places: Places) -> None:
     with pytest.raises(SettingsError, match="no deployment 'other'"):
-        superfluous(places, "other")
+        removable(places, "other")
 
 
 def test_looking_makes_no_ledger(places: Places) -> None:
     for path in places.home.glob("ledger.db*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    superfluous(places, "demo")
+    removable(places, "demo")
     assert not (places.home / "ledger.db").exists()

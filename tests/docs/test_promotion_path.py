@@ -1,0 +1,29 @@
+"""The way to the code that promoted a version: what the page names is there, and it is short."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## Why was this version promoted?")[2].partition("\n## ")[0]
+
+
+def named() -> dict[Path, set[str]]:
+    """By file: the functions that the table names."""
+    found: dict[Path, set[str]] = {}
+    for row in (line for line in SECTION.splitlines() if "`.py" in line or ".py`:" in line):
+        read = row.split("|")[2]
+        path, *functions = re.findall(r"`([^`]+)`", read)
+        found.setdefault(ROOT / "slc_ops" / path, set()).update(functions)
+    return found
+
+
+def test_every_function_that_is_named_is_there() -> None:
+    assert len(named()) == 8
+    for path, functions in named().items():
+        defined = set(re.findall(r"^def (\w+)", path.read_text(encoding="utf-8"), flags=re.M))
+        assert functions <= defined, path
+
+
+def test_all_of_it_is_at_most_2000_lines() -> None:
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in named()) <= 2000
