@@ -32,9 +32,14 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
     wrong = Gauge("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
     wrong.add(len(broken))
     names = sorted(deployments)
+    interval = Gauge("slc_ops_refresh_interval_seconds", "How often the schedule refreshes.")
+    for name in names:
+        every = deployments[name].cadence.days * deployments[name].refresh_every
+        interval.add(86400 * every, deployment=name)
     return [
         info,
         wrong,
+        interval,
         *_refresh_metrics(places, names),
         *_window_metrics(places, names),
         *quality_metrics(places, names),

@@ -23,9 +23,7 @@ from slc_ops.base.locks import create_once, file_lock
 from slc_ops.registry.tables import metadata
 
 SCHEMA_TABLE = "slc_ledger_schema"
-SCHEMA = "0003"
-READABLE = ("0001", "0002", SCHEMA)
-"""Schemas that can be read without being migrated; who writes brings them to the newest."""
+SCHEMA = "0001"
 BUSY_SECONDS = 30.0
 
 
@@ -47,7 +45,7 @@ class Database:
         self.engine = _engine(self.url) if self.present else _empty()
         if create:
             self._migrate()
-        elif self.present and (found := self._schema()) not in READABLE:
+        elif self.present and (found := self._schema()) != SCHEMA:
             if found is not None:
                 raise RegistryError(
                     f"the ledger {self.shown} has the schema {found}, this slc_ops knows {SCHEMA}; "

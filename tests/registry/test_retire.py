@@ -200,24 +200,3 @@ def test_a_new_ledger_leaves_the_mark_of_the_lost_one_alone(
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     Registry.open(registry.places).publish(publication(parameters, window=WEEKS[3]))
     assert mark(registry) == "3"
-
-
-def test_a_ledger_of_the_first_schema_is_read_as_it_is_and_migrated_by_who_writes(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slc_ops.registry.database.SCHEMA", "0001")
-    old = Ledger(address)
-    for number in (1, 2):
-        old.record(version(number))
-        old.advance(old.head("demo"), version(number), kind="promotion", actor="ann", reason="good")
-    with pytest.raises(RegistryError):
-        old.advance(old.head("demo"), None, kind="retirement", actor="ann", reason="too early")
-    line = old.line("demo")
-    monkeypatch.undo()
-    assert Ledger(address, create=False).line("demo") == line
-    new = Ledger(address)
-    assert new.line("demo") == line
-    new.advance(new.head("demo"), None, kind="retirement", actor="ann", reason="now it can")
-    with pytest.raises(RegistryError, match="append-only"), new.database.writing() as connection:
-        connection.exec_driver_sql("DELETE FROM slc_move")
-    assert [change.to_version for change in Ledger(address).line("demo")] == [1, 2, None]

@@ -1,4 +1,4 @@
-"""The ledger: publications and moves that only grow, one row per deployment that moves.
+"""The ledger: publications, moves and receipts of erasures that only grow, one row per deployment that moves.
 
 A publication's ``retired_at`` is the one thing that may be set later: its version has been cleaned away.
 """
@@ -16,10 +16,13 @@ MOVE = (
     "deployment, revision, kind, from_version, to_version, window_start, window_end, "
     "actor, reason, override, evidence, at"
 )
+KINDS = "kind IN ('promotion', 'renewal', 'rollback', 'retirement')"
+ENDS = "(to_version IS NULL) = (kind = 'retirement')"
+ERASURE = "deployment, key, actor, receipt, at"
 
 
 def upgrade() -> None:
-    """Create the three tables and the triggers that keep two of them append-only."""
+    """Create the four tables and the triggers that keep three of them append-only."""
     moment = sa.DateTime(timezone=True)
     op.create_table(
         "slc_deployment",
@@ -54,11 +57,9 @@ def upgrade() -> None:
         "slc_move",
         sa.Column("deployment", sa.String(63), sa.ForeignKey("slc_deployment.name"), primary_key=True),
         sa.Column("revision", sa.Integer, primary_key=True),
-        sa.Column(
-            "kind", sa.String(16), sa.CheckConstraint("kind IN ('promotion', 'rollback')"), nullable=False
-        ),
+        sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("from_version", sa.Integer),
-        sa.Column("to_version", sa.Integer, nullable=False),
+        sa.Column("to_version", sa.Integer),
         sa.Column("window_start", moment, nullable=False),
         sa.Column("window_end", moment, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
@@ -66,12 +67,23 @@ def upgrade() -> None:
         sa.Column("override", sa.Text),
         sa.Column("evidence", sa.JSON, nullable=False),
         sa.Column("at", moment, nullable=False),
+        sa.CheckConstraint(KINDS, name="slc_move_kind"),
+        sa.CheckConstraint(ENDS, name="slc_move_ends"),
         sa.ForeignKeyConstraint(
             ["deployment", "to_version"], ["slc_publication.deployment", "slc_publication.version"]
         ),
     )
+    op.create_table(
+        "slc_erasure",
+        sa.Column("deployment", sa.String(63), primary_key=True),
+        sa.Column("key", sa.String(64), primary_key=True),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("receipt", sa.JSON, nullable=False),
+        sa.Column("at", moment, nullable=False),
+    )
     refuse_changes("slc_publication", PUBLICATION)
     refuse_changes("slc_move", MOVE)
+    refuse_changes("slc_erasure", ERASURE)
 
 
 def refuse_changes(table: str, columns: str) -> None:
