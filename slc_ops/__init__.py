@@ -1,7 +1,8 @@
 """slc_ops: per-item logit correction of frozen models, as a weekly operation.
 
-In a notebook: :class:`ItemCalibrator`, :func:`compare`, :func:`detectability` and :func:`load`, over pandas,
-Polars and Arrow frames. They are imported when they are used; importing ``slc_ops`` imports nothing heavy.
+In a notebook: :class:`ItemCalibrator`, :func:`compare`, :func:`detectability`, :func:`replay` and
+:func:`load`, over pandas, Polars and Arrow frames. They are imported when they are used; importing
+``slc_ops`` imports nothing heavy.
 
 Packages depend in one direction (docs/architecture.md). ``refresh`` holds the weekly job as plain functions;
 Airflow DAGs and the ``slc-ops`` command only call them.
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from slc_ops.api.comparing import compare as compare
     from slc_ops.api.comparing import detectability as detectability
     from slc_ops.api.estimator import ItemCalibrator as ItemCalibrator
+    from slc_ops.api.replaying import replay as replay
     from slc_ops.api.storing import load as load
 
 _PUBLIC = {
@@ -23,10 +25,11 @@ _PUBLIC = {
     "compare": "comparing",
     "detectability": "comparing",
     "load": "storing",
+    "replay": "replaying",
 }
 """Name → the module of ``slc_ops.api`` that has it."""
 
-__all__ = ["ItemCalibrator", "__version__", "compare", "detectability", "load"]
+__all__ = ["ItemCalibrator", "__version__", "compare", "detectability", "load", "replay"]
 
 
 def __getattr__(name: str) -> Any:

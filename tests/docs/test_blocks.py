@@ -12,6 +12,7 @@ from tests.pages import ROOT, Block, blocks, pages
 
 READERS = {
     "README.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py", "text": "docs/test_demo.py"},
+    "docs/api.md": {"python": "api/test_replaying.py"},
     "docs/adopting.md": {"console": "release/test_adopting.py"},
     "docs/log.md": {"console": "docs/test_pages.py"},
     "docs/operations.md": {

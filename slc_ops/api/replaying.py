@@ -1,0 +1,219 @@
+"""``replay`` over a data frame: would it have paid?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from slc_ops.api.errors import FrameError, as_value_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slc_ops.evidence.replayed import Replay
+    from slc_ops.rows.frames import Frame
+    from slc_ops.settings.deployments import Deployment
+
+NAME = "frame"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The weekly operation over past rows: what would have been served, window by window.
+
+    Attributes:
+        result: All figures, with every window and every method.
+    """
+
+    result: "Replay"
+
+    @property
+    def table(self) -> "pa.Table":
+        """One row per window: what served, its NLL, differences to Platt and the frozen model, what is next.
+
+        Where a window was not scored its figures are null, and ``why`` says what happened.
+        """
+        import pyarrow as pa
+
+        rows = []
+        for each in self.result.windows:
+            pairs = [None if each.entry is None else each.entry.difference("served", r) for r in _REFERENCES]
+            rows.append(
+                {
+                    "start": each.window.start,
+                    "end": each.window.end,
+                    "status": each.status,
+                    "served": each.served,
+                    "nll": None if each.entry is None else each.entry.nll.get("served"),
+                    "minus_platt": None if pairs[0] is None else pairs[0].d,
+                    "minus_frozen": None if pairs[1] is None else pairs[1].d,
+                    "serves_next": each.serves_next,
+                    "why": each.note or each.sentence,
+                }
+            )
+        kinds = {"start": pa.timestamp("us", "UTC"), "end": pa.timestamp("us", "UTC")}
+        figures = ("nll", "minus_platt", "minus_frozen")
+        fields = {name: kinds.get(name, pa.float64() if name in figures else pa.string()) for name in rows[0]}
+        return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame, by the windows' starts."""
+        return self.table.to_pandas().set_index("start")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``slc-ops replay --json`` writes."""
+        return self.result.as_dict()
+
+    def plot(self) -> "Figure":
+        """What was served against Platt and the frozen model, as the command's page shows it."""
+        from slc_ops.reporting.replay import draw_replay
+
+        with TemporaryDirectory(prefix="slc-replay-") as scratch:
+            drawings = draw_replay(Path(scratch), self.result)
+        return Figure("".join(each.svg for name, each in drawings.items() if name == "served"))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the command's page, one file that needs nothing else; returns its path."""
+        from slc_ops.base.files import write_text
+        from slc_ops.reporting.replay import write_replay
+
+        with TemporaryDirectory(prefix="slc-replay-") as scratch:
+            page = write_replay(Path(scratch) / "replay.html", self.result)
+            write_text(Path(path), page.read_text(encoding="utf-8"), shared=True)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        from slc_ops.api.pages import table_text
+
+        return "\n\n".join([*(table_text(*each) for each in self._tables()), self.result.sentence])
+
+    def _repr_html_(self) -> str:
+        from slc_ops.api.pages import table_html
+
+        first, last = self._tables()
+        return table_html(*first) + table_html(*last, [self.result.sentence])
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Window by window, and every contender over all of them."""
+        from slc_ops.reporting.replay import contender_rows, window_row
+
+        windows = [window_row(each) for each in self.result.windows]
+        shown = ["window", "served", "nll", "platt", "frozen", "next"]
+        rows = [[str(each[name]) for name in shown] for each in windows]
+        columns = ["window", "served", "NLL", "to Platt", "to frozen", "refresh"]
+        contenders = [[each["name"], *each["cells"], each["worst"]] for each in contender_rows(self.result)]
+        title = f"NLL over {len(self.result.scored)} scored windows; {self.result.best} is best in hindsight"
+        return [
+            (self.result.headline, columns, rows),
+            (title, ["", "to refitted Platt", "to frozen", "worst window to Platt"], contenders),
+        ]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that a notebook shows; ``svg`` is its text."""
+
+    svg: str
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+_REFERENCES = ("platt", "base")
+
+
+def replay(
+    frame: "Frame",
+    *,
+    days: int = 7,
+    methods: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Replayed:
+    """Would it have paid? The refreshes over the windows of a frame, one after the other.
+
+    Every window is scored with what the refreshes before it had put in place, beside the frozen model, Platt
+    and each method refitted every window, as ``slc-ops replay`` does. Nothing is registered. Needs the extras
+    ``mlflow``, ``quality`` and ``report``.
+
+    Parameters:
+        frame: Rows with ``event_time`` (timestamps), ``user_id``, ``item_id``, ``label`` and ``logit`` (or
+            ``probability``).
+        days: Length of a window: 1, 7, 14 or 28.
+        methods: What is compared and may serve; default those of a deployment.
+        columns: The contract's names to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
+        settings: Other settings of a deployment, as in the deployments file: ``{"evidence_windows": 4}``.
+
+    Raises:
+        FrameError: Rows or columns that cannot be used (a ``ValueError``).
+        BadOption: An unknown method, or a setting that cannot be used.
+    """
+    from slc_ops.base.extras import require
+
+    require("slc_ops.replay", "mlflow", "quality", "report")
+    import pyarrow.parquet as pq
+
+    from slc_ops.refresh.replay import run_replay
+
+    with as_value_errors(), TemporaryDirectory(prefix="slc-replay-") as scratch:
+        home = Path(scratch)
+        rows = _rows(frame, dict(columns or {}))
+        (home / "lake").mkdir()
+        pq.write_table(rows, home / "lake" / "rows.parquet")
+        deployment = _deployment(days, methods, dict(settings or {}))
+        first, last = (deployment.cadence.containing(moment) for moment in _ends(rows))
+        windows = deployment.cadence.between(first.start, last.end)
+        return Replayed(run_replay(NAME, deployment, windows, home / "replay", home=home))
+
+
+def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
+    """The frame's columns under the contract's names; times without a zone are in UTC."""
+    import pyarrow as pa
+
+    from slc_ops.rows.columns import CONTRACT_COLUMNS
+    from slc_ops.rows.frames import as_table, column_names
+
+    present = column_names(frame)
+    names = {name: columns.get(name, name) for name in CONTRACT_COLUMNS}
+    wanted = {name: own for name, own in names.items() if own in present or name in columns}
+    rows = as_table(frame, list(wanted.values())).rename_columns(list(wanted))
+    if "event_time" not in rows.column_names:
+        raise FrameError(
+            f"a replay needs times: the frame has no column {names['event_time']!r}; it has "
+            f"{', '.join(present)} (rename with columns={{'event_time': 'your_name'}})"
+        )
+    place = rows.column_names.index("event_time")
+    if not pa.types.is_timestamp(rows.column(place).type):
+        raise FrameError(
+            f"column {names['event_time']!r} holds {rows.column(place).type}, and windows of days need "
+            "timestamps; convert it, for example with pandas.to_datetime"
+        )
+    return rows.set_column(place, "event_time", rows.column(place).cast(pa.timestamp("us", "UTC")))
+
+
+def _ends(rows: "pa.Table") -> tuple[Any, Any]:
+    import pyarrow.compute as pc
+
+    found = pc.min_max(rows["event_time"]).as_py()
+    if found["min"] is None:
+        raise FrameError("a replay needs rows with times; the frame has none")
+    return found["min"], found["max"]
+
+
+def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> "Deployment":
+    """The settings of a deployment whose log is the frame; its rows need no event ids."""
+    from pydantic import ValidationError
+
+    from slc_ops.api.errors import BadOption
+    from slc_ops.settings.deployments import Deployment
+
+    quality = {"require_event_ids": False, **settings.pop("quality", {})}
+    given = {"source": {"kind": "lake", "path": "lake"}, "window": {"days": days}, "quality": quality}
+    chosen = {} if methods is None else {"methods": tuple(methods)}
+    try:
+        return Deployment.model_validate(given | chosen | settings)
+    except ValidationError as error:
+        found = error.errors()[0]
+        where = ".".join(str(part) for part in found["loc"])
+        raise BadOption(f"{where}: {found['msg']}, found {found['input']!r}") from None
