@@ -15,7 +15,7 @@ from airflow.sdk import get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.assets import tell_of, window_asset
-from slc_ops.airflow.runs import is_backfill, planned, reference, run_window
+from slc_ops.airflow.runs import is_backfill, planned, reference, run_due, run_window
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.deployments import Places
 
@@ -24,7 +24,7 @@ from slc_ops.settings.deployments import Places
 def extract(deployment: str) -> str:
     """Pull the run's window and the history that its backtest needs."""
     from slc_ops.refresh import pipeline
-    from slc_ops.refresh.schedule import check_window
+    from slc_ops.refresh.schedule import check_due, check_window
 
     places = Places.from_environment()
     settings = places.deployment(deployment)
@@ -34,6 +34,7 @@ def extract(deployment: str) -> str:
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
     check_window(places, deployment, window, hint="slc-ops refresh --off-grid")
+    check_due(places, deployment, window, run_due(), hint="slc-ops refresh --force")
     pipeline.extract(places, deployment, window)
     return str(window)
 

@@ -24,19 +24,25 @@ window_option = click.option(
 @click.option(
     "--off-grid", is_flag=True, help="Take a window that is none of the deployment's, or that overlaps."
 )
+@click.option("--force", is_flag=True, help="Take a window whose labels are not due yet (label_lag).")
 @json_option
-def refresh(deployment: str, window_text: str, off_grid: bool, json_path: str | None) -> None:
+def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json_path: str | None) -> None:
     """Run a whole refresh without Airflow: the same steps, the same version.
 
     What was finished before is not done again. The verdict and the deployment's gate decide whether the new
     version becomes champion.
     """
     require("slc-ops refresh", "mlflow", "quality", "report")
+    from datetime import UTC, datetime
+
     from slc_ops.refresh import pipeline
+    from slc_ops.refresh.schedule import check_due
     from slc_ops.refresh.summary import print_refresh, refresh_summary
 
     places = Places.from_environment()
     window = places.deployment(deployment).cadence.parse(window_text)
+    if not force:
+        check_due(places, deployment, window, datetime.now(UTC))
     with progress(f"refreshing {deployment} for {window}"):
         outcome = pipeline.refresh(
             places,

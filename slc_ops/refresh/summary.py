@@ -29,6 +29,10 @@ def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
         "method": verdict["method"],
         "sentence": verdict["sentence"],
         "reasons": verdict["reasons"],
+        "warnings": [
+            f"{each['code']}: {each['sentence']}, found {each['observed']}, {each['expected']}"
+            for each in plan.newest.validation["findings"]
+        ],
         "version": None if version is None else version.number,
         "methods": {
             name: None if score.metrics is None else score.metrics.as_dict()
@@ -53,6 +57,9 @@ def print_refresh(places: Places, plan: Plan) -> None:
     marks = {"pass": "✓", "hold": "?", "reject": "✗"}
     reasons = [f"  {marks.get(each['says'], '·')} {each['sentence']}" for each in summary["reasons"]]
     print_lines(reasons, indent="    ")
+    if summary["warnings"]:
+        click.echo("\nValidation warns:")
+        print_lines([f"  ! {each}" for each in summary["warnings"]], indent="    ")
     if summary["version"] is not None:
         click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {places.tracking_uri}")
     click.echo(f"Report:  {summary['report']}")

@@ -2,16 +2,20 @@
 
 import shutil
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
-from slc_ops.base.errors import InputError, ValidationStopped
+from slc_ops.base.errors import InputError, SettingsError, ValidationStopped
 from slc_ops.base.files import read_json
+from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
+from slc_ops.refresh.schedule import check_due
 from slc_ops.refresh.windows import lacking
 from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Places
@@ -86,6 +90,36 @@ def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(ap
     pipeline.extract(apart, "school", NEWEST)
     with pytest.raises(ValidationStopped, match="rows_unlabelled: share of rows without a due label"):
         pipeline.validate(apart, "school", NEWEST)
+
+
+def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_forced(
+    apart: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early, due = datetime(2026, 2, 24, 12, tzinfo=UTC), datetime(2026, 2, 26, tzinfo=UTC)
+    with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* or give --force if it is meant"):
+        check_due(apart, "school", NEWEST, early)
+    check_due(apart, "school", NEWEST, due)
+    configure(apart)  # without label_lag nothing is waited for
+    check_due(apart, "school", NEWEST, early)
+
+    later = f"{datetime.now(UTC).year + 2}-01-01"
+    configure(apart, **LATE, window={"days": 1})
+    asked = ["refresh", "--deployment", "school", "--window", f"{later}/{later[:-1]}2"]
+    refused = CliRunner().invoke(app, asked)
+    assert refused.exit_code != 0
+    assert "labels of window" in refused.output + str(refused.exception)
+    forced = CliRunner().invoke(app, [*asked, "--force"])
+    assert "has no rows in window" in forced.output + str(forced.exception)
+
+
+@pytest.mark.slow
+def test_the_command_prints_what_validation_warns_of(apart: Places) -> None:
+    *_, last = labels_of(apart)
+    rows = pq.read_table(last, partitioning=None)
+    pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
+    shown = CliRunner().invoke(app, ["refresh", "--deployment", "school", "--window", str(NEWEST)])
+    assert shown.exit_code == 0, shown.output
+    assert "! rows_unlabelled: share of rows without a due label" in " ".join(shown.output.split())
 
 
 def turn_labels(places: Places, count: int) -> None:
