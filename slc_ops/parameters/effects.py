@@ -5,7 +5,7 @@ A row without an id, or with one that the effect does not know, gets 0; where th
 for unknown items, their effect is what turns the link's line into that one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,10 +214,12 @@ def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """The ids that are there, and which are not; None where all are."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return ids, None
-    if isinstance(ids, list | tuple) and (kinds := set(map(type, ids)) - {type(None)}) in ({str}, {int}):
-        there = [each for each in ids if each is not None]
-        missing = None if len(there) == len(ids) else np.array([each is None for each in ids])
-        return _texts(there) if kinds == {str} else np.array(there, np.int64), missing
+    if isinstance(ids, list | tuple) and (kinds := set(map(type, ids))) - {type(None)} in ({str}, {int}):
+        missing = None
+        if type(None) in kinds:
+            missing = np.array([each is None for each in ids])
+            ids = [each for each in ids if each is not None]
+        return _texts(ids) if str in kinds else np.array(ids, np.int64), missing
     column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
     if not isinstance(column, pa.Array):
         try:
@@ -234,11 +236,14 @@ def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     return column.filter(valid), ~as_numpy(valid)
 
 
-def _texts(values: list[str]) -> pa.Array:
+def _texts(values: Sequence[str]) -> pa.Array:
     """As ``pa.array``, which would import pandas to look whether it is given pandas' own."""
-    encoded = [each.encode() for each in values]
-    ends = np.append(0, np.cumsum([len(each) for each in encoded])).astype(np.int32)
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+    joined = "".join(values)
+    data = joined.encode()
+    sizes = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(sizes, np.int32, len(values)), out=ends[1:])
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(data))
 
 
 Look = Callable[[str, Positions], None]
