@@ -195,7 +195,7 @@ class Lookup:
         """Where each id stands; −1 for unknown ones and for null."""
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(each) for each in ids], dtype=np.int32)
-        column, missing = _without_nulls(ids)
+        column, missing = _without_nulls(ids, self.name)
         if missing is None:
             return self._index.positions(column)
         found = np.full(len(missing), -1, np.int32)
@@ -210,7 +210,7 @@ class Lookup:
 _FEW = 8
 
 
-def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
     """The ids that are there, and which are not; None where all are."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return ids, None
@@ -225,7 +225,7 @@ def _without_nulls(ids: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         try:
             column = pa.array(ids, from_pandas=True)
         except (pa.ArrowException, TypeError) as error:
-            raise InputError(f"item ids cannot be understood: {error}") from None
+            raise InputError(f"{name} ids cannot be understood: {error}") from None
     if pa.types.is_null(column.type):
         return column.slice(0, 0), np.ones(len(column), np.bool_)
     if not column.null_count:

@@ -198,6 +198,11 @@ def test_ids_of_another_type_or_number_are_refused_by_their_name(
         Corrector.from_directory(written).correct(["a", "b"], [0.1, 0.2], **given)
 
 
+def test_ids_that_are_none_are_refused_by_their_name(written: Path) -> None:
+    with pytest.raises(InputError, match="user ids cannot be understood"):
+        Corrector.from_directory(written).correct(["a"] * 9, [0.1] * 9, users=[object()] * 9)
+
+
 def test_a_group_is_explained_as_an_item_is(written: Path) -> None:
     loaded = slc_ops.load(written)
     found = loaded.explain(3, effect="group")
