@@ -64,10 +64,16 @@ def label_measures(now: Statistics, notes: Mapping[str, Any]) -> dict[str, float
 
 
 def like_probabilities(now: Statistics) -> bool:
-    """Whether the logit column looks as if probabilities had been written into it."""
+    """Whether probabilities were written into the logit column: all lie in [0, 1], and explain the labels
+    better than logits of the same size would.
+
+    A model that hardly varies has such logits, too: those of 53 % are 0.12, which the labels tell apart.
+    """
     if now.types["logit"] == "missing" or now.logit_low is None or now.logit_high is None or not now.logit_sd:
         return False
-    return now.rows >= ENOUGH_ROWS and now.logit_low >= 0 and now.logit_high <= 1
+    if now.rows < ENOUGH_ROWS or now.logit_low < 0 or now.logit_high > 1:
+        return False
+    return (now.nll_as_probabilities or 0.0) < (now.nll_as_logits or 0.0)
 
 
 def against_trailing(

@@ -17,7 +17,8 @@ from slc_ops.quality.rows import RowCheck, failures, flags, row_checks
 HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-IDENTITY = ("user_id", "item_id", "event_time")
+IDENTITY = ("user_id", "item_id", "event_time", "label")
+"""What makes two rows the same; successes and failures of one time may be two weighted rows."""
 HASHED = ("event_id", *IDENTITY)
 MERGE_ITEMS = 1_000_000
 MAX_VERSIONS = 100  # more are no versions but a mistake; they are counted together
@@ -37,6 +38,7 @@ class Pass:
         self.examples: dict[str, list[dict[str, Any]]] = {}
         self.labels = np.zeros(2)  # valid labels: count, sum
         self.logits = np.zeros(3)  # valid logits: count, sum, sum of squares
+        self.readings = np.zeros(2)  # while all lie in [0, 1]: NLL as logits, and as probabilities
         self.low, self.high = np.inf, -np.inf
         self.versions: Counter[str] = Counter()
         self._items: list[pa.Table] = []
@@ -63,7 +65,7 @@ class Pass:
         return taken(self._id_hashes)
 
     def take_row_hashes(self) -> np.ndarray:
-        """Hashes of all (user, item, time); handed over, not kept."""
+        """Hashes of all (user, item, time, label); handed over, not kept."""
         return taken(self._row_hashes)
 
     def distinct_items(self) -> pa.Table:
@@ -90,6 +92,8 @@ class Pass:
         if logit is not None and len(logit):
             self.logits += (len(logit), float(logit.sum()), float(logit @ logit))
             self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
+            if self.low >= 0 and self.high <= 1 and "logit" in batch.schema.names:
+                self.readings += both_readings(batch, failing)
 
     def _count_names(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         names = batch.schema.names
@@ -145,6 +149,21 @@ def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) 
         good: np.ndarray = values
         return good
     return None
+
+
+def both_readings(batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> tuple[float, float]:
+    """The NLL of the labels where the column ``logit`` holds logits, and where it holds probabilities."""
+    masks = [mask for code, mask in failing.items() if code.startswith(("label_", "logit_"))]
+    if "label_not_binary" not in failing:
+        return 0.0, 0.0
+    label, score = (
+        without(batch.column(name).fill_null(0).to_numpy(zero_copy_only=False), masks)
+        for name in ("label", "logit")
+    )
+    probability = np.clip(score, 1e-6, 1 - 1e-6)
+    as_logits = np.logaddexp(0, score) - label * score
+    as_probabilities = -np.where(label == 1, np.log(probability), np.log1p(-probability))
+    return float(as_logits.sum()), float(as_probabilities.sum())
 
 
 def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:

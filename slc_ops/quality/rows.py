@@ -70,9 +70,17 @@ def row_checks(
         RowCheck("probability_outside", "probability", "probability must lie in [0, 1]", beyond(0.0, 1.0)),
         RowCheck("weight_not_finite", "weight", "weight must be finite", not_finite),
         RowCheck("weight_negative", "weight", "weight must not be negative", beyond(0.0, np.inf)),
+        RowCheck(
+            "weight_implausible",
+            "weight",
+            f"weight must be 0 or lie between {1 / WEIGHT_LIMIT:g} and {WEIGHT_LIMIT:g}",
+            no_weight,
+        ),
     )
 
 
+WEIGHT_LIMIT = 1e30
+"""Sums of squares of such weights, and of their inverses, stay finite for any number of rows."""
 DUPLICATE = "event_id_duplicate"
 DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
 SEEN_BEFORE = "event_id_seen_before"
@@ -136,6 +144,13 @@ def having(seen: np.ndarray) -> Failing:
         return wrong
 
     return failing
+
+
+def no_weight(values: pa.Array) -> np.ndarray:
+    """Rows whose weight is too large or too small to be added up."""
+    plain = values.fill_null(0.0).to_numpy(zero_copy_only=False)
+    wrong: np.ndarray = (plain > WEIGHT_LIMIT) | ((plain > 0) & (plain < 1 / WEIGHT_LIMIT))
+    return wrong
 
 
 def beyond(low: float, high: float) -> Failing:

@@ -53,13 +53,15 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
     if quality.refuse_probabilities_as_logits:
         yield Rule(
             "logits_like_probabilities", "logits_like_probabilities", "critical",
-            "logits must not be probabilities (all lie in [0, 1]); map the column to probability", high=0,
+            "map the column to probability: all logits lie in [0, 1] and explain the labels better as such",
+            high=0,
         )  # fmt: skip
     yield Rule("label_one_class", "label_rate", "critical", "both labels must occur", low=1e-9, high=1 - 1e-9)
     if not quality.allow_mixed_backbones:
         yield Rule(
             "backbones_mixed", "backbone_versions", "critical",
-            "a window must come from one backbone version (or set allow_mixed_backbones)", high=1,
+            "a window must come from one backbone version; on_new_backbone: split uses those of the newest",
+            high=1,
         )  # fmt: skip
     yield Rule(
         "rows_without_time", "rows_without_time", "warning", "rows without a time belong to no window", high=0
@@ -128,7 +130,7 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         ("items_unseen", "share_unseen_items", f"share of items not seen in {past}", quality.unseen_items),
         (
             "rows_repeated", "share_repeated_rows",
-            "share of rows that repeat an earlier (user, item, time)", quality.repeated_rows,
+            "share of rows that repeat an earlier (user, item, time, label)", quality.repeated_rows,
         ),
         (
             "backbone_mix", "backbone_mix_shift",

@@ -23,7 +23,7 @@ from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
-VERSION = 3
+VERSION = 4
 MAX_EXAMPLES = 10
 
 
@@ -43,6 +43,8 @@ class Statistics:
     logit_sd: float | None
     logit_low: float | None
     logit_high: float | None
+    nll_as_logits: float | None
+    nll_as_probabilities: float | None
     items: int
     repeated_rows: int
     silent_hours: int
@@ -111,7 +113,7 @@ def item_ids(directory: Path) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Event ids and rows (user, item, time) that occur again; rows that fail a check or have such an id."""
+    """Event ids and rows (user, item, time, label) that occur again, and rows that fail any check."""
 
     ids: int
     failed_rows: int
@@ -154,6 +156,8 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
         logit_sd=float(np.sqrt(max(squares / n - mean**2, 0.0))) if mean is not None else None,
         logit_low=run.low if n else None,
         logit_high=run.high if n else None,
+        nll_as_logits=float(run.readings[0]) if n else None,
+        nll_as_probabilities=float(run.readings[1]) if n else None,
         items=items.num_rows,
         repeated_rows=repeats.rows,
         silent_hours=longest_silence(run.hours > 0),

@@ -57,7 +57,8 @@ class Quality(Part):
         default=False, description="accept a window that mixes backbone versions; otherwise it stops"
     )
     refuse_probabilities_as_logits: bool = Field(
-        default=True, description="stop when all logits lie in [0, 1]"
+        default=True,
+        description="stop when all logits lie in [0, 1] and explain the labels better as probabilities",
     )
     docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
     rows: Band = Field(
@@ -91,7 +92,7 @@ class Quality(Part):
     )
     repeated_rows: Limit = Field(
         default=Limit(warn=0.001, stop=0.5),
-        description="share of rows that repeat an earlier (user, item, time)",
+        description="share of rows that repeat an earlier (user, item, time, label)",
     )
     backbone_mix_shift: Limit = Field(
         default=Limit(warn=0.02),

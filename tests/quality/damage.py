@@ -195,3 +195,40 @@ def negative_weights(bench: Bench) -> None:
     """A few weights below zero."""
     rows = bench.read()
     bench.write(rows.append_column("weight", pa.array([-1.0] * FEW + [1.0] * (rows.num_rows - FEW))))
+
+
+def weights(first: list[float]) -> Damage:
+    """A column of weights 1 whose first values are others."""
+
+    def damage(bench: Bench) -> None:
+        rows = bench.read()
+        bench.write(rows.append_column("weight", pa.array(first + [1.0] * (rows.num_rows - len(first)))))
+
+    return damage
+
+
+def counted_twice(bench: Bench) -> None:
+    """Successes and failures of one (user, item, time) as two weighted rows."""
+    rows = bench.read()
+    ids = pc.binary_join_element_wise(rows.column("event_id"), "other", "-")
+    other = rows.set_column(0, "event_id", ids)
+    place = rows.schema.get_field_index("label")
+    turned = pa.array(1 - rows.column("label").to_numpy(), rows.schema.field("label").type)
+    both = pa.concat_tables([rows, other.set_column(place, "label", turned)]).slice(0, rows.num_rows + 100)
+    bench.write(both.append_column("weight", pa.array(np.ones(both.num_rows))))
+
+
+def constant_at(logits: tuple[float, float]) -> Damage:
+    """A model that hardly varies: all weeks have logits between these, and labels to match."""
+
+    def damage(bench: Bench) -> None:
+        rng = np.random.default_rng(0)
+        for window in [*NEWEST.before(3), NEWEST]:
+            rows = bench.read(window)
+            found = rng.uniform(*logits, rows.num_rows)
+            label = pa.array((rng.random(rows.num_rows) < 1 / (1 + np.exp(-found))).astype(np.int8))
+            rows = rows.set_column(rows.schema.get_field_index("logit"), "logit", pa.array(found))
+            rows = rows.set_column(rows.schema.get_field_index("label"), "label", label)
+            bench.write(rows, window=window)
+
+    return damage

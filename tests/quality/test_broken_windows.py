@@ -117,6 +117,10 @@ SCORES = [
     Case("logits five times as wide", logits(lambda x: 5 * x), "stopped", "logit_sd_ratio"),
     Case("negative weights", d.negative_weights, "quarantined", "weight_negative", FEW),
     Case(
+        "weights that no sum can hold", d.weights([1e308, 1e-200, 5e-324]), "quarantined",
+        "weight_implausible", 3,
+    ),
+    Case(
         "two small faults over the budget together",
         d.both(d.first_rows("logit", 6, NAN), d.duplicated_ids(6)), "stopped", "quarantine_over_budget", 12,
     ),

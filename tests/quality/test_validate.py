@@ -180,3 +180,22 @@ def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: P
         assert result.status == "warned"
         (said,) = [finding for finding in result.findings if finding.code == note]
         assert (said.observed, said.severity) == (1, "warning")
+
+
+def test_a_model_that_hardly_varies_is_not_taken_for_probabilities(bench: Bench) -> None:
+    """Logits of 53 %, all in [0, 1]: the labels say that they are logits."""
+    d.constant_at((0.05, 0.2))(bench)
+    result = bench.validate(again=True)
+    assert "logits_like_probabilities" not in {finding.code for finding in result.findings}
+
+
+def test_mixed_backbones_are_told_the_setting_that_helps(bench: Bench) -> None:
+    d.second_version(0.5)(bench)
+    with pytest.raises(ValidationStopped, match="on_new_backbone: split"):
+        bench.validate()
+
+
+def test_successes_and_failures_may_be_two_weighted_rows(bench: Bench) -> None:
+    d.counted_twice(bench)
+    result = bench.validate()
+    assert (result.status, result.rows) == ("passed", ROWS + 100)

@@ -88,6 +88,7 @@ class PartPass(Pass):
         self.hours += other.hours
         self.labels += other.labels
         self.logits += other.logits
+        self.readings += other.readings
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         for name, count in other.versions.items():
             self._count_version(name, count)
@@ -103,7 +104,7 @@ class PartPass(Pass):
 class Repeated:
     """Later occurrences of event ids: how many, how many of them fail no check, the first ones as examples.
 
-    ``first`` holds positions and ids. ``rows`` counts rows that repeat (user, item, time).
+    ``first`` holds positions and ids. ``rows`` counts rows that repeat (user, item, time, label).
     """
 
     most: int
