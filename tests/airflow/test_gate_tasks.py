@@ -44,7 +44,7 @@ def test_the_approver_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "before"), [("auto", {"publish"}), ("never", {"publish"}), ("manual", {"propose"})]
+    ("gate", "before"), [("auto", {"renew"}), ("never", {"publish"}), ("manual", {"propose"})]
 )
 def test_every_gate_stands_between_publish_and_promote(home: Path, gate: str, before: set[str]) -> None:
     dag = weekly_refresh("school", configure(home, gate=gate, approval_hours=5))
@@ -82,6 +82,7 @@ def test_another_dag_can_take_the_steps_and_wait_for_the_assets(home: Path) -> N
         "detectability",
         "decide",
         "publish",
+        "renew",
         "gate",
         "promote",
     } == set(mine.task_ids)

@@ -184,7 +184,7 @@ def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(places: Pla
 
 def test_a_refresh_without_a_result_begins_again(places: Places) -> None:
     plan = pipeline.read_plan(next(places.refreshes("school").glob("*/*/plan.json")))
-    plan.files.version.unlink()
+    plan.files.versions.unlink()
     erase(places, [USER], actor="ann")
     with pytest.raises(MissingFile, match="run again what wrote it"):
         pipeline.read_plan(plan.path)

@@ -60,7 +60,7 @@ def again(school: Places, plan: Plan) -> Plan:
     """The same refresh once more, from its windows on."""
     for part in (plan.files.scores / NEWEST.key, plan.files.parameters):
         shutil.rmtree(part)
-    for path in (plan.files.backtest, plan.files.verdict, plan.files.version):
+    for path in (plan.files.backtest, plan.files.verdict, plan.files.versions):
         path.unlink(missing_ok=True)
     return pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
 
