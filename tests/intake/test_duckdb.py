@@ -107,3 +107,16 @@ def test_the_limit_is_for_the_whole_query_and_not_for_each_batch() -> None:
         for _ in patience.with_each(slowly()):
             assert not patience.is_over()
         assert patience.is_over() == whole
+
+
+def test_text_times_are_compared_as_documented(tmp_path: Path, rows: pa.Table, file: Path) -> None:
+    with duckdb.connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE texts AS SELECT * REPLACE (strftime(event_time AT TIME ZONE 'UTC', "
+            "'%Y-%m-%dT%H:%M:%S.%fZ') AS event_time) FROM answers"
+        )
+    query = (
+        "SELECT * FROM texts WHERE event_time::timestamptz >= :window_start "
+        "AND event_time::timestamptz < :window_end"
+    )
+    assert pulled(tmp_path, query=query).rows == rows.num_rows

@@ -264,6 +264,18 @@ def test_sqlite_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, sqlite:
     assert manifest.source["database"] == f"sqlite:///{sqlite}"
 
 
+def test_sqlite_compares_times_that_end_in_z_as_documented(
+    tmp_path: Path, rows: pa.Table, sqlite: Path
+) -> None:
+    with sqlite3.connect(sqlite) as connection:
+        connection.execute("update answers set at = replace(at, '+00:00', 'Z')")
+        (shown,) = connection.execute("select at from answers limit 1").fetchone()
+    assert "T" in shown
+    assert shown.endswith("Z")
+    manifest = extract(deployment(TEXT_QUERY), WEEK, tmp_path / "w", home=tmp_path)
+    assert manifest.rows == rows.num_rows
+
+
 def test_sqlite_cannot_be_written(tmp_path: Path, sqlite: Path) -> None:
     query = "delete from answers where :window_start < :window_end returning id as event_id, at as event_time"
     with pytest.raises(InputError, match="may only read: not authorized"):
