@@ -7,6 +7,7 @@ from typing import Any
 
 from slc_ops.base.errors import DamagedFile, InputError, MissingFile
 from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.json_form import read_as, to_json
 from slc_ops.base.parquet import digest_log, open_parquet
 from slc_ops.base.window import Window
 
@@ -44,18 +45,7 @@ class WindowManifest:
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form, without the path: a window may be moved."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "rows": self.rows,
-            "digest": self.digest,
-            "window": self.window.as_dict(),
-            "schema": self.schema,
-            "source": self.source,
-            "settings_digest": self.settings_digest,
-            "fingerprint": self.fingerprint,
-            "notes": self.notes,
-            "file_digest": self.file_digest,
-        }
+        return {"schema_version": SCHEMA_VERSION, **to_json(self, exclude={"path"})}
 
     def write(self) -> None:
         """Put the manifest beside the log."""
@@ -104,19 +94,5 @@ class WindowManifest:
                 f"remove {directory} and extract again"
             )
         with understanding(path):
-            return cls._from_dict(directory, value)
-
-    @classmethod
-    def _from_dict(cls, directory: Path, value: dict[str, Any]) -> "WindowManifest":
-        return cls(
-            rows=value["rows"],
-            digest=value["digest"],
-            path=directory / LOG,
-            window=Window.from_dict(value["window"]),
-            schema=value["schema"],
-            source=value["source"],
-            settings_digest=value["settings_digest"],
-            fingerprint=value["fingerprint"],
-            notes=value["notes"],
-            file_digest=value.get("file_digest", ""),  # windows of older releases have none
-        )
+            form = {name: each for name, each in value.items() if name != "schema_version"}
+            return read_as(cls, form | {"path": directory / LOG})

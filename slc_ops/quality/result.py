@@ -1,17 +1,19 @@
 """The verdict on a window, as a value and as a file."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from slc_ops.base.errors import DamagedFile, MissingFile
+from slc_ops.base.json_form import read_as, to_json
 from slc_ops.base.parquet import digest_log
 from slc_ops.intake.manifest import WindowManifest
 
 Severity = Literal["critical", "warning"]
 RESULT = "validation.json"
 PAGE = "validation.html"
+PLACES = ("clean_path", "docs_path", "result_path")
 Status = Literal["passed", "warned", "stopped"]
 
 
@@ -79,34 +81,16 @@ class ValidationResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Small and JSON: it travels between tasks and into the registry."""
-        return {
-            "status": self.status,
-            "rows": self.rows,
-            "quarantined": self.quarantined,
-            "findings": [asdict(finding) for finding in self.findings],
-            "clean_path": str(self.clean_path),
-            "docs_path": str(self.docs_path),
-            "result_path": str(self.result_path),
-            "clean_digest": self.clean_digest,
-            "seen_digest": self.seen_digest,
-        }
+        form: dict[str, Any] = to_json(self)
+        return form
 
     def file_form(self) -> dict[str, Any]:
         """The same with file names only: a window may be moved."""
         value = self.as_dict()
-        return value | {name: Path(value[name]).name for name in ("clean_path", "docs_path", "result_path")}
+        return value | {name: Path(value[name]).name for name in PLACES}
 
     @classmethod
     def from_file(cls, directory: Path, value: dict[str, Any]) -> "ValidationResult":
         """Read what :meth:`file_form` wrote, in the window's directory."""
-        return cls(
-            status=value["status"],
-            rows=value["rows"],
-            quarantined=value["quarantined"],
-            findings=[Finding(**finding) for finding in value["findings"]],
-            clean_path=directory / value["clean_path"],
-            docs_path=directory / value["docs_path"],
-            result_path=directory / value["result_path"],
-            clean_digest=value["clean_digest"],
-            seen_digest=value["seen_digest"],
-        )
+        places = {name: directory / value[name] for name in PLACES}
+        return read_as(cls, {each.name: value[each.name] for each in fields(cls)} | places)
