@@ -10,7 +10,7 @@ from slc_ops.settings.deployments import Deployment
 
 if TYPE_CHECKING:
     from slc_ops.quality.statistics import RowStatistics
-    from slc_ops.rows.engine import WindowEngine
+    from slc_ops.rows.engine import Engine
 
 __all__ = ["Finding", "ValidationResult", "observer", "validate"]
 
@@ -26,7 +26,7 @@ def validate(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     deployment: Deployment,
-    engine: "WindowEngine | None" = None,
+    engine: "Engine | None" = None,
     *,
     suite: bool = True,
     earlier: Sequence[WindowManifest] = (),

@@ -16,7 +16,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Quality
 
 if TYPE_CHECKING:
-    from slc_ops.rows.engine import WindowEngine
+    from slc_ops.rows.engine import Engine
 
 TRAILING = 4
 REACH = 2 * TRAILING
@@ -27,9 +27,7 @@ ManifestOf = Callable[[Window], WindowManifest]
 class History:
     """The yardsticks of a deployment's windows; every earlier window is looked at once."""
 
-    def __init__(
-        self, manifest_of: ManifestOf, quality: Quality, engine: "WindowEngine | None" = None
-    ) -> None:
+    def __init__(self, manifest_of: ManifestOf, quality: Quality, engine: "Engine | None" = None) -> None:
         from slc_ops.quality.verdict import would_stop
         from slc_ops.rows.engine import LOCAL
 

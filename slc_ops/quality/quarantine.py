@@ -15,7 +15,7 @@ from slc_ops.base.parquet import log_writer
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
-from slc_ops.rows.engine import LOCAL, WindowEngine
+from slc_ops.rows.engine import LOCAL, Engine
 
 CLEAN = "clean.parquet"
 QUARANTINE = "quarantine.parquet"
@@ -24,7 +24,7 @@ QUARANTINE = "quarantine.parquet"
 def split(
     manifest: WindowManifest,
     logit_limit: float,
-    engine: WindowEngine = LOCAL,
+    engine: Engine = LOCAL,
     *,
     ids_repeat: bool = True,
     keep_clean: bool = True,

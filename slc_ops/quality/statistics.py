@@ -18,7 +18,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
 from slc_ops.quality.passes import HASHED, HOUR, Pass, example
 from slc_ops.quality.rows import DUPLICATE
-from slc_ops.rows.engine import LOCAL, WindowEngine
+from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
@@ -57,7 +57,7 @@ class Statistics:
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
-def statistics_of(manifest: WindowManifest, logit_limit: float, engine: WindowEngine = LOCAL) -> Statistics:
+def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine = LOCAL) -> Statistics:
     """The statistics beside a window: worked out once per content, then kept, so no history is read again.
 
     Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.

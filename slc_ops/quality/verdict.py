@@ -22,7 +22,7 @@ from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import rules
 from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, examples_at, statistics_of
 from slc_ops.quality.suite import Evaluated, evaluate
-from slc_ops.rows.engine import LOCAL, WindowEngine
+from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Quality
 
 VERSION = 7
@@ -33,7 +33,7 @@ def judge_window(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     quality: Quality,
-    engine: WindowEngine = LOCAL,
+    engine: Engine = LOCAL,
     *,
     suite: bool = True,
     earlier: Sequence[WindowManifest] = (),
@@ -91,7 +91,7 @@ def would_stop(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     quality: Quality,
-    engine: WindowEngine = LOCAL,
+    engine: Engine = LOCAL,
 ) -> bool:
     """Whether :func:`judge_window` would stop the window; no verdict is written, no suite is run.
 
@@ -106,7 +106,7 @@ def by_rules(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     quality: Quality,
-    engine: WindowEngine = LOCAL,
+    engine: Engine = LOCAL,
     *,
     suite: bool = False,
     seen: Seen = NOTHING,
@@ -146,7 +146,7 @@ def settle(
     now: Statistics,
     findings: list[Finding],
     quality: Quality,
-    engine: WindowEngine = LOCAL,
+    engine: Engine = LOCAL,
     seen: Seen = NOTHING,
 ) -> ValidationResult:
     """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""

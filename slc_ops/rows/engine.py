@@ -1,6 +1,6 @@
 """Where the rows of a refresh are worked on: in this process, or on a cluster.
 
-:class:`WindowEngine` is all that an engine must be able to do; everything else is asked of the logs that it
+:class:`Engine` is all that an engine must be able to do; everything else is asked of the logs that it
 opens (:class:`slc_ops.rows.rows.Log`), and the kernels that run over their rows are the same. The default is
 the local engine: rows stream from Parquet into compact columns and threads pass over them. Another engine is
 a package ``slc_ops.engines.<name>`` with a function ``open_engine()``; only :func:`engine_of` imports it.
@@ -9,7 +9,7 @@ a package ``slc_ops.engines.<name>`` with a function ``open_engine()``; only :fu
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -23,16 +23,7 @@ from slc_ops.rows.rows import Log
 from slc_ops.rows.stored import Divide, RowObserver, divide, show
 
 
-class Engine(Protocol):
-    """Opens the rows of some windows."""
-
-    def read(self, paths: Path | Sequence[Path]) -> Log:
-        """The windows' rows as one log."""
-        ...
-
-
-@runtime_checkable
-class WindowEngine(Puller, Protocol):
+class Engine(Puller, Protocol):
     """Extracts windows, looks at their rows and bytes where it works, and opens them."""
 
     def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> Log:
@@ -74,13 +65,13 @@ class LocalEngine:
 LOCAL = LocalEngine()
 
 
-def engine_of(name: str) -> WindowEngine:
+def engine_of(name: str) -> Engine:
     """The engine of a deployment; a cluster is reached when rows are asked for."""
     if name == "local":
         return LOCAL
     package = f"slc_ops.engines.{name}"
     try:
-        found: WindowEngine = import_module(package).open_engine()
+        found: Engine = import_module(package).open_engine()
     except ModuleNotFoundError as error:
         if error.name not in (package, "slc_ops.engines"):
             raise

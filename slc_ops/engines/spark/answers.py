@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,59 +11,36 @@ from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_file
 from slc_ops.engines.spark.splits import SplitRows
-from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Pieces
 from slc_ops.rows.rows import Columns, Kernel, Needs, Rows, joined
 
 
 @dataclass
-class Counted:
-    """Numbers of rows by split."""
+class Found:
+    """Values by key, of some splits or files."""
 
-    rows: dict[int, int]
+    values: dict[Any, Any]
 
-    def add(self, other: "Counted") -> None:
-        """Take up further splits."""
-        self.rows |= other.rows
-
-
-def rows_after(timestamp: float, rows: SplitRows) -> Counted:
-    """How many rows of the split lie after a timestamp."""
-    assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
-    return Counted({rows.split.number: int(np.count_nonzero(rows.log.time > timestamp))})
-
-
-@dataclass
-class Named:
-    """Something of each file, by its name."""
-
-    values: dict[str, str]
-
-    def add(self, other: "Named") -> None:
-        """Take up further files."""
+    def add(self, other: "Found") -> None:
+        """Take up those of further ones."""
         self.values |= other.values
 
 
-def bytes_of(path: Path) -> Named:
+def rows_after(timestamp: float, rows: SplitRows) -> Found:
+    """How many rows of the split lie after a timestamp."""
+    assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
+    return Found({rows.split.number: int(np.count_nonzero(rows.log.time > timestamp))})
+
+
+def bytes_of(path: Path) -> Found:
     """The digest of a file's bytes."""
     try:
-        return Named({path.name: digest_file(path)})
+        return Found({path.name: digest_file(path)})
     except OSError as error:
         raise InputError(
             f"a worker of the cluster cannot read {path}: {error.strerror or error}; see that all workers "
             "share this path"
         ) from None
-
-
-@dataclass
-class Distinct:
-    """Some distinct words."""
-
-    values: set[str]
-
-    def add(self, other: "Distinct") -> None:
-        """Take up further ones."""
-        self.values |= other.values
 
 
 def table(rows: SplitRows) -> Pieces[pa.Table]:
@@ -99,21 +77,6 @@ def picked(wanted: list[tuple[int, int]], columns: Columns, rows: SplitRows) -> 
     return Pieces([(a, rows.rows(a - begin, b - begin, columns)) for a, b in inside])
 
 
-def versions(rows: SplitRows) -> Distinct:
+def versions(rows: SplitRows) -> Found:
     """The backbone versions of the split."""
-    return Distinct(set(rows.log.backbone_versions))
-
-
-def own_items(log: InteractionLog) -> pa.Array:
-    """The split's own items."""
-    return log.items
-
-
-def own_users(log: InteractionLog) -> pa.Array:
-    """The split's own users."""
-    return log.users
-
-
-def own_groups(log: InteractionLog) -> pa.Array:
-    """The split's own groups."""
-    return log.groups
+    return Found(dict.fromkeys(rows.log.backbone_versions))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slc_ops.base.parquet import digest_parts, parts_of
-from slc_ops.engines.spark.answers import Named, bytes_of
+from slc_ops.engines.spark.answers import Found, bytes_of
 from slc_ops.engines.spark.cluster import Task, add_up
 from slc_ops.engines.spark.extraction import pull
 from slc_ops.engines.spark.log import SparkLog, frame_of
@@ -59,7 +59,7 @@ class SparkEngine:
         files = [part.absolute() for part in parts_of(path)]
         session = self.session
         task = Task(session.sparkContext.broadcast(files), None, bytes_of)
-        found: Named = add_up(session, frame_of(session, files), task, len(files), 1)
+        found: Found = add_up(session, frame_of(session, files), task, len(files), 1)
         return digest_parts(found.values) if path.is_dir() else found.values[path.name]
 
     def show(self, path: Path, observer: RowObserver) -> None:

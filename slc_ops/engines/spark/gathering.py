@@ -91,6 +91,18 @@ class Keyed:
         return pa.record_batch(arrays, schema=_ARROW)
 
 
+class HandsOn:
+    """Keyed rows that wait to be handed on."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Keyed] = []
+
+    def keyed(self) -> Iterator[Keyed]:
+        """What has to be brought together of the rows since this was last asked."""
+        waiting, self._waiting = self._waiting, []
+        yield from waiting
+
+
 class PartObserver(Protocol):
     """Sees the rows of one part."""
 

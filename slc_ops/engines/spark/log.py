@@ -5,7 +5,7 @@ sees the rows, only sums over them (and the same bounded samples as locally: one
 one for the prior of ``slc_eb``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,13 +19,9 @@ from numpy.typing import NDArray
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError, SlcError
 from slc_ops.engines.spark.answers import (
-    Counted,
-    Distinct,
+    Found,
     Numbered,
     consecutive,
-    own_groups,
-    own_items,
-    own_users,
     picked,
     rows_after,
     sums,
@@ -70,16 +66,16 @@ class SparkLog:
         self._shared = session.sparkContext.broadcast(self.splits)
         self.frame = frame_of(session, self.splits).persist()
         self._samples: dict[tuple[Any, ...], list[Rows]] = {}
-        self.items: pa.Array = self._distinct("item_id", own_items) if items is None else items
+        self._shared_ids: dict[str, Any] = {}
+        self.items: pa.Array = self._distinct("item_id", "items") if items is None else items
 
     def release(self) -> None:
         """Let the executors forget what they keep for this log; it can still be used."""
         self.frame.unpersist()
         vars(self).pop("_brought", None)
         self._samples.clear()
-        for kept in ("_item_values", "_user_values", "_group_values"):
-            if kept in vars(self):
-                vars(self)[kept].unpersist()
+        for shared in self._shared_ids.values():
+            shared.unpersist()
 
     def has(self, column: str) -> bool:
         """Whether the files have this column of the contract."""
@@ -104,19 +100,19 @@ class SparkLog:
     @cached_property
     def users(self) -> pa.Array | None:
         """The distinct users in the order of appearance; None without ``user_id``."""
-        return self._distinct("user_id", own_users) if self.has("user_id") else None
+        return self._distinct("user_id", "users") if self.has("user_id") else None
 
     @cached_property
     def groups(self) -> pa.Array | None:
         """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
-        return self._distinct("group_id", own_groups, pa.string()) if self.has("group_id") else None
+        return self._distinct("group_id", "groups", pa.string()) if self.has("group_id") else None
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
         """The distinct backbone versions, sorted; empty without that column."""
         if not self.has("backbone_version"):
             return ()
-        found: Distinct = self.over_splits(versions)
+        found: Found = self.over_splits(versions)
         return tuple(sorted(found.values))
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
@@ -152,11 +148,11 @@ class SparkLog:
 
     def cut(self, timestamp: float) -> tuple["SparkLog", "SparkLog"]:
         """The rows up to and including a timestamp, and the rows after it."""
-        later: Counted = self.over_splits(partial(rows_after, timestamp))
-        if not any(later.rows.values()):
+        later: Found = self.over_splits(partial(rows_after, timestamp))
+        if not any(later.values.values()):
             raise InputError(NO_LATER_ROW.format(self.describe()))
-        sides = [[(each, each.rows - later.rows[each.number]) for each in self.splits]]
-        sides += [[(each, later.rows[each.number]) for each in self.splits]]
+        sides = [[(each, each.rows - later.values[each.number]) for each in self.splits]]
+        sides += [[(each, later.values[each.number]) for each in self.splits]]
         before, after = (_renumbered(side) for side in sides)
         return (
             SparkLog(self._session, self._files, [replace(split, until=timestamp) for split in before]),
@@ -168,38 +164,19 @@ class SparkLog:
         task = Task(self._shared, self._dictionaries(columns), work)
         return add_up(self._session, self.frame, task, len(self.splits), n_keys)
 
-    def collected(self, frame: "DataFrame") -> pa.Table:
-        """Run a job."""
-        return collected(self._session, frame)
-
     def _dictionaries(self, columns: Columns) -> Dictionaries:
         """What workers translate their codes with; users and groups only where they are asked for."""
-        return Dictionaries(
-            self._key,
-            self._item_values,
-            self._user_values if "user" in columns and self.has("user_id") else None,
-            self._group_values if "group" in columns and self.has("group_id") else None,
-        )
-
-    @cached_property
-    def _item_values(self) -> Any:
-        return self._session.sparkContext.broadcast(self.items)
-
-    @cached_property
-    def _user_values(self) -> Any:
-        return self._session.sparkContext.broadcast(self.users)
-
-    @cached_property
-    def _group_values(self) -> Any:
-        return self._session.sparkContext.broadcast(self.groups)
+        wanted = {"items": True, "users": "user" in columns, "groups": "group" in columns}
+        for name, asked in wanted.items():
+            if asked and name not in self._shared_ids and (ids := getattr(self, name)) is not None:
+                self._shared_ids[name] = self._session.sparkContext.broadcast(ids)
+        return Dictionaries(self._key, {name: self._shared_ids.get(name) for name in wanted if wanted[name]})
 
     def _require(self, columns: Columns) -> None:
         if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
 
-    def _distinct(
-        self, column: str, own: "Callable[[InteractionLog], pa.Array]", kind: pa.DataType | None = None
-    ) -> pa.Array:
+    def _distinct(self, column: str, own: str, kind: pa.DataType | None = None) -> pa.Array:
         """Distinct identifiers in the order of appearance: each split's own, then Spark's aggregation."""
         kinds = {kind or _id_type(source.types[column]) for source in self._sources}
         if len(kinds) > 1:
@@ -209,7 +186,7 @@ class SparkLog:
         kind = kinds.pop()
         schema = f"id {'long' if kind == pa.int64() else 'string'}, position long, error string"
         rows = mapped(self.frame, Identifiers(self._shared, own, kind), schema)
-        found = self.collected(rows.groupBy("error", "id").agg({"position": "min"}))
+        found = collected(self._session, rows.groupBy("error", "id").agg({"position": "min"}))
         raise_first(found["error"])
         order = np.argsort(as_numpy(found["min(position)"]), kind="stable")
         return found["id"].combine_chunks().cast(kind).take(as_arrow(order))
@@ -220,7 +197,7 @@ class Identifiers:
     """A task: the distinct identifiers of each split and where they first appear."""
 
     splits: Any
-    own: "Callable[[InteractionLog], pa.Array]"
+    own: str  # which of a log's properties has them
     kind: pa.DataType
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -229,7 +206,7 @@ class Identifiers:
             for number in batch.column(0).to_pylist():
                 values, error = pa.nulls(1, self.kind), None
                 try:
-                    values = self.own(read_split(self.splits.value[number]))
+                    values = getattr(read_split(self.splits.value[number]), self.own)
                 except SlcError as found:
                     error = as_text(found)
                 position = (number << _POSITION) + np.arange(len(values), dtype=np.int64)

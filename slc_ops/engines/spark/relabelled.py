@@ -1,6 +1,6 @@
 """How many events of a window changed their label, worked out where the rows of both versions lie."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import parts_of
-from slc_ops.engines.spark.gathering import ROW_BITS, Keyed, gathered, show_stored
+from slc_ops.engines.spark.gathering import ROW_BITS, HandsOn, Keyed, gathered, show_stored
 from slc_ops.engines.spark.splits import parquet, plan_splits
 from slc_ops.intake.labels import changed_between, has_labels
 from slc_ops.rows.passes import Totals
@@ -52,14 +52,14 @@ class Relabelled:
         return Totals(np.array([float(changed_between(*tables))]))
 
 
-class LabelsOfPart:
+class LabelsOfPart(HandsOn):
     """The events of one part that have a label."""
 
     hashed = ()
 
     def __init__(self, number: int, is_later: bool) -> None:
+        super().__init__()
         self._number, self._is_later, self._rows = number, is_later, 0
-        self._waiting: list[Keyed] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Take the labels of further rows."""
@@ -78,11 +78,6 @@ class LabelsOfPart:
             )
         )
         self._rows += batch.num_rows
-
-    def keyed(self) -> Iterator[Keyed]:
-        """The labels since this was last asked."""
-        waiting, self._waiting = self._waiting, []
-        yield from waiting
 
     def sums(self) -> Totals:
         """Nothing adds up here."""

@@ -69,17 +69,24 @@ def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
     return splits
 
 
-@dataclass(frozen=True)
-class Dictionary:
-    """The identifiers of a whole log; code ``k`` means ``values[k]``."""
+class Dictionaries:
+    """What a log's codes mean (``items``, ``users``, ``groups``), as broadcast variables.
 
-    values: pa.Array
+    A worker fetches them when it first needs them.
+    """
 
-    def translation(self, local: pa.Array) -> NDArray[np.int32]:
-        """The log's code of each of a split's own identifiers."""
+    def __init__(self, key: str, shared: dict[str, Any]) -> None:
+        self.key, self._shared = key, shared
+
+    def __getitem__(self, name: str) -> pa.Array:
+        """The ids; code ``k`` means the ``k``-th."""
+        return self._shared[name].value
+
+    def translation(self, name: str, local: pa.Array) -> NDArray[np.int32]:
+        """The log's code of each of a split's own ids."""
         import pyarrow.compute as pc
 
-        found = pc.index_in(local, value_set=self.values)
+        found = pc.index_in(local, value_set=self[name])
         if found.null_count:
             raise InputError(
                 f"the identifier {local.filter(found.is_null())[0]} is not in the dictionary of its log: a "
@@ -91,7 +98,7 @@ class Dictionary:
 class SplitRows(InSpans):
     """A split's rows, with the codes of the whole log."""
 
-    def __init__(self, split: Split, rows: InteractionLog, dictionaries: "Dictionaries") -> None:
+    def __init__(self, split: Split, rows: InteractionLog, dictionaries: Dictionaries) -> None:
         self.split, self.log, self.dictionaries = split, rows, dictionaries
 
     @property
@@ -102,7 +109,7 @@ class SplitRows(InSpans):
     @property
     def items(self) -> pa.Array:
         """The items of the whole log."""
-        return self.dictionaries.items.values
+        return self.dictionaries["items"]
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
         """The user of each row, piece by piece, and the number of the piece's first row in the split."""
@@ -128,38 +135,16 @@ class SplitRows(InSpans):
 
     @cached_property
     def _items(self) -> NDArray[np.int32]:
-        return self.dictionaries.items.translation(self.log.items)
+        return self.dictionaries.translation("items", self.log.items)
 
     @cached_property
     def _users(self) -> NDArray[np.int32]:
-        return self.dictionaries.users.translation(self.log.users)
+        return self.dictionaries.translation("users", self.log.users)
 
     @cached_property
     def _groups(self) -> NDArray[np.int32]:
         # The last one is found at −1: a row without a group stays one.
-        return np.append(self.dictionaries.groups.translation(self.log.groups), np.int32(-1))
-
-
-class Dictionaries:
-    """A log's dictionaries, as broadcast variables: fetched by a worker when it first needs them."""
-
-    def __init__(self, key: str, items: Any, users: Any, groups: Any) -> None:
-        self.key, self._items, self._users, self._groups = key, items, users, groups
-
-    @property
-    def items(self) -> Dictionary:
-        """Of the items."""
-        return Dictionary(self._items.value)
-
-    @property
-    def users(self) -> Dictionary:
-        """Of the users."""
-        return Dictionary(self._users.value)
-
-    @property
-    def groups(self) -> Dictionary:
-        """Of the groups."""
-        return Dictionary(self._groups.value)
+        return np.append(self.dictionaries.translation("groups", self.log.groups), np.int32(-1))
 
 
 _read: dict[tuple[Any, ...], InteractionLog] = {}

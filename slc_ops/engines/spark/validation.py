@@ -23,6 +23,7 @@ from slc_ops.engines.spark.cluster import check_code, quiet
 from slc_ops.engines.spark.gathering import (
     ANSWER,
     ROW_BITS,
+    HandsOn,
     Keyed,
     each_group,
     gathered,
@@ -172,15 +173,15 @@ class PartwiseStatistics:
         return found
 
 
-class PartStatistics:
+class PartStatistics(HandsOn):
     """Sees the rows of one part."""
 
     hashed = HASHED
 
     def __init__(self, number: int, run: PartPass) -> None:
+        super().__init__()
         self._number, self._run = number, run
         self._failed, self._repeated = 0, Repeated(run.max_examples)
-        self._waiting: list[Keyed] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Count rows in."""
@@ -203,11 +204,6 @@ class PartStatistics:
             distinct, where = np.unique(rows, return_index=True)
             self._repeated.rows += len(rows) - len(distinct)
             self._waiting.append(Keyed(ROWS, position[where], distinct))
-
-    def keyed(self) -> Iterator[Keyed]:
-        """What has to be compared with other spans, since this was last asked."""
-        waiting, self._waiting = self._waiting, []
-        yield from waiting
 
     def sums(self) -> PartSums:
         """What adds up."""
@@ -290,14 +286,14 @@ class EventIds:
         raise NotImplementedError
 
 
-class IdsOfPart:
+class IdsOfPart(HandsOn):
     """The first occurrence of each event id in the spans of one part."""
 
     hashed = ("event_id",)
 
     def __init__(self, number: int) -> None:
+        super().__init__()
         self._number, self._rows = number, 0
-        self._waiting: list[Keyed] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Take the ids of further rows."""
@@ -306,11 +302,6 @@ class IdsOfPart:
         position = (self._number << ROW_BITS) + self._rows + valid
         self._waiting.append(first_ids(ids.drop_null(), hashes["event_id"][valid], position)[0])
         self._rows += batch.num_rows
-
-    def keyed(self) -> Iterator[Keyed]:
-        """The ids since this was last asked."""
-        waiting, self._waiting = self._waiting, []
-        yield from waiting
 
     def sums(self) -> Divided:
         """Nothing adds up here."""

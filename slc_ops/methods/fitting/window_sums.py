@@ -21,7 +21,7 @@ from slc_ops.base.files import replacing
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.numerics.kernels import Sums
-from slc_ops.rows.engine import LOCAL, Engine, WindowEngine
+from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log
 
@@ -57,8 +57,6 @@ def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
     """Several windows as one log with its item sums, those that lie beside them where there are any."""
     if engine is LOCAL:
         return read_windows(logs)
-    if not isinstance(engine, WindowEngine):  # rows that are kept come with their sums
-        return engine.read(logs)
     kept = add_windows([_kept_or_summed(log, engine) for log in logs])
     rows: Any = engine.read(logs, items=kept.items)
     if not rows.weighted and kept.rows.sum() != rows.n_rows:

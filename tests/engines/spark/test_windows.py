@@ -24,7 +24,7 @@ from slc_ops.intake.erasing import erase_window, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality import observer, validate
-from slc_ops.rows.engine import LOCAL, WindowEngine
+from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
 from tests.engines.spark.cluster import Cluster, why_not
 from tests.engines.spark.test_spark import assert_close
@@ -81,14 +81,14 @@ def deployment(**more: Any) -> Deployment:
 
 
 def pulled(
-    home: Path, engine: WindowEngine, settings: Deployment, window: Window = WEEK, **more: Any
+    home: Path, engine: Engine, settings: Deployment, window: Window = WEEK, **more: Any
 ) -> WindowManifest:
     name = "local" if engine is LOCAL else "spark"
     watching = observer(window, settings)
     return extract(settings, window, home / name, home=home, observer=watching, by=engine, **more)
 
 
-def judged(home: Path, engine: WindowEngine, settings: Deployment) -> tuple[WindowManifest, dict[str, Any]]:
+def judged(home: Path, engine: Engine, settings: Deployment) -> tuple[WindowManifest, dict[str, Any]]:
     """The window, measured against the week before it, and what was written about it."""
     before = pulled(home, engine, settings, WEEK.before(1)[0])
     manifest = pulled(home, engine, settings)
@@ -224,7 +224,7 @@ def test_a_window_without_rows_and_a_broken_file_are_told_alike(engine: SparkEng
     assert not [path for path in (home / "spark").iterdir() if path.name.startswith(f".{WEEK.key}")]
 
 
-def validate_refused(manifest: WindowManifest, engine: WindowEngine) -> str:
+def validate_refused(manifest: WindowManifest, engine: Engine) -> str:
     with pytest.raises(ValidationStopped) as refusal:
         validate(manifest, [], deployment(), engine)
     return str(refusal.value).split("Full result")[0]
