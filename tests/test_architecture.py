@@ -30,8 +30,8 @@ def copy(tmp_path: Path) -> Path:
     [
         ("rows/passes.py", "from slc_ops.evidence import slices"),
         ("registry/model.py", "import slc_ops.serving"),
-        ("refresh/pipeline.py", "def ask():\n    from slc_ops.engines.spark.engine import SparkEngine"),
-        ("engines/spark/log.py", "from slc_ops.methods import fit"),
+        ("refresh/pipeline.py", "def ask():\n    import slc_ops.engines"),
+        ("engines/__init__.py", "from slc_ops.methods import fit"),
         ("settings/sources.py", "from slc_ops.intake import contract"),
         ("refresh/observed.py", "from slc_ops.production import stores"),
         ("cli/registry.py", "from slc_ops.airflow import retries"),

@@ -201,8 +201,9 @@ class _Table:
 
     def position(self, key: tuple[int, ...]) -> int:
         bucket = bucket_of_key(key, self._shift)
-        for place in range(int(self._start[bucket]), int(self._start[bucket + 1])):
-            if all(int(words[place]) == word for words, word in zip(self._keys, key, strict=True)):
+        low, high = self._keys[0], self._keys[-1]
+        for place in range(self._start.item(bucket), self._start.item(bucket + 1)):
+            if low.item(place) == key[0] and high.item(place) == key[-1]:
                 return int(self._order[place])
         return -1
 

@@ -94,8 +94,7 @@ def paper(
     from slc_ops.methods import FitOptions
     from slc_ops.paper import analyses
     from slc_ops.paper.page import write_paper
-    from slc_ops.rows.history import read_history
-    from slc_ops.rows.interactions import InteractionLog
+    from slc_ops.rows.interactions import InteractionLog, read_history
 
     if len(calibrations) != len(tests):
         raise click.UsageError(

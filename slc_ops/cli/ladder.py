@@ -85,7 +85,7 @@ def fit(
     """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.origin import fit_with_origin
-    from slc_ops.rows.history import read_history
+    from slc_ops.rows.interactions import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress(f"fitting {method} ..."):
@@ -187,7 +187,7 @@ def compare(
     from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
     from slc_ops.evidence.metrics import METRICS, paired_metrics
-    from slc_ops.rows.history import read_history
+    from slc_ops.rows.interactions import read_history
 
     options = _options(prior_var, time_bins, threads)
     with progress("comparing ..."):

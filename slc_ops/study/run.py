@@ -21,8 +21,7 @@ from slc_ops.base.files import digest_file, make_directory, read_json, replacing
 from slc_ops.methods import FitOptions
 from slc_ops.paper import analyses
 from slc_ops.paper.datasets.ingest import REPORT as INGESTED
-from slc_ops.rows.history import read_history
-from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.interactions import InteractionLog, read_history
 from slc_ops.study.registry import BACKBONES, Backbone
 from slc_ops.study.sequences import CALIBRATION, CHOICE, TEST, Sequences, read_sequences
 from slc_ops.study.trainer import Settings, train

@@ -12,8 +12,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.paper.analyses import analyse, means
 from slc_ops.paper.page import as_csv, as_markdown, write_paper
-from slc_ops.rows.history import read_history
-from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.interactions import InteractionLog, read_history
 from tests.evidence.worlds import rows
 
 

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.paper.analyses import analyse
-from slc_ops.rows.history import read_history
-from slc_ops.rows.interactions import InteractionLog
+from slc_ops.rows.interactions import InteractionLog, read_history
 
 DATA = Path(os.environ.get("SLC_OPS_TEST_DATA", ""))
 
