@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from slc_ops.base.files import digest_json, read_json
+from slc_ops.base.json_form import read_as
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.methods import REFERENCES
 from slc_ops.intake.manifest import LOG
@@ -165,14 +166,13 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
 
 def served_before(plan: Plan) -> "Iterator[Served]":
     """What the earlier windows of the plan got, oldest first, where their own refreshes are kept."""
-    from slc_ops.evidence.results import Backtest, served_on
+    from slc_ops.evidence.results import Served
 
     for each in plan.windows[:-1]:
         for decided in outcomes(plan.directory.parent.parent, each.window):
-            newest, _ = decided[-1]
-            found = served_on(Backtest.from_dict(read_json(newest.backtest)))
-            if found is not None:
-                yield found
+            _, newest = decided[-1]
+            if newest.served is not None:
+                yield read_as(Served, newest.served)
 
 
 def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]:

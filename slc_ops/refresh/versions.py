@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.files import digest_json, read_json, understanding, write_json
+from slc_ops.base.json_form import to_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
@@ -89,6 +90,10 @@ class Outcome:
     """Method → metric → figure, on the newest window."""
     gains: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Method → metric → the interval of its difference to Platt on the newest window."""
+    renewal: dict[str, Any] = field(default_factory=dict)
+    """What was said about the new parameters; later refreshes leave out a window whose renewal was held."""
+    served: dict[str, Any] | None = None
+    """What the newest window got (:class:`~slc_ops.evidence.results.Served`), for later reports."""
 
 
 def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Backtest") -> None:
@@ -96,6 +101,9 @@ def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Bac
     digest = digest_json(dict(verdict))
     if files.outcome.exists() and read_outcome(files).digest == digest:
         return
+    from slc_ops.evidence.results import served_on
+
+    served = served_on(backtest)
     others = [read_outcome(each).order for each in _decided(files.directory.parent) if each != files]
     outcome = Outcome(
         window=dict(verdict["window"]),
@@ -114,6 +122,8 @@ def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Bac
             for name, found in backtest.differences.items()
             if "platt" in found
         },
+        renewal=verdict.get("renewal") or {},
+        served=None if served is None else to_json(served),
     )
     write_json(files.outcome, asdict(outcome), sealed=True)
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
-from slc_ops.base.files import digest_json, read_json
+from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.window import Window
 from slc_ops.refresh.backbone import exact_names, rows_of, serving_version
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow, make_plan
-from slc_ops.refresh.versions import newest_refresh
+from slc_ops.refresh.versions import outcomes
 from slc_ops.refresh.window_rules import (
     BACKBONE,
     STOPPED,
@@ -235,8 +235,8 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
 
 def _renewal(places: Places, name: str, window: Window) -> dict[str, Any]:
     """What the last refresh of a window said about its renewal; nothing where there is none."""
-    plan = newest_refresh(places, name, window)
-    return {} if plan is None else read_json(plan.files.verdict).get("renewal") or {}
+    found = list(outcomes(places.refreshes(name), window))
+    return found[-1][-1][1].renewal if found else {}
 
 
 def _left_out_by_people(places: Places, name: str) -> dict[Window, str]:
