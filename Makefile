@@ -54,8 +54,7 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports --no-cache
-	@.venv/bin/mypy --num-workers 2
-	@$(PY) -m pytest --doctest-modules slc_ops
+	@.venv/bin/mypy & types=$$!; $(PY) -m pytest --doctest-modules slc_ops; doctests=$$?; wait $$types && exit $$doctests
 
 ROWS := 1e8
 bench: install ## Measure against the scan and other libraries, write docs/performance.md (quick: ROWS=1e6)
