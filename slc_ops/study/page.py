@@ -85,7 +85,8 @@ def how_it_was_done(study: Study) -> str:
     brackets = "Figures in brackets are the paper's. " if published.NAMES.get(study.dataset or "") else ""
     return (
         "Each user's first 60 % of rows are train, the next 20 % calibration, the last 20 % test. "
-        f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones'. "
+        f"{chosen} ± is the standard deviation over seeds; of the mean, the average of the backbones' "
+        "where each has several. "
         f"{brackets}The tables took {study.seconds_tables:.0f} s."
     )
 

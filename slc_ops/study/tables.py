@@ -1,7 +1,7 @@
 """The runs of a study as the paper's tables: a mean over the seeds of each backbone, then over the backbones.
 
 ± is the standard deviation over seeds; of several backbones it is the mean of theirs, as the paper has it
-("avg seed std"). A backbone with one seed has none.
+("avg seed std"). A backbone with one seed has none, nor has a mean with such a backbone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,9 +54,9 @@ def over_backbones(tables: Mapping[str, Mapping[str, Rows]]) -> dict[str, Rows]:
     """The same tables averaged over backbones; the mean of ``x_sd`` stands beside the mean of ``x``.
 
     >>> one = {"ladder": [{"method": "slc", "pairs": 2, "auc": 0.7, "auc_sd": 0.01}]}
-    >>> two = {"ladder": [{"method": "slc", "pairs": 1, "auc": 0.8, "auc_sd": None}]}
+    >>> two = {"ladder": [{"method": "slc", "pairs": 2, "auc": 0.8, "auc_sd": 0.03}]}
     >>> over_backbones({"dkt": one, "akt": two})
-    {'ladder': [{'method': 'slc', 'backbones': 2, 'auc': 0.75, 'auc_sd': 0.01}]}
+    {'ladder': [{'method': 'slc', 'backbones': 2, 'auc': 0.75, 'auc_sd': 0.02}]}
     """
     first = next(iter(tables.values()))
     return {
@@ -77,7 +77,8 @@ def _average(rows: Rows) -> Rows:
         for name in members[0]:
             if name not in mean and name != "pairs":
                 values = [row[name] for row in members if row.get(name) is not None]
-                mean[name] = float(np.mean(values)) if values else None
+                known = len(values) == len(members) if name.endswith("_sd") else bool(values)
+                mean[name] = float(np.mean(values)) if known else None
         found.append(mean)
     return found
 
