@@ -67,12 +67,12 @@ def signed(text: str) -> str:
 
 
 def _holds_other_files(directory: Path) -> bool:
-    """By one look: another writer may put its set in place meanwhile."""
+    """Whether it is neither a set nor what is left of one that another writer is removing just now."""
     try:
         names = {path.name for path in directory.iterdir()}
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return bool(names) and PARAMS not in names
+    return PARAMS not in names and bool(names - {GOLDEN, *map(effect_file, COLUMNS)})
 
 
 def read(directory: Path, *, deployment: str | None = None, served: bool = False) -> ParameterSet:

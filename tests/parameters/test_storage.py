@@ -268,6 +268,14 @@ def test_other_files_are_not_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_what_is_left_of_a_set_that_another_writer_removes_is_no_other_file(tmp_path):
+    parameters = fit("slc", log())
+    parameters.write(tmp_path / "set")
+    (tmp_path / "set" / "params.json").unlink()
+    parameters.write(tmp_path / "set")
+    assert ParameterSet.read(tmp_path / "set").same_answers(parameters)
+
+
 @pytest.mark.parametrize(
     "change",
     [
