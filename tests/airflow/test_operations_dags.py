@@ -16,7 +16,7 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Places
 from tests.airflow.conftest import configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
@@ -69,11 +69,11 @@ def test_a_week_that_is_tried_again_is_waited_for(places: Places, monkeypatch: p
     failed = []
     extract = pipeline.extract
 
-    def stumbling(places: Places, name: str, window: Window, settings: Deployment | None) -> list[Window]:
+    def stumbling(places: Places, name: str, window: Window) -> list[Window]:
         if not failed:
             failed.append(window.key)
             raise OSError("the file system is away for a while")
-        return extract(places, name, window, settings)
+        return extract(places, name, window)
 
     monkeypatch.setattr(pipeline, "extract", stumbling)
 
