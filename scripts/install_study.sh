@@ -13,11 +13,9 @@ want=$(cksum < requirements-study.txt)
 if [ -f "$have" ] && [ "$(cat "$have")" = "$want" ]; then exit 0; fi
 rm -f "$have"
 echo "slc-ops: installing PyTorch for CPU into .venv (190 MB; a minute where it has to be fetched)"
-install() { .venv/bin/python -m pip install --no-deps --require-hashes "$@" -r requirements-study.txt; }
-# The package index has builds for CPU for macOS and Windows; those for Linux are on PyTorch's own index.
-install || { echo "slc-ops: not among the configured indexes; asking PyTorch's own"; \
-  install --extra-index-url https://download.pytorch.org/whl/cpu; } \
-  || fail "PyTorch could not be installed (see above): check that a package index can be reached, or install a build of your own (pip install torch==2.13.0), then run the command again"
+# PyPI has builds for CPU for macOS and Windows; pip's own settings say where those for Linux are.
+.venv/bin/python -m pip install --no-deps --require-hashes -r requirements-study.txt \
+  || fail "PyTorch could not be installed (see above): let pip find a build for CPU (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS, see pytorch.org), or install one yourself (pip install torch==2.13.0), then run the command again"
 .venv/bin/python -c 'import torch' || fail "PyTorch was installed and cannot be imported (see above)"
 printf '%s' "$want" > "$have"
 echo "slc-ops: the extra study is ready"
