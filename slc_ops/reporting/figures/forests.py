@@ -63,7 +63,7 @@ def forest(axis: Any, rows: Sequence[Row], title: str, view: tuple[float, float]
     axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
-    axis.locator_params(axis="x", nbins=4)
+    axis.locator_params(axis="x", nbins=3)  # labels of narrow panels must not touch
     axis.set_title(title)
 
 
