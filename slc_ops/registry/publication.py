@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.errors import RegistryError
-from slc_ops.base.files import canonical_json, digest_json
+from slc_ops.base.files import canonical_json, digest_file, digest_json
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
 from slc_ops.settings.models import registered_model
@@ -80,6 +80,18 @@ class Publication:
             "code_version": self.code_version,
         }
 
+    @property
+    def refers(self) -> dict[str, Any]:
+        """Digests of what it was made of and says, for the ledger's chain."""
+        return {
+            "windows": {context: dict(windows) for context, windows in self.data.items()},
+            "input": self.input_digest,
+            "config": self.config_digest,
+            "code": self.code_version,
+            "verdict": digest_json(dict(self.verdict)),
+            "parameters": digest_of_set(self.parameters),
+        }
+
     @cached_property
     def key(self) -> str:
         """The idempotency key: deployment, window, method, input, configuration and code."""
@@ -93,6 +105,11 @@ class Publication:
                 self.code_version,
             ]
         )
+
+
+def digest_of_set(directory: Path) -> str:
+    """One digest of a parameter set's files."""
+    return digest_json({path.name: digest_file(path) for path in sorted(directory.iterdir())})
 
 
 def _check_json(name: str, value: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
-from slc_ops.base.files import digest_file, read_json, write_json
+from slc_ops.base.files import read_json, write_json
 from slc_ops.base.names import model_name
 from slc_ops.registry.logged_model import (
     MODEL_TAG,
@@ -24,7 +24,7 @@ from slc_ops.registry.logged_model import (
 )
 from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, model_card
-from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version
+from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Places
 from slc_ops.settings.models import registered_model
@@ -165,15 +165,11 @@ def _verified(publication: Publication) -> "ParameterSet":
 def _read_back(client: "MlflowClient", model: "LoggedModel", publication: Publication, into: Path) -> None:
     """The store must hold, byte for byte, the set that was verified."""
     stored = download(client, model.artifact_location, PARAMETERS, into)
-    if _digests(stored) != _digests(publication.parameters):
+    if digest_of_set(stored) != digest_of_set(publication.parameters):
         raise ParameterSetError(
             f"the model {model.model_id} holds another parameter set than {publication.parameters} after "
             "writing it; check the artifact store, then publish again"
         )
-
-
-def _digests(directory: Path) -> dict[str, str]:
-    return {path.name: digest_file(path) for path in sorted(directory.iterdir())}
 
 
 def _version(

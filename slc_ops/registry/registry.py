@@ -94,7 +94,7 @@ class Registry:
                 self._project(name, expected=False)
                 return version
             version = publish(client, self.places, publication)
-            self.ledger.record(version)
+            self.ledger.record(version, publication.refers)
             self._project(name, expected=True)
             self._clean_quietly(name, publication.keep_versions)
         return version

@@ -27,7 +27,7 @@ class RehearsalRegistry(Registry):
             key=publication.key,
             published_at=datetime.now(UTC),
         )
-        self.ledger.record(version)
+        self.ledger.record(version, publication.refers)
         return version
 
     def restate(self, version: Version, publication: Publication) -> None:

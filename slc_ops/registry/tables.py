@@ -1,8 +1,7 @@
 """The ledger's tables, as the queries see them. What creates them is in ``migrations/``.
 
-``slc_publication`` and ``slc_move`` only ever grow (triggers refuse anything else, but for the one mark that
-a version has been retired); ``slc_deployment`` has one row per deployment, and that row is what a promotion
-compares and sets.
+All but ``slc_deployment`` only ever grow (triggers refuse anything else, but for the one mark that a version
+has been retired); ``slc_deployment`` has one row per deployment, which a promotion compares and sets.
 """
 
 from datetime import UTC, datetime
@@ -90,4 +89,18 @@ erasure = Table(
     Column("actor", Text, nullable=False),
     Column("receipt", JSON, nullable=False),
     Column("at", Timestamp, nullable=False),
+)
+
+chain = Table(
+    "slc_chain",
+    metadata,
+    Column("deployment", String(63), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("key", String(64), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("refers", JSON, nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("signature", Text),
 )

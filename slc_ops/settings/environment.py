@@ -145,7 +145,14 @@ class RowVariables(Variables):
 
 
 class RegistryVariables(Variables):
-    """How models are named in the registry."""
+    """How models are named in the registry, and who signs the ledger."""
+
+    ledger_key: Path | None = Field(
+        default=None,
+        validation_alias="SLC_OPS_LEDGER_KEY",
+        description="a file with a private Ed25519 key (PEM) that signs every row of the ledger; "
+        "unset: rows are chained and not signed",
+    )
 
     model_schema: str | None = Field(
         default=None,

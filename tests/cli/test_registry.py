@@ -176,3 +176,18 @@ def test_a_champion_is_retired_and_promote_leads_out_of_it(home: Registry) -> No
 def test_without_a_champion_or_a_reason_nothing_is_retired(home: Registry) -> None:
     assert "no champion to retire" in refused("retire", "--deployment", "demo", "--reason", "why")
     assert CliRunner().invoke(app, ["retire", "--deployment", "demo"]).exit_code == 2
+
+
+def test_verify_chain_names_the_row_and_needs_no_mlflow(
+    home: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("promote", "--deployment", "demo", "--version", "1")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens
+    (found,) = call("verify", "--chain")["deployments"].values()
+    assert (found["rows"], found["problems"]) == (4, [])
+    with home.ledger.database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER slc_move_no_update")
+        connection.exec_driver_sql("UPDATE slc_move SET actor = 'bob'")
+    result = CliRunner().invoke(app, ["verify", "--chain", "--deployment", "demo", "--head", found["head"]])
+    assert "row 4 (move 1 of the champion) was changed" in result.output
+    assert "compare it with its backup" in str(result.exception)

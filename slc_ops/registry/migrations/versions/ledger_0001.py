@@ -1,4 +1,4 @@
-"""The ledger: publications, moves and receipts of erasures that only grow, one row per deployment that moves.
+"""The ledger: publications, moves, receipts of erasures and their chain only grow; deployments' rows move.
 
 A publication's ``retired_at`` is the one thing that may be set later: its version has been cleaned away.
 """
@@ -19,10 +19,11 @@ MOVE = (
 KINDS = "kind IN ('promotion', 'renewal', 'rollback', 'retirement')"
 ENDS = "(to_version IS NULL) = (kind = 'retirement')"
 ERASURE = "deployment, key, actor, receipt, at"
+CHAIN = "deployment, position, kind, key, digest, refers, previous, hash, signature"
 
 
 def upgrade() -> None:
-    """Create the four tables and the triggers that keep three of them append-only."""
+    """Create the five tables and the triggers that keep four of them append-only."""
     moment = sa.DateTime(timezone=True)
     op.create_table(
         "slc_deployment",
@@ -81,9 +82,22 @@ def upgrade() -> None:
         sa.Column("receipt", sa.JSON, nullable=False),
         sa.Column("at", moment, nullable=False),
     )
+    op.create_table(
+        "slc_chain",
+        sa.Column("deployment", sa.String(63), primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("key", sa.String(64), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("refers", sa.JSON, nullable=False),
+        sa.Column("previous", sa.String(64), nullable=False),
+        sa.Column("hash", sa.String(64), nullable=False),
+        sa.Column("signature", sa.Text),
+    )
     refuse_changes("slc_publication", PUBLICATION)
     refuse_changes("slc_move", MOVE)
     refuse_changes("slc_erasure", ERASURE)
+    refuse_changes("slc_chain", CHAIN)
 
 
 def refuse_changes(table: str, columns: str) -> None:

@@ -1,0 +1,203 @@
+"""What there is, from a terminal: status, history, verify."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slc_ops.base.console import emit_json, json_option, print_records, print_table, say
+from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.base.text import interval
+from slc_ops.base.window import Window
+from slc_ops.cli.registry import deployment_option, open_registry
+from slc_ops.settings.deployments import Places, read_deployments
+
+if TYPE_CHECKING:
+    from slc_ops.registry import ChampionChange, Registry
+
+
+@click.command()
+@json_option
+def status(json_path: str | None) -> None:
+    """Show the champion and challenger of every deployment.
+
+    The answer comes from the ledger. Where an alias in MLflow says something else, a line tells so.
+    """
+    from slc_ops.refresh.backbone import read_news
+
+    registry = open_registry()
+    answer = registry.status(_named_deployments(registry.places))
+    emit_json(json_path, answer)
+    rows = []
+    for name, entry in answer["deployments"].items():
+        rows.append([name, "", "", "", ""])
+        rows += [[f"  {role}", *_cells(entry[role])] for role in ("champion", "challenger")]
+    columns = ["deployment", "version", "method", "window", "verdict"]
+    print_table(json_path, "Deployments", columns, rows, whole=["version", "window", "verdict"])
+    say(json_path, f"ledger {answer['ledger_url']}")
+    say(json_path, f"MLflow {answer['tracking_uri']}")
+    for name, entry in answer["deployments"].items():
+        for line in _serves(name, entry["serves"]):
+            say(json_path, line)
+        if (change := entry["retired"]) is not None:
+            when = change["at"].replace("T", " ")[:16]
+            told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
+            say(json_path, f"{name}: no champion, the frozen model serves ({told})")
+        for sentence in entry["taken_back"]:
+            say(json_path, f"{name}: {sentence}")
+        champion = None if entry["champion"] is None else int(entry["champion"]["version"])
+        if (news := read_news(registry.places, name, champion)) is not None:
+            say(json_path, f"{name}: {news.sentence}")
+        for finding in entry["findings"]:
+            click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
+
+
+def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
+    """What serves, in lines that fit a narrow terminal."""
+    if found is None:
+        return
+    since, parameters = (Window.from_dict(found[key]).key for key in ("since", "parameters"))
+    yield f"{name}: {found['method']} serves since window {since}"
+    yield f"  its parameters are of window {parameters}"
+    series = found["series"] or {}
+    for key, than in (("vs_platt", "Platt"), ("vs_base", "frozen")):
+        if key in series:
+            shown = interval(**series[key])
+            yield f"  NLL against {than:6} {shown}, mean of {series['windows']} windows"
+
+
+@click.command()
+@deployment_option
+@json_option
+def history(deployment: str, json_path: str | None) -> None:
+    """Show a deployment's line of champions, oldest first: who moved it, when and why."""
+    moves = open_registry(deployment).history(deployment)
+    emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
+    print_records(json_path, f"Champions of {deployment}", [_record(move) for move in moves])
+    if not moves:
+        say(json_path, "no version has been promoted yet")
+
+
+@click.command()
+@click.option("--deployment", metavar="NAME", help="One deployment. Default: all.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Write a lost row of the ledger again; set MLflow's aliases to what it says.",
+)
+@click.option(
+    "--chain",
+    is_flag=True,
+    help="Check the ledger's rows alone, without MLflow: was one changed, removed or inserted?",
+)
+@click.option(
+    "--public-key",
+    "public_keys",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="With --chain: a key (PEM) that rows may be signed with. Default: that of SLC_OPS_LEDGER_KEY.",
+)
+@click.option(
+    "--head", metavar="HASH", help="With --chain: a head noted earlier; refuse a chain that lost it."
+)
+@json_option
+def verify(
+    deployment: str | None,
+    repair: bool,
+    chain: bool,
+    public_keys: tuple[Path, ...],
+    head: str | None,
+    json_path: str | None,
+) -> None:
+    """Compare the ledger with MLflow, and recompute the champion's golden vectors.
+
+    Exit code 0 when everything agrees (or was repaired), 2 when something is left.
+    """
+    if not chain and (public_keys or head):
+        raise click.UsageError("--public-key and --head belong to --chain")
+    if chain and repair:
+        raise click.UsageError("a chain cannot be repaired: --chain and --repair exclude each other")
+    if head is not None and deployment is None:
+        raise click.UsageError("--head is of one deployment's chain: name it with --deployment")
+    registry = open_registry(deployment, writes=repair)
+    names = registry.ledger.deployments() if deployment is None else [deployment]
+    if chain:
+        _verify_chain(registry, names, public_keys, head, json_path)
+        return
+    findings = {name: registry.verify(name, repair=repair) for name in names}
+    emit_json(
+        json_path, {"deployments": {name: [f.as_dict() for f in found] for name, found in findings.items()}}
+    )
+    for found in findings.values():
+        for finding in found:
+            say(json_path, f"{finding.code}: {finding}")
+    left = [f for found in findings.values() for f in found if f.code not in ("repaired", "interrupted")]
+    if left:
+        advice = (
+            "slc-ops verify --repair sets the aliases right"
+            if any(f.repairable for f in left)
+            else "see above"
+        )
+        raise RegistryError(f"{len(left)} difference(s) between the ledger and MLflow; {advice}")
+    say(
+        json_path,
+        f"ledger and MLflow agree on {', '.join(names) or 'nothing yet: no deployment has published'}",
+    )
+
+
+def _verify_chain(
+    registry: "Registry",
+    names: list[str],
+    public_keys: tuple[Path, ...],
+    head: str | None,
+    json_path: str | None,
+) -> None:
+    from slc_ops.registry.chain import check_chain
+    from slc_ops.registry.signing import Keys
+
+    keys = Keys.read(public_keys)
+    found = {name: check_chain(registry.ledger, name, keys, head) for name in names}
+    emit_json(json_path, {"deployments": {name: each.as_dict() for name, each in found.items()}})
+    for name, each in found.items():
+        for problem in each.problems:
+            say(json_path, f"{name}: {problem}")
+        if not each.problems:
+            signed = f"{each.signed} of {each.rows} rows signed" if each.signed else "no row is signed"
+            checked = "" if keys is not None or not each.signed else ", not checked: name the --public-key"
+            say(json_path, f"{name}: {each.rows} rows, unbroken; {signed}{checked}")
+            say(json_path, f"  head {each.head}")
+    broken = [name for name, each in found.items() if each.problems]
+    if broken:
+        raise RegistryError(
+            f"the ledger of {', '.join(broken)} is not what was entered; compare it with its backup"
+        )
+
+
+def _named_deployments(places: Places) -> list[str]:
+    """The deployments of the file; a file that is broken is said and does not hide what the ledger knows."""
+    if not places.deployments_file.exists():
+        return []
+    try:
+        return list(read_deployments(places.deployments_file)[0])
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        return []
+
+
+def _record(move: "ChampionChange") -> tuple[str, list[str]]:
+    """A move for people: what and when in one line, then the window, who and why, each on its own."""
+    versions = f"{move.from_version or 'none'} → {move.to_version or 'none'}"
+    line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"
+    details = [f"window {move.window}", f"by {move.actor}", f"why: {move.reason}"]
+    return line, details + ([f"override: {move.override}"] if move.override else [])
+
+
+def _cells(version: dict[str, Any] | None) -> list[str]:
+    if version is None:
+        return ["none", "", "", ""]
+    window = str(Window.from_dict(version["window"]))
+    if "T" in window:  # hours as well: a date in each of two lines
+        window = window.replace("/", "/\n")
+    return [str(version["version"]), version["method"], window, version["verdict"]]

@@ -1,0 +1,180 @@
+"""The ledger's rows as a chain of hashes: a row that is changed, removed or inserted later breaks it.
+
+Whoever enters a row (a version, a move of the champion, a receipt of an erasure, the mark that a version was
+cleaned away) adds an entry to ``slc_chain`` in the same transaction. An entry's hash is the SHA-256 of the
+deployment, its position, the digest of its row, what the row refers to, and the hash of the entry before it.
+With ``SLC_OPS_LEDGER_KEY`` it is signed (Ed25519) by the operator.
+
+Without a signature, whoever may write to the database may also work out a whole new chain: keep a head
+elsewhere, or sign.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Connection, Table, and_, insert, select, text
+
+from slc_ops.base.files import digest_json
+from slc_ops.registry.signing import Keys, sign
+from slc_ops.registry.tables import chain as entries
+from slc_ops.registry.tables import erasure, move, publication
+
+if TYPE_CHECKING:
+    from slc_ops.registry.ledger import Ledger
+
+PUBLICATION, MOVE, ERASURE, RETENTION = "publication", "move", "erasure", "retention"
+_KEYS: dict[str, Column[Any]] = {
+    PUBLICATION: publication.c.version,
+    MOVE: move.c.revision,
+    ERASURE: erasure.c.key,
+    RETENTION: publication.c.version,
+}
+_WORDS = {
+    PUBLICATION: "version {}",
+    MOVE: "move {} of the champion",
+    ERASURE: "the receipt {:.12} of an erasure",
+    RETENTION: "the mark that version {} was cleaned away",
+}
+_START = ""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A deployment's chain as it was found."""
+
+    rows: int
+    head: str
+    signed: int
+    problems: list[str]
+    """The first break, then rows that no entry knows; empty where the chain holds."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of ``slc-ops verify --chain``."""
+        return {"rows": self.rows, "head": self.head, "signed": self.signed, "problems": self.problems}
+
+
+def append(
+    connection: Connection, deployment: str, kind: str, key: int | str, refers: Mapping[str, Any]
+) -> None:
+    """Enter a row that this transaction has written."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer; released at the end of it
+        number = int.from_bytes(hashlib.sha256(f"slc-chain:{deployment}".encode()).digest()[:8], signed=True)
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
+    last = connection.execute(
+        select(entries.c.position, entries.c.hash)
+        .where(entries.c.deployment == deployment)
+        .order_by(entries.c.position.desc())
+        .limit(1)
+    ).first()
+    # As the database gives it back: what is checked later is what was read.
+    found = connection.execute(_rows(kind, deployment).where(_KEYS[kind] == key)).one()
+    values = {
+        "deployment": deployment,
+        "position": 1 if last is None else last.position + 1,
+        "kind": kind,
+        "key": str(key),
+        "digest": _digest(dict(found._mapping)),
+        "refers": dict(refers),
+        "previous": _START if last is None else last.hash,
+    }
+    hashed = digest_json(values)
+    connection.execute(insert(entries).values(**values, hash=hashed, signature=sign(hashed)))
+
+
+def hash_of_version(connection: Connection, deployment: str, version: int | None) -> str | None:
+    """The hash of a version's entry."""
+    if version is None:
+        return None
+    mine = and_(entries.c.kind == PUBLICATION, entries.c.key == str(version))
+    found: str | None = connection.scalar(
+        select(entries.c.hash).where(entries.c.deployment == deployment, mine)
+    )
+    return found
+
+
+def refers_to(ledger: "Ledger", deployment: str, version: int) -> Mapping[str, Any]:
+    """What a version's entry refers to: digests of windows, verdict, settings and parameter set."""
+    query = select(entries.c.refers).where(
+        entries.c.deployment == deployment, entries.c.kind == PUBLICATION, entries.c.key == str(version)
+    )
+    with ledger.database.reading() as connection:
+        return connection.scalar(query) or {}
+
+
+def check_chain(
+    ledger: "Ledger", deployment: str, keys: Keys | None = None, head: str | None = None
+) -> Chain:
+    """Walk the chain and compare every row with it; ``head`` is a hash that the chain once ended with."""
+    with ledger.database.reading() as connection:
+        query = select(entries).where(entries.c.deployment == deployment).order_by(entries.c.position)
+        chain = [dict(row._mapping) for row in connection.execute(query)]
+        found = {
+            (kind, str(row._mapping[key.name])): _digest(dict(row._mapping))
+            for kind, key in _KEYS.items()
+            for row in connection.execute(_rows(kind, deployment).order_by(key))
+        }
+    first = _first_break(chain, found, keys)
+    problems = [] if first is None else [first]
+    entered = {(entry["kind"], entry["key"]) for entry in chain}
+    problems += [
+        f"{_WORDS[kind].format(key)} has no entry in the chain: it was inserted past slc_ops, or its entry "
+        "was removed"
+        for kind, key in found
+        if (kind, key) not in entered
+    ]
+    if head is not None and not any(entry["hash"].startswith(head) for entry in chain):
+        problems.append(f"no row has the hash {head}: rows were cut off, or the chain was written anew")
+    signed = sum(entry["signature"] is not None for entry in chain)
+    if keys is not None and keys.given and chain and not signed:
+        problems.append("no row is signed, though a key was given: signatures were removed, or never made")
+    return Chain(len(chain), chain[-1]["hash"] if chain else _START, signed, problems)
+
+
+def _first_break(
+    chain: Sequence[Mapping[str, Any]], found: Mapping[tuple[str, str], str], keys: Keys | None
+) -> str | None:
+    previous, signed = _START, False
+    for position, entry in enumerate(chain, 1):
+        name = _WORDS[entry["kind"]].format(entry["key"])
+        if entry["position"] != position:
+            return f"row {position} was removed: row {entry['position']} ({name}) comes next"
+        unhashed = {each: value for each, value in entry.items() if each not in ("hash", "signature")}
+        digest, signature = found.get((entry["kind"], entry["key"])), entry["signature"]
+        foreign = keys is not None and signature is not None and not keys.signed(entry["hash"], signature)
+        breaks = {
+            "does not follow the row before it: one was removed, inserted or replaced": (
+                entry["previous"] != previous
+            ),
+            "was changed: its entry does not have the hash of what it says": (
+                digest_json(unhashed) != entry["hash"]
+            ),
+            f"was removed: its entry is there, {name} is not": digest is None,
+            f"was changed: {name} is not what was entered": digest != entry["digest"],
+            "is not signed, and rows before it are": signed and not signature,
+            "is not signed by a key that was given": foreign,
+        }
+        for sentence, broken in breaks.items():
+            if broken:
+                return f"row {position} ({name}) {sentence}"
+        previous, signed = entry["hash"], signed or signature is not None
+    return None
+
+
+def _rows(kind: str, deployment: str) -> Any:
+    """The rows of one kind with the columns that never change; a mark is the one that is set later."""
+    table: Table = _KEYS[kind].table
+    if kind == RETENTION:
+        mark = publication.c.retired_at
+        query = select(publication.c.version, mark).where(mark.is_not(None))
+    else:
+        query = select(*(column for column in table.c if column.name != "retired_at"))
+    return query.where(table.c.deployment == deployment)
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    return digest_json(
+        {name: each.isoformat() if isinstance(each, datetime) else each for name, each in row.items()}
+    )
