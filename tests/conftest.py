@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,8 @@ os.environ.update(
     MPLBACKEND="Agg",
 )
 
+_OF_AN_EMPTY_AIRFLOW = ("alembic_version", "log_template", "slot_pool", "connection")
+
 
 # The same examples every time: what passed passes again. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("same", derandomize=True)
@@ -48,3 +52,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_trace() -> Iterator[None]:
     yield
     shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def metadata() -> None:
+    """Airflow's own database, once per process."""
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_runs_of_another_file() -> Iterator[None]:
+    """Empty Airflow's database after each file, so that no test depends on the files before it."""
+    yield
+    database = _HOME / "airflow" / "airflow.db"
+    if not database.exists():
+        return
+    with closing(sqlite3.connect(database, timeout=60)) as connection, connection:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        for (table,) in connection.execute(tables).fetchall():
+            if not table.startswith(_OF_AN_EMPTY_AIRFLOW):
+                connection.execute(f'DELETE FROM "{table}"')  # noqa: S608 - a name from the database itself

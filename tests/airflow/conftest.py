@@ -29,14 +29,6 @@ ENTRY: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def metadata() -> None:
-    """Airflow's own database, once."""
-    from airflow.utils.db import initdb
-
-    initdb()
-
-
-@pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seven weeks of a small platform."""
     out = tmp_path_factory.mktemp("lake")

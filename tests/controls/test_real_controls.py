@@ -11,16 +11,9 @@ from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
 from slc_ops.settings.deployments import Places
 from tests.airflow.runs import run
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 DAGS = Path(__file__).parents[2] / "dags"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def metadata() -> None:
-    from airflow.utils.db import initdb
-
-    initdb()
 
 
 def dag(name: str) -> Any:

@@ -34,13 +34,10 @@ def deployments(places: Places) -> Places:
 
 
 @pytest.fixture(scope="module")
-def application() -> Iterator[Any]:
+def application(metadata: None) -> Iterator[Any]:
     """Airflow's API server, in this process, with three of our DAGs in its database."""
     import os
 
-    from airflow.utils.db import initdb
-
-    initdb()
     os.environ["AIRFLOW__CORE__AUTH_MANAGER"] = "tests.plugins.rights.RightsPerDag"
     os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] = "admin:admin,algebra:viewer"
     from airflow.api_fastapi.app import create_app, purge_cached_app

@@ -1,6 +1,5 @@
 """The page on the day of a new backbone, and after it: the story that serving, status and messages tell."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,11 @@ DAG = "slc_weekly_refresh__school"
 
 
 @pytest.fixture
-def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, application: Any) -> Iterator[Places]:
-    """Twelve weeks, and a DAG that Airflow knows for as long as the test takes."""
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
+def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, application: Any) -> Places:
+    """Twelve weeks, and a DAG that Airflow knows."""
     simulate(tmp_path / "made", weeks=12, users=300, items=60, seed=11, start="2026-01-05")
     register([DAG])
-    yield furnish(tmp_path, tmp_path / "made", monkeypatch)
-    with create_session() as session:
-        session.delete(session.get(DagModel, DAG))
+    return furnish(tmp_path, tmp_path / "made", monkeypatch)
 
 
 def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school: Places) -> None:
