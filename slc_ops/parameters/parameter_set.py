@@ -145,7 +145,7 @@ class ParameterSet:
         """The same for rows of a log, wherever they lie: ids are looked up once per id, not once per row."""
         columns: set[str] = {"time"} if self.needs_time else set()
         parts = []
-        for each in self._lookups:
+        for each in self.lookups:
             if each.name == "item":
                 ids = log.items
             else:
@@ -191,7 +191,7 @@ class ParameterSet:
             )
         times = None if time is None else self._times(np.asarray(time, dtype=np.float64), len(values))
         found = []
-        for each in self._lookups:
+        for each in self.lookups:
             ids = given[each.name]
             positions = np.full(len(values), -1, np.int32) if ids is None else each.positions(ids)
             if look is not None:
@@ -231,7 +231,7 @@ class ParameterSet:
             raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
         then = None if time is None else self._times(np.array([time], dtype=np.float64), 1)
         added = 0.0
-        for each in self._lookups:
+        for each in self.lookups:
             name = each.name
             position = each.position(item if name == "item" else group if name == "group" else user)
             if look is not None:
@@ -242,7 +242,8 @@ class ParameterSet:
         return float(self.link.probability(np.array([value]), added, then)[0])
 
     @cached_property
-    def _lookups(self) -> tuple[Lookup, ...]:
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The effects made ready to serve, in the order in which they are added."""
         cold = None
         if self.cold is not None:
             known = self.effects.get("item")

@@ -57,22 +57,27 @@ class Cache:
             write_json(self._last, pointer.as_dict())
             if not isinstance(pointer, Retired):
                 self.directory(pointer).touch()
+        needed = {found.name for path in self._sets.glob("*.json") if (found := _named(path)) is not None}
         old = sorted(
             (path for path in self._sets.iterdir() if path.is_dir() and not path.name.startswith(".")),
-            key=lambda path: path.stat().st_mtime,
+            key=lambda path: (path.name in needed, path.stat().st_mtime),
         )
         for path in old[:-_KEEP]:
             shutil.rmtree(path, ignore_errors=True)
 
     def last(self) -> Named | None:
         """What served last on this host, if anything; a file that does not say it is passed over."""
-        try:
-            return named_from_dict(read_json(self._last))
-        except FileNotFoundError:
-            return None
-        except (SlcError, OSError, ValueError, TypeError) as error:
-            _log.warning("%s does not say what served last: %s", self._last, error)
-            return None
+        return _named(self._last)
+
+
+def _named(path: Path) -> Named | None:
+    try:
+        return named_from_dict(read_json(path))
+    except FileNotFoundError:
+        return None
+    except (SlcError, OSError, ValueError, TypeError) as error:
+        _log.warning("%s does not say what served last: %s", path, error)
+        return None
 
 
 @contextmanager

@@ -7,27 +7,51 @@
 array([0.591…, 0.244…])
 """
 
-import logging
+import threading
 from pathlib import Path
 from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.base.errors import BackboneMismatch, InputError, RegistryError, SlcError
+from slc_ops.base.errors import InputError
 from slc_ops.base.names import model_name
-from slc_ops.numerics.curves import Affine
-from slc_ops.parameters.effects import COLUMNS, Positions
-from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.parameters.effects import COLUMNS
+from slc_ops.serving.answers import (
+    Answer,
+    Columns,
+    Part,
+    answer_part,
+    answer_parts,
+    by_backbone,
+    correct_row,
+    correct_rows,
+)
 from slc_ops.serving.cache import Cache, default_cache
-from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
-from slc_ops.serving.pointer import Named, Pointer, Retired, check_may_follow
+from slc_ops.serving.canary import Canary
+from slc_ops.serving.follower import Follower
 from slc_ops.serving.snapshot import Snapshot
 from slc_ops.serving.sources import Bounded, open_source, registry_name
 from slc_ops.serving.watch import Health, Watcher
 
 Floats = NDArray[np.float64]
-_log = logging.getLogger(__name__)
+
+
+class NotServed(InputError):
+    """Somebody asked for a version that does not serve here."""
+
+
+class _Understood:
+    """NumPy's and Arrow's words for what they got, as one kind of error."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, TypeError | ValueError | OverflowError):
+            raise InputError(f"ids, logits or times cannot be understood: {error}") from None
+
+
+_UNDERSTOOD = _Understood()
 
 
 class Corrector:
@@ -37,10 +61,14 @@ class Corrector:
     verified set. Nobody waits for anybody.
     """
 
-    def __init__(self, snapshot: Snapshot, follower: "_Follower | None" = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, follower: Follower | None = None, canary: Canary | None = None
+    ) -> None:
         self._snapshot = snapshot
         self._follower = follower
+        self._canary = canary
         self._watcher: Watcher | None = None
+        self._refreshing = threading.Lock()
 
     @classmethod
     def from_directory(cls, directory: str | Path) -> Self:
@@ -59,6 +87,8 @@ class Corrector:
         timeout: float = 5.0,
         deadline: float | None = None,
         schema: str | None = None,
+        canary: float | None = None,
+        by: str = "user",
     ) -> Self:
         """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
 
@@ -71,17 +101,25 @@ class Corrector:
         When the registry does not answer, the set that served last on this host is taken from ``cache``;
         without one there is nothing to serve, and that is an error. A champion that was retired leaves the
         frozen probabilities, and :meth:`health` says so; an alias that is merely missing does not.
+
+        With ``canary`` that share of the users (or items, or groups: ``by``) gets the challenger's
+        probabilities while there is one; the same users on every host, for ever. Users of unknown id and
+        everybody after a retirement get the champion's.
         """
-        source = Bounded(
-            open_source(tracking_uri, deployment, alias, timeout, schema),
-            10 * timeout if deadline is None else deadline,
-        )
         root = default_cache() if cache is None else Path(cache)
         patience = None if interval is None else 3 * interval + 60
-        health = Health(deployment, alias, patience)
-        kept = Cache(root, registry_name(tracking_uri), model_name(deployment, schema), alias)
-        follower = _Follower(source, kept, health, deployment)
-        corrector = cls(follower.first(), follower)
+
+        def follow(alias: str) -> Follower:
+            source = open_source(tracking_uri, deployment, alias, timeout, schema)
+            kept = Cache(root, registry_name(tracking_uri), model_name(deployment, schema), alias)
+            bounded = Bounded(source, 10 * timeout if deadline is None else deadline)
+            return Follower(bounded, kept, Health(deployment, alias, patience), deployment)
+
+        follower = follow(alias)
+        some = None if canary is None else Canary(canary, by, deployment, follow("challenger"))
+        corrector = cls(follower.first(), follower, some)
+        if some is not None:
+            some.refresh()
         if interval is not None:
             corrector._watcher = Watcher(corrector.refresh, interval)
         return corrector
@@ -130,64 +168,110 @@ class Corrector:
 
         Raises :class:`~slc_ops.base.errors.InputError` for anything that is not ids and finite logits.
         """
-        snapshot = self._snapshot
-        parameters, counts = snapshot.parameters, snapshot.counts
-        if backbone_version is not None and backbone_version != (
-            fitted := parameters.provenance.backbone_version
-        ):
-            parameters = _for_another(snapshot, fitted, backbone_version, logits)
-        try:
-            if isinstance(items, str | int | np.integer) or (
-                items is None and isinstance(logits, int | float)
-            ):
-                unknown: dict[str, Missed] = {}
+        single = isinstance(items, str | int | np.integer) or (
+            items is None and isinstance(logits, int | float)
+        )
+        ids = {"item": items, "group": groups, "user": users}
+        if self._canary is not None:
+            if single:
+                ids = {name: None if one is None else [one] for name, one in ids.items()}
+                logits, time = [logits], None if time is None else [time]
+            found = self._answer(Columns(logits, ids, time), backbone_version).probability
+            return found.item() if single else found
+        with _UNDERSTOOD:
+            if single:
+                return correct_row(self._snapshot, ids, logits, time, backbone_version)[0]
+            return correct_rows(self._snapshot, Columns(logits, ids, time), backbone_version)[0]
 
-                def look_at_one(name: str, position: int) -> None:
-                    if position < 0:
-                        one = items if name == "item" else groups if name == "group" else users
-                        unknown[name] = 1, () if one is None else (one,)
+    def answer(
+        self,
+        items: Any,
+        logits: Any,
+        time: Any = None,
+        *,
+        groups: Any = None,
+        users: Any = None,
+        backbone_version: Any = None,
+        interval: bool = False,
+        version: int | None = None,
+    ) -> Answer:
+        """The same for rows, with what made them: version, method, how many ids were unknown.
 
-                one = parameters.correct_one(items, logits, time, group=groups, user=users, look=look_at_one)
-                counts.add(1, unknown)
-                return one
-            if items is not None and (isinstance(items, bytes | bytearray) or not hasattr(items, "__len__")):
-                raise InputError(
-                    f"item ids are {items!r:.60}, of type {type(items).__name__}; expected a text, an "
-                    "integer, or an array of them"
-                )
-            missed: dict[str, Missed] = {}
+        ``interval`` adds ``low`` and ``high``: the probabilities at both ends of the middle 95 % of the
+        offsets' posterior. ``backbone_version`` may be one for all rows or one for each. Where the rows of a
+        canary (see :meth:`from_registry`) are among others, ``versions`` names the version of each row.
+        ``version`` asks for one of those that serve, whoever the users are.
+        """
+        columns = Columns(logits, {"item": items, "group": groups, "user": users}, time)
+        return self._answer(columns, backbone_version, interval, version)
 
-            def look(name: str, positions: Positions) -> None:
-                if positions.min(initial=0) < 0:
-                    rows = np.flatnonzero(positions < 0)
-                    ids = {"item": items, "group": groups, "user": users}[name]
-                    missed[name] = len(rows), [] if ids is None else _some(ids, rows)
+    def _answer(
+        self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
+    ) -> Answer:
+        champion = self._snapshot
+        challenger = None if self._canary is None else self._canary.beside(champion)
+        if version is not None:
+            served = [each for each in (champion, challenger) if each is not None and each.version == version]
+            if not served:
+                raise NotServed(f"version {version} is not served here; version {champion.version} is")
+            champion, challenger = served[0], None
+        with _UNDERSTOOD:
+            one_backbone = backbone_version is None or isinstance(backbone_version, str)
+            if challenger is None and one_backbone:
+                return answer_part(champion, columns, backbone_version, interval)
+            count = len(columns.logits)
+            chosen = np.zeros(count, np.bool_)
+            if challenger is not None and self._canary is not None:
+                chosen = self._canary.chosen(columns)
+            parts = [
+                Part(snapshot, rows, backbone)
+                for backbone, mine in by_backbone(backbone_version, count)
+                for snapshot, arm in ((champion, ~chosen), (challenger, chosen))
+                if snapshot is not None and len(rows := np.flatnonzero(mine & arm))
+            ]
+            return answer_parts(parts or [Part(champion, np.empty(0, np.intp), None)], columns, interval)
 
-            many = parameters.correct(items, logits, time, groups=groups, users=users, look=look)
-            counts.add(len(many), missed)
-            return many
-        except (TypeError, ValueError, OverflowError) as error:  # NumPy's and Arrow's words for what they got
-            raise InputError(f"ids, logits or times cannot be understood: {error}") from None
+    @property
+    def deployment(self) -> str:
+        """The deployment that is served; ``model`` where a directory's set does not say."""
+        found = self._follower.deployment if self._follower else None
+        return found or self._snapshot.parameters.provenance.deployment or "model"
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that serve: the champion's, and the challenger's where there are canaries."""
+        challenger = None if self._canary is None else self._canary.beside(self._snapshot)
+        found = [self._snapshot.version, None if challenger is None else challenger.version]
+        return [each for each in found if each is not None]
+
+    @property
+    def id_types(self) -> dict[str, str]:
+        """The columns whose ids matter, and of which type they are: ``string`` or ``int64``."""
+        effects = self._snapshot.parameters.effects
+        return {COLUMNS[name]: str(each.table.schema.field("id").type) for name, each in effects.items()}
 
     @property
     def asks_for(self) -> list[str]:
         """The columns whose ids matter: ``item_id`` and so on."""
-        return [COLUMNS[name] for name in self._snapshot.parameters.effects]
+        return list(self.id_types)
 
     def refresh(self) -> bool:
         """Ask the registry now; True when another set serves afterwards. Failures are in :meth:`health`."""
         if self._follower is None:
             return False
-        found = self._follower.next(self._snapshot)
-        if found is None:
-            return False
-        self._snapshot = found
-        return True
+        with self._refreshing:  # the watcher, a webhook and a person may ask at the same time
+            found = self._follower.next(self._snapshot)
+            if found is not None:
+                self._snapshot = found
+            if self._canary is not None:
+                self._canary.refresh()
+        return found is not None
 
     def health(self) -> dict[str, Any]:
         """What is served, since when, and whether the registry agrees; JSON for a health endpoint."""
         follower, snapshot = self._follower, self._snapshot
-        return snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
+        found = snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
+        return found if self._canary is None else found | {"canary": self._canary.as_dict(snapshot)}
 
     def metrics(self) -> str:
         """The counts and what is served, as text that Prometheus reads; for a server's ``/metrics``."""
@@ -205,101 +289,3 @@ class Corrector:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-_FROZEN = ParameterSet("base", Affine())
-
-
-def _for_another(snapshot: Snapshot, fitted: str | None, asked: str, logits: Any) -> ParameterSet:
-    """The parameters for rows of another backbone than the set's, by the deployment's rule."""
-    if not isinstance(asked, str):
-        raise InputError(f"backbone_version is {asked!r:.60}; expected a text, one for all rows of a call")
-    if fitted is None:
-        return snapshot.parameters  # nobody knows what they were fitted for
-    rows = len(logits) if hasattr(logits, "__len__") else 1
-    snapshot.counts.mismatch(rows, asked, snapshot.rule)
-    if snapshot.rule == "refuse":
-        raise BackboneMismatch(mismatch_sentence(fitted, asked, "refuse"))
-    return _FROZEN if snapshot.rule == "frozen" else snapshot.parameters
-
-
-def _some(ids: Any, rows: Positions) -> list[Any]:
-    """Some ids of a list, an array or a column at these rows, as Python's own types, without missing ones."""
-    found = []
-    for row in rows[:EXAMPLES].tolist():
-        one = getattr(ids, "iloc", ids)[row]
-        convert = getattr(one, "as_py", None) or getattr(one, "item", None)
-        value = one if convert is None else convert()
-        found += [value] if isinstance(value, str | int) else []
-    return found
-
-
-class _Follower:
-    """Turns what the alias says into verified snapshots, and keeps book about it."""
-
-    def __init__(self, source: Bounded, cache: Cache, health: Health, deployment: str) -> None:
-        self._source, self._cache, self.health, self._deployment = source, cache, health, deployment
-
-    def first(self) -> Snapshot:
-        """The set to begin with: the registry's, or the one that served last on this host."""
-        last = self._cache.last()
-        self._source.begin()
-        try:
-            pointer = self._source.pointer()
-            if last is not None:
-                check_may_follow(last, pointer)
-            snapshot = self._load(pointer)
-        except SlcError as error:
-            if last is None:
-                raise
-            self.health.failed(error)
-            try:
-                if isinstance(last, Retired):
-                    return Snapshot.frozen(last, cached=True)
-                return self._read(self._cache.directory(last), last, cached=True)
-            except SlcError as second:
-                raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
-        self.health.agreed()
-        return snapshot
-
-    def next(self, current: Snapshot) -> Snapshot | None:
-        """Another set that should serve instead, or None; the current one stays whatever happens."""
-        self._source.begin()
-        try:
-            pointer = self._source.pointer()
-            if current.pointer == pointer:
-                self.health.agreed()
-                return None
-            if current.pointer is not None:
-                check_may_follow(current.pointer, pointer)
-            if current.pointer is not None and current.pointer.name == pointer.name:
-                found = current.renamed(pointer)
-                self._cache.remember(pointer)
-            else:
-                found = self._load(pointer)
-        except SlcError as error:
-            self.health.failed(error)
-            return None
-        self.health.agreed()
-        return found
-
-    def _load(self, pointer: Named) -> Snapshot:
-        """Fetch, verify, remember; files that fail are dropped and fetched once more."""
-        if isinstance(pointer, Retired):
-            _log.warning("the champion was retired: the frozen probabilities are served from now on")
-            self._cache.remember(pointer)
-            return Snapshot.frozen(pointer)
-        try:
-            snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
-        except SlcError:
-            self._cache.forget(pointer)
-            try:
-                snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
-            except SlcError:
-                self._cache.forget(pointer)
-                raise
-        self._cache.remember(pointer)
-        return snapshot
-
-    def _read(self, directory: Path, pointer: Pointer, *, cached: bool = False) -> Snapshot:
-        return Snapshot.read(directory, pointer, cached=cached, deployment=self._deployment)

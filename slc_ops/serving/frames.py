@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import InputError
 from slc_ops.parameters.effects import COLUMNS
 from slc_ops.rows.columns import as_logits
@@ -35,19 +34,12 @@ def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFram
         raise InputError(f"expected the column {missing[0]}; found {', '.join(map(str, frame.columns))}")
     ids = {f"{name}s": _ids(frame, column) for name, column in COLUMNS.items() if column in frame}
     time = _numbers(frame, "event_time") if "event_time" in frame else None
-    if "backbone_version" not in frame:
-        found = corrector.correct(ids.pop("items", None), logit, time, **ids)
-        return pd.DataFrame({"p_corrected": found}, index=frame.index)
-    versions = frame["backbone_version"].to_numpy(object)
-    versions[pd.isna(versions)] = None
-    result = np.empty(len(frame))
-    for version in dict.fromkeys(versions):
-        rows = np.flatnonzero(versions == version)
-        then = None if time is None else time[rows]
-        mine = {name: values.take(as_arrow(rows)) for name, values in ids.items()}
-        items = mine.pop("items", None)
-        result[rows] = corrector.correct(items, logit[rows], then, **mine, backbone_version=version)
-    return pd.DataFrame({"p_corrected": result}, index=frame.index)
+    versions = None
+    if "backbone_version" in frame:
+        versions = frame["backbone_version"].to_numpy(object)
+        versions[pd.isna(versions)] = None
+    found = corrector.answer(ids.pop("items", None), logit, time, **ids, backbone_version=versions)
+    return pd.DataFrame({"p_corrected": found.probability}, index=frame.index)
 
 
 def _ids(frame: "pd.DataFrame", name: str) -> pa.Array:

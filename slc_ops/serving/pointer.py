@@ -9,6 +9,10 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.window import Window, parse_timestamp
 
 
+class NoAlias(RegistryError):
+    """The registry answered that the model has no such alias."""
+
+
 @dataclass(frozen=True)
 class Pointer:
     """A version as the registry describes it; small enough to be asked for every few seconds."""

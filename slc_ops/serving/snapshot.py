@@ -49,6 +49,11 @@ class Snapshot:
         """What happens to rows of another backbone: ``frozen``, ``refuse`` or ``serve``."""
         return self.parameters.provenance.on_backbone_mismatch or "frozen"
 
+    @property
+    def version(self) -> int | None:
+        """The registry's version; None for a directory's set, and for the frozen model."""
+        return self.pointer.version if isinstance(self.pointer, Pointer) else None
+
     def renamed(self, pointer: Named) -> "Snapshot":
         """The same parameters under another move of the ledger."""
         return replace(self, pointer=pointer, cached=False)
@@ -60,7 +65,7 @@ class Snapshot:
         window = self.parameters.provenance.window if pointer is None else pointer.window
         return {
             "serves": "frozen" if isinstance(named, Retired) else "correction",
-            "version": None if pointer is None else pointer.version,
+            "version": self.version,
             "revision": None if named is None else named.revision,
             "method": self.parameters.method,
             "backbone_version": self.parameters.provenance.backbone_version,

@@ -16,7 +16,7 @@ from slc_ops.base.extras import MissingExtra, missing_extra
 from slc_ops.base.names import RETIRED_TAG, alias_name, model_name
 from slc_ops.parameters import GOLDEN, PARAMS
 from slc_ops.parameters.storage import MAX_JSON, stated_sizes
-from slc_ops.serving.pointer import Named, Pointer, Retired
+from slc_ops.serving.pointer import Named, NoAlias, Pointer, Retired
 from slc_ops.serving.rest import Answered, RestClient
 
 Answer = TypeVar("Answer")
@@ -120,8 +120,10 @@ class RestSource:
         try:
             answer = self._rest.get_json(f"{path}/alias", name=self._model, alias=self._alias)
         except Answered as error:
-            if error.status not in (400, 404) or self._alias != "champion":
+            if error.status not in (400, 404):
                 raise
+            if self._alias != "champion":
+                raise NoAlias(str(error)) from None
             model = self._rest.get_json(f"{path}/get", name=self._model)
             if (retired := _retired(model)) is None:
                 raise
@@ -182,9 +184,10 @@ class ClientSource:
 
         try:
             return self._client.get_model_version_by_alias(self._model, self._alias)
-        except MlflowException:
+        except MlflowException as error:
             if self._alias != "champion":
-                raise
+                missing = error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+                raise (NoAlias(str(error)) if missing else error) from None
             model = self._client.get_registered_model(self._model)
             retired = Retired.from_tag((model.tags or {}).get(RETIRED_TAG))
             if self._alias in model.aliases or retired is None:

@@ -20,7 +20,7 @@ from slc_ops.settings.deployments_file import load_deployments, read_deployments
 if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
 
-NOT_SHOWN = ("_TOKEN", "_URL", "_URI")
+NOT_SHOWN = ("_TOKEN", "_SECRET", "_URL", "_URI")
 """Ends of variables whose value may be a secret: a complaint does not repeat it."""
 
 
@@ -200,6 +200,21 @@ class MetricsVariables(Variables):
     )
 
 
+class ServeVariables(Variables):
+    """``slc-ops serve``."""
+
+    token: SecretStr = Field(
+        default=SecretStr(""),
+        validation_alias="SLC_OPS_SERVE_TOKEN",
+        description="`slc-ops serve`: bearer token; unset: none, on loopback only",
+    )
+    webhook_secret: SecretStr = Field(
+        default=SecretStr(""),
+        validation_alias="SLC_OPS_SERVE_WEBHOOK_SECRET",
+        description="and the secret of MLflow's webhooks; unset: no such route",
+    )
+
+
 class ServiceVariables(Variables):
     """``python -m slc_ops.production``."""
 
@@ -224,7 +239,7 @@ class ServiceVariables(Variables):
 
 GROUPS: tuple[type[Variables], ...] = (
     PlaceVariables, RegistryVariables, TerminalVariables, RowVariables, LinkVariables, MetricsVariables,
-    ServiceVariables,
+    ServeVariables, ServiceVariables,
 )  # fmt: skip
 """All of them, in the order of the documentation."""
 

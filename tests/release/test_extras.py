@@ -15,6 +15,7 @@ MAY_BRING = {
     "mlflow": HEAVY - {"airflow", "great_expectations"},
     "quality": HEAVY - {"airflow", "mlflow", "matplotlib", "sklearn", "sqlalchemy"},
     "report": {"matplotlib", "scipy"},
+    "serve": set(),
     "sklearn": {"sklearn", "scipy"},
     "tables": {"sqlalchemy"},
     "warehouse": HEAVY - {"airflow", "great_expectations"},

@@ -1,0 +1,58 @@
+"""How far a probability could be off because its offsets are estimates: p at both ends of their posterior.
+
+Offsets are normal with the posterior variance that the fit reported; those of one row are added, so their
+variances are, too. An id that is unknown has the prior variance: nothing was learned about it. The link and
+the slopes count as known.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.time_bins import time_bin
+from slc_ops.parameters.effects import Lookup, Positions
+from slc_ops.parameters.parameter_set import ParameterSet, sum_of
+
+Z = 1.959963984540054
+"""The ends of the middle 95 % of a normal distribution."""
+
+
+def interval_of(
+    parameters: ParameterSet, logits: Any, time: Any, ids: Mapping[str, Any]
+) -> tuple[Floats, Floats] | tuple[None, None]:
+    """Low and high of each row (95 %), of rows that :meth:`ParameterSet.correct` answers; None where the set
+    reports no variances.
+
+    >>> import pyarrow as pa
+    >>> from slc_ops.numerics.curves import Affine
+    >>> from slc_ops.parameters.effects import Effect
+    >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0], "offset_var": [0.25]}), prior_var=1.0)
+    >>> found = interval_of(ParameterSet("slc", Affine(), {"item": items}), [0.0], None, {"item": ["a"]})
+    >>> [each.round(4).tolist() for each in found]
+    [[0.505], [0.8786]]
+    """
+    lookups = parameters.lookups
+    if not lookups or any(each.variance is None for each in lookups):
+        return None, None
+    values = np.asarray(logits, np.float64)
+    times = None if time is None else np.nan_to_num(np.asarray(time, np.float64), nan=np.inf)
+    variance, parts = np.zeros(len(values)), []
+    for each in lookups:
+        given = ids.get(each.name)
+        positions = np.full(len(values), -1, np.int32) if given is None else each.positions(given)
+        variance += _variance(each, positions, times)
+        parts.append((each.added, positions))
+    added = sum_of(parts, values, times)
+    reach = Z * np.sqrt(variance)
+    low, high = (parameters.link.probability(values, added + side * reach, times) for side in (-1.0, 1.0))
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _variance(lookup: Lookup, positions: Positions, times: Floats | None) -> Floats:
+    """Of each row, in the time bin of the row (the last one without times)."""
+    edges = lookup.added.time_edges
+    column = -1 if times is None or edges is None else time_bin(times, edges)
+    found: Floats = np.asarray(lookup.variance)[positions, column]
+    return found

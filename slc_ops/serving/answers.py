@@ -1,0 +1,218 @@
+"""Rows in, probabilities out, with what made them: version, method, unknown ids, a range."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.buffers import as_arrow
+from slc_ops.base.errors import BackboneMismatch, InputError
+from slc_ops.numerics.curves import Affine
+from slc_ops.parameters.effects import Positions
+from slc_ops.parameters.intervals import interval_of
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.serving.counts import EXAMPLES, Missed, mismatch_sentence
+from slc_ops.serving.snapshot import Snapshot
+
+Floats = NDArray[np.float64]
+_FROZEN = ParameterSet("base", Affine())
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows as a caller gives them: lists, arrays or Arrow columns of equal length, ids of effects by name."""
+
+    logits: Any
+    ids: Mapping[str, Any]
+    time: Any = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether all of them are Python's own lists."""
+        given = (self.logits, self.time, *self.ids.values())
+        return all(each is None or isinstance(each, list) for each in given)
+
+    def take(self, rows: Positions) -> "Columns":
+        """Some of the rows."""
+        ids = {name: None if each is None else _take(each, rows) for name, each in self.ids.items()}
+        return Columns(_take(self.logits, rows), ids, None if self.time is None else _take(self.time, rows))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Probabilities and what they were made with; all of one version unless ``versions`` says which row."""
+
+    probability: Floats
+    version: int | None
+    """None for a set from a directory, and where rows of one call went to champion and challenger."""
+    method: str | None
+    unknown: dict[str, int]
+    """Rows whose id an effect does not know, by effect."""
+    mismatched: int = 0
+    """Rows of another backbone than the parameters were fitted for."""
+    low: Floats | None = None
+    high: Floats | None = None
+    versions: NDArray[np.int64] | None = None
+    """The version of each row, where they differ."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a call that one parameter set answers, all of one backbone."""
+
+    snapshot: Snapshot
+    rows: Positions
+    backbone_version: str | None
+
+
+def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | None, interval: bool) -> Answer:
+    """Answer rows with one parameter set; a single row of a list without the price of arrays."""
+    if len(columns.logits) == 1 and columns.plain and not interval:
+        one = {name: None if each is None else _only(name, each) for name, each in columns.ids.items()}
+        time = None if columns.time is None else _only("time", columns.time)
+        single, missed, used = correct_row(snapshot, one, columns.logits[0], time, backbone_version)
+        found = np.array([single])
+    else:
+        found, missed, used = correct_rows(snapshot, columns, backbone_version)
+    unknown = dict.fromkeys(snapshot.parameters.effects, 0) | {name: n for name, (n, _) in missed.items()}
+    low = high = None
+    if interval:
+        low, high = interval_of(used, columns.logits, columns.time, columns.ids)
+    return Answer(
+        probability=found,
+        version=snapshot.version,
+        method=snapshot.parameters.method,
+        unknown=unknown,
+        mismatched=len(found) if used is _FROZEN else 0,
+        low=low,
+        high=high,
+    )
+
+
+def answer_parts(parts: list[Part], columns: Columns, interval: bool) -> Answer:
+    """Answer rows that several sets or backbones share, and put them back in order."""
+    count = len(columns.logits)
+    probability, versions = np.empty(count), np.empty(count, np.int64)
+    limits = {"low": np.full(count, np.nan), "high": np.full(count, np.nan)} if interval else {}
+    unknown: dict[str, int] = {}
+    mismatched = 0
+    for part in parts:
+        mine = answer_part(part.snapshot, columns.take(part.rows), part.backbone_version, interval)
+        probability[part.rows], versions[part.rows] = mine.probability, mine.version or 0
+        for name, values in limits.items():
+            if (found := getattr(mine, name)) is not None:
+                values[part.rows] = found
+        for name, rows in mine.unknown.items():
+            unknown[name] = unknown.get(name, 0) + rows
+        mismatched += mine.mismatched
+    first = parts[0].snapshot
+    one = all(part.snapshot is first for part in parts)
+    return Answer(
+        probability=probability,
+        version=first.version if one else None,
+        method=first.parameters.method if one else None,
+        unknown=unknown,
+        mismatched=mismatched,
+        versions=None if one else versions,
+        **limits,
+    )
+
+
+def correct_rows(
+    snapshot: Snapshot, columns: Columns, backbone_version: str | None
+) -> tuple[Floats, dict[str, Missed], ParameterSet]:
+    """The probabilities of rows, which ids were unknown, and the parameters that were used."""
+    parameters = parameters_for(snapshot, backbone_version, columns.logits)
+    ids, missed = columns.ids, dict[str, Missed]()
+    items = ids.get("item")
+    if items is not None and (isinstance(items, bytes | bytearray) or not hasattr(items, "__len__")):
+        raise InputError(
+            f"item ids are {items!r:.60}, of type {type(items).__name__}; expected a text, an "
+            "integer, or an array of them"
+        )
+
+    def look(name: str, positions: Positions) -> None:
+        if positions.min(initial=0) < 0:
+            rows = np.flatnonzero(positions < 0)
+            missed[name] = len(rows), [] if ids.get(name) is None else _some(ids[name], rows)
+
+    with_ids = {"groups": ids.get("group"), "users": ids.get("user")}
+    found = parameters.correct(items, columns.logits, columns.time, look=look, **with_ids)
+    snapshot.counts.add(len(found), missed)
+    return found, missed, parameters
+
+
+def correct_row(
+    snapshot: Snapshot, ids: Mapping[str, Any], logit: Any, time: Any, backbone_version: str | None
+) -> tuple[float, dict[str, Missed], ParameterSet]:
+    """The same for one row, without arrays."""
+    parameters = parameters_for(snapshot, backbone_version, logit)
+    missed: dict[str, Missed] = {}
+
+    def look(name: str, position: int) -> None:
+        if position < 0:
+            one = ids.get(name)
+            missed[name] = 1, () if one is None else (one,)
+
+    found = parameters.correct_one(
+        ids.get("item"), logit, time, group=ids.get("group"), user=ids.get("user"), look=look
+    )
+    snapshot.counts.add(1, missed)
+    return found, missed, parameters
+
+
+def parameters_for(snapshot: Snapshot, asked: str | None, logits: Any) -> ParameterSet:
+    """The parameters for rows of a backbone; of another than the set's, by the deployment's rule."""
+    parameters = snapshot.parameters
+    fitted = parameters.provenance.backbone_version
+    if asked is None or asked == fitted:
+        return parameters
+    if not isinstance(asked, str):
+        raise InputError(f"backbone_version is {asked!r:.60}; expected a text")
+    if fitted is None:
+        return parameters  # nobody knows what they were fitted for
+    rows = len(logits) if hasattr(logits, "__len__") else 1
+    snapshot.counts.mismatch(rows, asked, snapshot.rule)
+    if snapshot.rule == "refuse":
+        raise BackboneMismatch(mismatch_sentence(fitted, asked, "refuse"))
+    return _FROZEN if snapshot.rule == "frozen" else parameters
+
+
+def by_backbone(versions: Any, count: int) -> Iterator[tuple[str | None, NDArray[np.bool_]]]:
+    """Each backbone that is named, with its rows; None stands for rows that name none."""
+    if versions is None or isinstance(versions, str):
+        yield versions, np.ones(count, np.bool_)
+        return
+    named = np.array(versions, object)
+    if len(named) != count:
+        raise InputError(f"{len(named)} backbone versions for {count} rows; expected one for each")
+    for version in dict.fromkeys(named):
+        yield version, named == version
+
+
+def _only(name: str, values: Any) -> Any:
+    if len(values) != 1:
+        raise InputError(f"{len(values)} values of {name} for 1 row; expected one for each")
+    return values[0]
+
+
+def _take(values: Any, rows: Positions) -> Any:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.take(as_arrow(rows))
+    if isinstance(values, list | tuple):
+        return [values[row] for row in rows.tolist()]
+    return np.asarray(values)[rows]
+
+
+def _some(ids: Any, rows: Positions) -> list[Any]:
+    """Some ids of a list, an array or a column at these rows, as Python's own types, without missing ones."""
+    found = []
+    for row in rows[:EXAMPLES].tolist():
+        one = getattr(ids, "iloc", ids)[row]
+        convert = getattr(one, "as_py", None) or getattr(one, "item", None)
+        value = one if convert is None else convert()
+        found += [value] if isinstance(value, str | int) else []
+    return found

@@ -1,0 +1,86 @@
+"""Canaries: a stable share of users whom the challenger answers, while there is one."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.errors import InputError, SettingsError, SlcError
+from slc_ops.base.hashing import shares_of
+from slc_ops.parameters.effects import COLUMNS
+from slc_ops.serving.answers import Columns
+from slc_ops.serving.follower import Follower
+from slc_ops.serving.pointer import NoAlias, Retired
+from slc_ops.serving.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+
+class Canary:
+    """The challenger, and who gets its answers: ids whose hash is below ``share``.
+
+    The hash depends on the id and the deployment alone, so that all hosts choose alike, a restart changes
+    nobody's arm, a larger share keeps those who were chosen, and deployments do not share their canaries.
+    """
+
+    def __init__(self, share: float, by: str, deployment: str, follower: Follower) -> None:
+        if not 0 < share <= 1:
+            raise SettingsError(f"canary is {share!r}; expected a share above 0 and at most 1, such as 0.05")
+        if by not in COLUMNS:
+            raise SettingsError(f"canaries are chosen by {by!r:.40}; expected {', '.join(COLUMNS)}")
+        self._share, self._by, self._follower = share, by, follower
+        self._salt = f"canary of {deployment}"
+        self._snapshot: Snapshot | None = None
+
+    def beside(self, champion: Snapshot) -> Snapshot | None:
+        """The challenger; None where there is none, where it is the champion, and after a retirement."""
+        found = self._snapshot
+        if found is None or isinstance(champion.pointer, Retired) or found.version == champion.version:
+            return None
+        return found
+
+    def chosen(self, columns: Columns) -> NDArray[np.bool_]:
+        """Which rows the challenger answers."""
+        count, ids = len(columns.logits), columns.ids.get(self._by)
+        if ids is None:
+            return np.zeros(count, np.bool_)
+        if isinstance(ids, pa.ChunkedArray):
+            ids = ids.combine_chunks()
+        if not isinstance(ids, pa.Array):
+            try:
+                ids = pa.array(ids, from_pandas=True)
+            except (pa.ArrowException, TypeError) as error:
+                raise InputError(f"{self._by} ids cannot be understood: {error}") from None
+        if len(ids) != count:
+            raise InputError(f"{len(ids)} {self._by} ids for {count} rows; expected one for each")
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        if not (pa.types.is_null(ids.type) or pa.types.is_integer(ids.type) or _is_text(ids.type)):
+            raise InputError(f"{self._by} ids are of type {ids.type}; expected texts or integers")
+        return shares_of(ids, self._salt) < self._share
+
+    def refresh(self) -> None:
+        """Look at the challenger's alias; while the registry does not answer, the last one stays."""
+        health = self._follower.health
+        try:
+            self._snapshot = self._follower.look(self._snapshot)
+        except NoAlias:
+            if self._snapshot is not None:
+                _log.info("version %s is no challenger any more", self._snapshot.version)
+            self._snapshot = None
+        except SlcError as error:
+            health.failed(error)
+            return
+        health.agreed()
+
+    def as_dict(self, champion: Snapshot) -> dict[str, Any]:
+        """For :meth:`Corrector.health`; without a challenger its version is None."""
+        found = self.beside(champion)
+        state = {"share": self._share, "by": self._by, **self._follower.health.as_dict()}
+        return state | ({"version": None} if found is None else found.as_dict())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

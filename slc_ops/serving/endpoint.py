@@ -1,0 +1,240 @@
+"""One path of the server: token, limits, time, errors in one line, counts; the same for all of them.
+
+Small bodies are answered on the event loop, where a thread would cost more than the work; larger ones in a
+few threads, so that nobody waits behind them.
+"""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from slc_ops.base.errors import InputError, SlcError
+from slc_ops.serving import formats
+from slc_ops.serving.corrector import Corrector, NotServed
+from slc_ops.serving.exposition import Requests
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_log = logging.getLogger(__name__)
+_SMALL = 1 << 16
+_STATUS: dict[type[SlcError], int] = {
+    NotServed: 404, formats.TooLarge: 413, formats.Unreadable: 400, InputError: 422, SlcError: 503,
+}  # fmt: skip
+"""What an error means to a client; the first kind that it is of."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may cost, and all of them together."""
+
+    bytes: int = 16 << 20
+    rows: int = 100_000
+    seconds: float = 30.0
+    """From the first byte of a request to the last one of its answer."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of all bodies that are being read or worked on; what comes beyond them has to come again."""
+        return 8 * self.bytes
+
+
+class Refused(InputError):
+    """A request that gets another status than 422."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, read."""
+
+    body: bytes
+    headers: Mapping[bytes, bytes]
+    query: bytes
+    path: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """Its media type, without parameters."""
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+
+    @property
+    def interval(self) -> bool:
+        """Whether ``?interval=true`` was asked for."""
+        if not self.query:
+            return False
+        asked = dict(parse_qsl(self.query.decode("latin-1"), keep_blank_values=True))
+        if (found := asked.get("interval", "false")) not in ("true", "false"):
+            raise InputError(f"interval is {found!r:.40}; expected true or false")
+        return found == "true"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back."""
+
+    body: bytes
+    kind: str = formats.JSON
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Work = Callable[[Asked], Reply]
+
+
+class Shared:
+    """What all endpoints share."""
+
+    def __init__(self, corrector: Corrector, token: str | None, limits: Limits) -> None:
+        self.limits, self.requests, self.held = limits, Requests(corrector.deployment), 0
+        self.expected = None if token is None else f"Bearer {token}".encode()
+        self.threads = ThreadPoolExecutor(2, thread_name_prefix="slc-ops-serve")
+
+
+class Endpoint:
+    """One path: reads the request within the limits, lets a function answer it, sends the reply."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        path: str,
+        works: Mapping[str, Work],
+        *,
+        is_open: bool = False,
+        in_thread: bool = False,
+    ) -> None:
+        self._shared, self._path, self._is_open, self._in_thread = shared, path, is_open, in_thread
+        self._works = dict(works) | ({"HEAD": works["GET"]} if "GET" in works else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000, "reason": "no websockets here"})
+            return
+        began, shared = time.perf_counter(), self._shared
+        body = _Body(shared)
+        started = False
+        try:
+            async with asyncio.timeout(shared.limits.seconds):
+                reply = await self._reply(scope, receive, body)
+                started = True
+                await _send(reply, send)
+        except TimeoutError:
+            reply = _error(400 if not body.complete else 503, f"no end after {shared.limits.seconds:g} s")
+            if not started:  # the connection ends, whatever else its client meant to send
+                await _send(reply, send)
+        except ConnectionAbortedError:  # the client has left
+            return
+        finally:
+            body.let_go()
+        shared.requests.add(self._path, reply.status, time.perf_counter() - began)
+
+    async def _reply(self, scope: Scope, receive: Receive, body: "_Body") -> Reply:
+        shared = self._shared
+        try:
+            headers = dict(scope["headers"])
+            work = self._checked(scope, headers)
+            asked = Asked(
+                await body.read(receive, headers),
+                headers,
+                scope["query_string"],
+                scope.get("path_params", {}),
+            )
+            if len(asked.body) <= _SMALL and not self._in_thread:
+                return work(asked)
+            return await asyncio.get_running_loop().run_in_executor(shared.threads, work, asked)
+        except Refused as error:
+            return _error(error.status, str(error), **error.headers)
+        except SlcError as error:
+            status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+            return _error(status, str(error))
+        except (ConnectionAbortedError, TimeoutError):
+            raise
+        except Exception:
+            _log.exception("a request to %s failed in an unexpected way", self._path)
+            return _error(500, "something unexpected happened here; the server's log says what")
+
+    def _checked(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Work:
+        """Who may ask, and whether there is anything to ask."""
+        expected = self._shared.expected
+        if (
+            expected is not None
+            and not self._is_open
+            and not hmac.compare_digest(headers.get(b"authorization", b""), expected)
+        ):
+            raise Refused(401, "a bearer token is needed", **{"www-authenticate": 'Bearer realm="slc-ops"'})
+        if not self._works:
+            raise Refused(404, f"nothing is at {scope['path']!r:.80}; /openapi.json says what is where")
+        if (work := self._works.get(scope["method"])) is None:
+            allowed = ", ".join(self._works)
+            raise Refused(
+                405, f"{scope['method'][:20]} is not for {self._path}; use {allowed}", allow=allowed
+            )
+        return work
+
+
+class _Body:
+    """The bytes of one request, counted among those of all."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared, self._held, self.complete = shared, 0, False
+
+    async def read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+        """All of them, or why not."""
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise Refused(400, "the body is compressed; expected it as it is")
+        stated = headers.get(b"content-length", b"0")
+        if stated.isdigit() and int(stated) > self._shared.limits.bytes:
+            self._refuse()
+        chunks: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionAbortedError
+            if chunk := message.get("body"):
+                self._hold(len(chunk))
+                chunks.append(chunk)
+            if not message.get("more_body"):
+                self.complete = True
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def let_go(self) -> None:
+        """The request is over."""
+        self._shared.held -= self._held
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._shared.held += size
+        if self._held > self._shared.limits.bytes:
+            self._refuse()
+        if self._shared.held > self._shared.limits.held:
+            raise Refused(503, "too many large requests at once; try again", **{"retry-after": "1"})
+
+    def _refuse(self) -> None:
+        limit = self._shared.limits.bytes
+        raise Refused(
+            413, f"the body has more than {limit:,} bytes: send the rows in parts", connection="close"
+        )
+
+
+def _error(status: int, message: str, **headers: str) -> Reply:
+    return Reply(formats.dumps({"error": " ".join(message.split())}), status=status, headers=headers)
+
+
+async def _send(reply: Reply, send: Send) -> None:
+    headers = [
+        (b"content-type", reply.kind.encode()),
+        (b"content-length", str(len(reply.body)).encode()),
+        *((name.encode(), value.encode()) for name, value in reply.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

@@ -1,0 +1,87 @@
+"""From what an alias says to a verified parameter set in memory."""
+
+import logging
+from pathlib import Path
+
+from slc_ops.base.errors import RegistryError, SlcError
+from slc_ops.serving.cache import Cache
+from slc_ops.serving.pointer import Named, Pointer, Retired, check_may_follow
+from slc_ops.serving.snapshot import Snapshot
+from slc_ops.serving.sources import Bounded
+from slc_ops.serving.watch import Health
+
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Turns what the alias says into verified snapshots, and keeps book about it."""
+
+    def __init__(self, source: Bounded, cache: Cache, health: Health, deployment: str) -> None:
+        self._source, self._cache, self.health, self.deployment = source, cache, health, deployment
+
+    def first(self) -> Snapshot:
+        """The set to begin with: the registry's, or the one that served last on this host."""
+        last = self._cache.last()
+        self._source.begin()
+        try:
+            pointer = self._source.pointer()
+            if last is not None:
+                check_may_follow(last, pointer)
+            snapshot = self._load(pointer)
+        except SlcError as error:
+            if last is None:
+                raise
+            self.health.failed(error)
+            try:
+                if isinstance(last, Retired):
+                    return Snapshot.frozen(last, cached=True)
+                return self._read(self._cache.directory(last), last, cached=True)
+            except SlcError as second:
+                raise RegistryError(f"{error}; and the cached {last.name}: {second}") from None
+        self.health.agreed()
+        return snapshot
+
+    def next(self, current: Snapshot) -> Snapshot | None:
+        """Another set that should serve instead, or None; the current one stays whatever happens."""
+        try:
+            found = self.look(current)
+        except SlcError as error:
+            self.health.failed(error)
+            return None
+        self.health.agreed()
+        return None if found is current else found
+
+    def look(self, current: Snapshot | None) -> Snapshot:
+        """What the alias points to, verified; the current set itself where that has not changed."""
+        self._source.begin()
+        pointer = self._source.pointer()
+        before = None if current is None else current.pointer
+        if current is not None and before == pointer:
+            return current
+        if before is not None:
+            check_may_follow(before, pointer)
+        if current is not None and before is not None and before.name == pointer.name:
+            self._cache.remember(pointer)
+            return current.renamed(pointer)
+        return self._load(pointer)
+
+    def _load(self, pointer: Named) -> Snapshot:
+        """Fetch, verify, remember; files that fail are dropped and fetched once more."""
+        if isinstance(pointer, Retired):
+            _log.warning("the champion was retired: the frozen probabilities are served from now on")
+            self._cache.remember(pointer)
+            return Snapshot.frozen(pointer)
+        try:
+            snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
+        except SlcError:
+            self._cache.forget(pointer)
+            try:
+                snapshot = self._read(self._cache.fetch(self._source, pointer), pointer)
+            except SlcError:
+                self._cache.forget(pointer)
+                raise
+        self._cache.remember(pointer)
+        return snapshot
+
+    def _read(self, directory: Path, pointer: Pointer, *, cached: bool = False) -> Snapshot:
+        return Snapshot.read(directory, pointer, cached=cached, deployment=self.deployment)
