@@ -16,7 +16,7 @@ from typing import Literal
 
 from slc_ops.base.errors import UnknownMethod
 
-Input = Literal["score", "item", "time"]
+Input = Literal["score", "item", "time", "group", "user"]
 Option = Literal["prior_var", "time_bins"]
 
 
@@ -25,14 +25,15 @@ class Method:
     """One rung of the ladder.
 
     * ``auc``: what it can do to the AUC of the frozen model, for people.
-    * ``looks_at``: what its answer for a row depends on: the score (the frozen model's logit), the item, the
-      event time.
+    * ``looks_at``: what its answer for a row depends on: the score (the frozen model's logit), the item, its
+      group, the user, the event time.
     * ``tunes``: the options of a fit that change its result, so that they are worth tuning.
     * ``monotone``: its answer increases strictly with the score wherever its slope is positive, and with
       nothing else, so that it cannot change the AUC; the self-test relies on it.
     * ``fits_link``: it estimates the slope a and the intercept b₀.
     * ``tracks_drift``: it may win only where drift can be detected.
     * ``long_memory``: in a refresh it learns its offsets from more windows than its link.
+    * ``forgets``: and its effects from still more, whose rows count less the older they are.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Method:
     fits_link: bool = False
     tracks_drift: bool = False
     long_memory: bool = False
+    forgets: bool = False
 
     @property
     def needs_time(self) -> bool:
@@ -173,6 +175,15 @@ METHODS: Mapping[str, Method] = {
             fits_link=True,
             long_memory=True,
         ),
+        Method(
+            "slc_mix",
+            "slc_eb with what held-out rows want of item slopes, group effects and, if named, user effects.",
+            "moves it: reorders rows of different items, groups or users",
+            looks_at=("score", "item", "group", "user"),
+            fits_link=True,
+            long_memory=True,
+            forgets=True,
+        ),
     )
 }
 
@@ -185,7 +196,7 @@ def method_named(name: str) -> Method:
     >>> method_named("slcc")
     Traceback (most recent call last):
     ...
-    slc_ops.base.errors.UnknownMethod: no method 'slcc'; the ladder has base, ..., slc_eb; did you mean 'slc'?
+    slc_ops.base.errors.UnknownMethod: no method 'slcc'; the ladder has base, ...; did you mean 'slc'?
     """
     if name in METHODS:
         return METHODS[name]

@@ -52,17 +52,23 @@ def fit(
 
 
 def fit_prepared(
-    method: str, calibration: "Calibration", long: "Calibration | None" = None
+    method: str,
+    calibration: "Calibration",
+    long: "Calibration | None" = None,
+    older: "Calibration | None" = None,
 ) -> "ParameterSet":
     """Fit one method on rows whose shared sums are kept for the next method.
 
     A method of long memory takes its offsets from ``long``, where that is given and holds more rows, and its
-    link from ``calibration``; all others look at ``calibration`` alone.
+    link from ``calibration``; one that forgets, its effects from ``older``, which reaches further back still.
+    All others look at ``calibration`` alone.
     """
     known = method_named(method)
     module = importlib.import_module(f"slc_ops.methods.{known.name}")
     fitted: ParameterSet
-    if known.long_memory and long is not None and long is not calibration:
+    if known.forgets and older is not None:
+        fitted = module.fit(long or calibration, None if long is None else calibration, older)
+    elif known.long_memory and long is not None and long is not calibration:
         fitted = module.fit(long, calibration)
     else:
         fitted = module.fit(calibration)

@@ -62,20 +62,14 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
 
     ``link`` are the rows of the link, where they are others: the newest of the calibration's.
     """
-    calibration.require_two_classes()
-    newest = link or calibration
-    model = joint_model(calibration)
-    rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
-    start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
-    known = calibration.options.earlier
-    earlier = None if known is None else known.of(calibration.log.items)
-    prior, near = choose_prior(calibration.log, model, start, earlier)
-    mean = None if earlier is None or not prior.earlier else prior.earlier * earlier
+    newest, model = link or calibration, joint_model(calibration)
+    prior, near = chosen_prior(calibration)
+    mean = prior_mean_of(calibration, prior)
     if mean is not None:
         model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))
     platt = fit_link(newest)
     if prior.variance == 0:
-        found_link, offset, variance = platt, start.offset, start.offset
+        found_link, offset, variance = platt, *np.zeros((2, calibration.n_items))
     else:
         here = model.visit(near)
         if is_large(calibration.log):  # the sample knows the link, but not every item
@@ -98,11 +92,30 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
         found_link,
         item_effect(calibration, offset, variance, shrinkage, prior_var),
         cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
-        provenance=Provenance(prior_mean=_prior_mean(known, prior)),
+        provenance=Provenance(prior_mean=mean_in_words(calibration.options.earlier, prior)),
     )
 
 
-def _prior_mean(known: EarlierOffsets | None, prior: Prior) -> PriorMean | None:
+def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
+    """The items' prior and a state near the minimum; worked out once for all methods of a log."""
+    calibration.require_two_classes()
+    known = calibration.options.earlier
+    earlier = None if known is None else known.of(calibration.log.items)
+    rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
+    start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
+    return calibration.once(
+        ("items' prior", id(known)),
+        lambda: choose_prior(calibration.log, joint_model(calibration), start, earlier),
+    )
+
+
+def prior_mean_of(calibration: Calibration, prior: Prior) -> Floats | None:
+    """The items' prior mean, where it is not 0."""
+    known = calibration.options.earlier
+    return None if known is None or not prior.earlier else prior.earlier * known.of(calibration.log.items)
+
+
+def mean_in_words(known: EarlierOffsets | None, prior: Prior) -> PriorMean | None:
     """Where the offsets' prior mean comes from, where it is not 0."""
     if known is None or not prior.earlier:
         return None

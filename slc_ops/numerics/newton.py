@@ -56,6 +56,10 @@ class Local:
     border: Sequence[Floats]
     diagonal: Floats
 
+    def step(self, limit: float = np.inf) -> tuple[State, float]:
+        """The step from here (:func:`newton_step`), and what it promises; other Hessians have other ones."""
+        return newton_step(self, limit)
+
 
 AnyLocal = TypeVar("AnyLocal", bound=Local)
 
@@ -85,7 +89,7 @@ def minimise(
     """
     here = start
     for _ in range(MAX_STEPS):
-        step, promise = newton_step(here, max(FAR, 2.0 * _longest(here.state.link)))
+        step, promise = here.step(max(FAR, 2.0 * _longest(here.state.link)))
         length = max(_longest(step.link), _longest(step.offset))
         if not np.isfinite(promise):
             break

@@ -207,6 +207,8 @@ class Lookup:
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(each) for each in ids], dtype=np.int32)
         column, missing = _without_nulls(ids, self.name)
+        if self.name == "group":
+            column = _as_text(column)
         if missing is None:
             return self._index.positions(column)
         found = np.full(len(missing), -1, np.int32)
@@ -215,6 +217,8 @@ class Lookup:
 
     def position(self, one: Any) -> int:
         """Where one id stands; −1 for an unknown one and for None."""
+        if self.name == "group" and isinstance(one, int | np.integer) and not isinstance(one, bool):
+            one = str(one)
         return -1 if one is None else self._index.position(one)
 
 
@@ -245,6 +249,13 @@ def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
         column = column.cast(pa.string())
     valid = column.is_valid()
     return column.filter(valid), ~as_numpy(valid)
+
+
+def _as_text(column: Any) -> Any:
+    """Groups are known by their text: an integer is its decimal digits."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        column = as_arrow(column)
+    return column.cast(pa.string()) if pa.types.is_integer(getattr(column, "type", None)) else column
 
 
 def _texts(values: Sequence[str]) -> pa.Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError, InputError, OneClassError
 from slc_ops.base.once import Once
-from slc_ops.methods.fitting.options import FitOptions
+from slc_ops.methods.fitting.options import FitOptions, Forgetting
 from slc_ops.methods.fitting.summed_log import Summed
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices
 from slc_ops.numerics.time_bins import time_bin
@@ -33,13 +33,21 @@ class Calibration:
     Methods, and fits of one method under several options, share the sums; threads may.
     """
 
-    def __init__(self, log: Log, history: Log | None = None, options: FitOptions | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        history: Log | None = None,
+        options: FitOptions | None = None,
+        forget: Forgetting | None = None,
+    ) -> None:
+        """``forget`` is for methods whose old rows count less; the shared sums know nothing of it."""
         self.log, self.history, self.options = log, history, options or FitOptions()
+        self.forget = forget
         self._once = Once()
 
     def under(self, options: FitOptions) -> "Calibration":
         """The same rows under other options; what either of the two works out, both know."""
-        view = Calibration(self.log, self.history, options)
+        view = Calibration(self.log, self.history, options, self.forget)
         view._once = self._once
         return view
 

@@ -10,6 +10,21 @@ from slc_ops.base.ids import IdIndex
 from slc_ops.numerics.kernels import Floats
 from slc_ops.rows.passes import workers
 
+EFFECTS = ("item", "slope", "group", "user")
+
+
+def check_effects(effects: tuple[str, ...]) -> None:
+    """Refuse names that are no block, and slopes without the items that they belong to.
+
+    >>> check_effects(("group", "skill"))
+    Traceback (most recent call last):
+    slc_ops.base.errors.SettingsError: effects has 'skill'; expected some of item, slope, group, user
+    """
+    if unknown := [name for name in effects if name not in EFFECTS]:
+        raise SettingsError(f"effects has {unknown[0]!r}; expected some of {', '.join(EFFECTS)}")
+    if "item" not in effects:
+        raise SettingsError(f"effects is {', '.join(effects) or 'empty'}; item must be among them")
+
 
 @dataclass(frozen=True, eq=False)
 class EarlierOffsets:
@@ -33,6 +48,24 @@ class EarlierOffsets:
 
 
 @dataclass(frozen=True)
+class Forgetting:
+    """Rows count less the older their window: w·2^(−age/half_life), the newest window has age 0.
+
+    >>> Forgetting((0.0, 10.0, 20.0), 1.0).of(np.array([3.0, 12.0, 25.0, 99.0])).tolist()
+    [0.25, 0.5, 1.0, 1.0]
+    """
+
+    starts: tuple[float, ...]
+    """Where each window begins, oldest first, gaps included; rows before the first one are of its age."""
+    half_life: float
+
+    def of(self, time: Floats) -> Floats:
+        """What rows of these times count."""
+        ages = len(self.starts) - np.maximum(np.searchsorted(self.starts, time, side="right"), 1)
+        return np.asarray((2.0 ** (-np.arange(len(self.starts)) / self.half_life))[ages])
+
+
+@dataclass(frozen=True)
 class FitOptions:
     """Options of every fit; a value that cannot be used is refused, never replaced.
 
@@ -46,12 +79,15 @@ class FitOptions:
     threads: int | None = None
     earlier: EarlierOffsets | None = None
     """What an earlier backbone's rows said of the items; ``slc_eb`` may begin from it."""
+    effects: tuple[str, ...] = EFFECTS[:3]
+    """The blocks that ``slc_mix`` may have; users are personal data and must be named."""
 
     def __post_init__(self) -> None:
         if not 0 < self.prior_var < float("inf"):
             raise SettingsError(f"prior_var is {self.prior_var}; expected a finite number greater than 0")
         if self.time_bins < 2:
             raise SettingsError(f"time_bins is {self.time_bins}; expected 2 or more")
+        check_effects(self.effects)
         if self.threads is not None and self.threads < 1:
             raise SettingsError(f"threads is {self.threads}; expected 1 or more, or None for all cores")
 

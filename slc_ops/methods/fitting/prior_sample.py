@@ -51,7 +51,9 @@ MOST_A_ROW = 4  # what a row counts at most, on average
 LEAST_ITEMS = 256  # of equal size, that say what the others are like
 LEAST_OF_USER = 10  # rows of a user, on average, that show where its last fifth begins
 FAR_OFF = 2  # times as much as was asked for, or as little
-_GIVEN_AS: dict[Literal["time", "user"], str] = {"time": "event_time", "user": "user_id"}
+_GIVEN_AS: dict[Literal["time", "user", "group"], str] = {
+    "time": "event_time", "user": "user_id", "group": "group_id",
+}  # fmt: skip
 
 
 class By(Enum):
@@ -110,10 +112,14 @@ def is_large(log: Log) -> bool:
     return log.n_rows > PRIOR_ROWS
 
 
-def prior_rows(log: Log) -> Rows | None:
-    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded."""
+def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
+    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded.
+
+    With ``groups`` they have those, too.
+    """
+    wanted = _wanted(log) if groups else _wanted(log) - {"group"}
     if not is_large(log):
-        return _gathered(log, None)
+        return _gathered(log, None, wanted)
     rows = log.item_counts.astype(np.float64)
     mass = Calibration(log).item_sums.n if log.weighted else rows
     weight = float(mass.sum())
@@ -127,13 +133,13 @@ def prior_rows(log: Log) -> Rows | None:
                 chosen = choice.items(log.items)
                 brought, found = float(rows[chosen].sum()), float(mass[chosen].sum())
             elif isinstance(log, InSpans):
-                here = log.over_splits(partial(_gather, choice, _wanted(log)))
+                here = log.over_splits(partial(_gather, choice, wanted))
                 brought, found = here.rows, here.weight
             else:
                 brought, found = log.over_splits(partial(_count, choice)).values.tolist()
             asked = share * weight
             if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
-                sample = _gathered(log, choice) if here is None else _with_user_codes(here)
+                sample = _gathered(log, choice, wanted) if here is None else _with_user_codes(here)
                 thinned = by is By.ITEM and share < 1.0
                 return _without_short_users(sample, _size(brought, found)) if thinned else sample
     return None
@@ -168,9 +174,9 @@ class Brought:
             self.pieces.clear()
 
 
-def _gathered(log: Log, choice: Choice | None) -> Rows:
+def _gathered(log: Log, choice: Choice | None, columns: Columns) -> Rows:
     """The chosen rows of a log, or all."""
-    return _with_user_codes(log.over_splits(partial(_gather, choice, _wanted(log))))
+    return _with_user_codes(log.over_splits(partial(_gather, choice, columns)))
 
 
 def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] | None:

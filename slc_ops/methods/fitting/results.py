@@ -1,5 +1,6 @@
 """From a fit to its parameter set: the link, and the table of the items' effect, sorted by id."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,25 @@ from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import FittedLink
 from slc_ops.numerics.curves import Affine, Curve
-from slc_ops.numerics.kernels import Floats
+from slc_ops.numerics.kernels import Floats, Sums
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fitted(
-    calibration: Calibration, method: str, link: Curve | FittedLink, items: Effect | None = None, **more: Any
+    calibration: Calibration,
+    method: str,
+    link: Curve | FittedLink,
+    items: Effect | Mapping[str, Effect] | None = None,
+    **more: Any,
 ) -> ParameterSet:
-    """The parameter set of a method that was fitted on a calibration."""
+    """The parameter set of a method that was fitted on a calibration; ``items`` may be all of its effects."""
     if isinstance(link, FittedLink):
         more, link = {"warnings": link.warnings, **more}, Affine(link.a, link.b0)
     return ParameterSet(
         method=method,
         link=link,
-        effects={} if items is None else {"item": items},
+        effects={"item": items} if isinstance(items, Effect) else dict(items or {}),
         n_rows=calibration.log.n_rows,
         n_items=calibration.n_items,
         **more,
@@ -38,6 +43,7 @@ def item_effect(
     variance: Floats,
     shrinkage: Floats,
     prior_var: float | None = None,
+    slope: Floats | None = None,
 ) -> Effect:
     """One row per item, or per item and time bin where the values have bins in columns.
 
@@ -52,12 +58,23 @@ def item_effect(
         bins = np.arange(calibration.n_bins, dtype=np.int32)
         columns["id"] = ids.take(as_arrow(np.repeat(np.arange(len(ids)), len(bins))))
         columns["time_bin"] = as_arrow(np.tile(bins, len(ids)))
-    values = {"offset": offset, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
-    for name, each in (values | {"shrinkage": shrinkage}).items():
+    values = {"offset": offset} | ({} if slope is None else {"slope": slope})
+    values |= {"offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher, "shrinkage": shrinkage}
+    for name, each in values.items():
         chosen = each.reshape(calibration.n_items, -1)[rows].ravel()
         columns[name] = as_arrow(chosen, nan_is_null=name == "offset_var")
     edges = calibration.time_edges if in_bins else None
     return Effect(pa.table(columns), prior_var, time_edges=edges)
+
+
+def effect_of(
+    ids: pa.Array, sums: Sums, offset: Floats, variance: Floats, shrinkage: Floats, prior_var: float
+) -> Effect:
+    """The same for groups and users: one row for each that has a row that counts."""
+    kept, rows = _sorted(ids, sums.n > 0)
+    values = {"offset": offset, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
+    columns = {name: as_arrow(each[rows]) for name, each in (values | {"shrinkage": shrinkage}).items()}
+    return Effect(pa.table({"id": kept, **columns}), prior_var)
 
 
 def _sorted(ids: pa.Array, keep: NDArray[np.bool_]) -> tuple[pa.Array, NDArray[np.intp]]:

@@ -1,0 +1,309 @@
+"""The crossed model of ``slc_mix`` on rows: cells, the passes that a Newton step needs, and forgetting.
+
+Line, items and groups need sums per cell alone, so their passes run wherever the rows lie. A model with users
+crosses every user with many cells: its rows are held in this process, sorted by user.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.methods.fitting.logistic import SPAN_ROWS
+from slc_ops.methods.fitting.options import Forgetting
+from slc_ops.numerics.crossed import CellSums, Codes, Crossed, Shape, Variances
+from slc_ops.numerics.kernels import Floats, RowsAt, slices, total
+from slc_ops.numerics.newton import LAST_STEP, Minimum, State, minimise
+from slc_ops.rows.passes import Totals, add_up, in_spans
+from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows, RowSource
+
+MOST_PAIRS = 1 << 24  # of items and groups that a table of all pairs may have
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Which items and groups occur together: the cell of each row, a number per pair."""
+
+    n_items: int
+    n_groups: int = 0
+    pairs: NDArray[np.int64] | None = None
+    """The pairs, ascending, as item · (groups + 1) + group; None where there are no groups."""
+    table: NDArray[np.int32] | None = field(default=None, repr=False)
+    """The cell of every pair, where a table of all of them is small."""
+
+    @classmethod
+    def of_pairs(cls, n_items: int, n_groups: int, pairs: NDArray[np.int64]) -> "Cells":
+        """The cells of the pairs that occur."""
+        table, size = None, n_items * (n_groups + 1)
+        if size <= MOST_PAIRS:
+            table = np.zeros(size, np.int32)
+            table[pairs] = np.arange(len(pairs), dtype=np.int32)
+        return cls(n_items, n_groups, pairs, table)
+
+    @property
+    def columns(self) -> Columns:
+        """What a pass asks for."""
+        return NO_COLUMNS if self.pairs is None else frozenset({"group"})
+
+    def of(self, rows: Rows) -> NDArray[np.integer]:
+        """The cell of each row; rows without a group share the last one of their item."""
+        if self.pairs is None:
+            return rows.codes
+        pair = pair_of(self.n_groups, rows)
+        return np.searchsorted(self.pairs, pair) if self.table is None else self.table[pair]
+
+    def shape(self, n_users: int = 0) -> Shape:
+        """The coefficients of a model on these cells."""
+        if self.pairs is None:
+            one = np.arange(self.n_items, dtype=np.intp)
+            return Shape(self.n_items, 0, n_users, one, np.zeros_like(one))
+        item, group = np.divmod(self.pairs, self.n_groups + 1)
+        return Shape(self.n_items, self.n_groups, n_users, item.astype(np.intp), group.astype(np.intp))
+
+
+def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
+    """The number of each row's item and group; no group counts as one after the last."""
+    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    group = np.where(rows.group < 0, n_groups, rows.group)
+    pair: NDArray[np.int64] = rows.codes.astype(np.int64) * (n_groups + 1) + group
+    return pair
+
+
+@dataclass
+class _Pairs:
+    found: NDArray[np.int64]
+
+    def add(self, other: "_Pairs") -> None:
+        self.found = np.union1d(self.found, other.found)
+
+
+def cells_of(log: Log, *, groups: bool) -> Cells:
+    """The cells of a log: one pass where groups count, none where they do not."""
+    if not groups or log.groups is None:
+        return Cells(len(log.items))
+    size = len(log.groups)
+    found = log.add_up(partial(_pairs, size), columns=frozenset({"group"})).found
+    return Cells.of_pairs(len(log.items), size, found)
+
+
+def _pairs(n_groups: int, rows: Rows) -> _Pairs:
+    return _Pairs(np.unique(pair_of(n_groups, rows)))
+
+
+@dataclass(frozen=True)
+class Standard:
+    """z = (η₀ − mean)/spread; equal logits have spread 0, and z is 0. And what old rows count."""
+
+    mean: float
+    spread: float
+    forget: Forgetting | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """What a pass asks for."""
+        return NO_COLUMNS if self.forget is None else frozenset({"time"})
+
+    def z(self, logit: NDArray[Any]) -> Floats:
+        """The standardised logit."""
+        z: Floats = np.subtract(logit, self.mean, dtype=np.float64)
+        z *= 1.0 / self.spread if self.spread else 0.0
+        return z
+
+    def weight(self, rows: Rows) -> NDArray[Any] | None:
+        """What each row counts."""
+        if self.forget is None:
+            return rows.weight
+        assert rows.time is not None  # noqa: S101 - the pass asked for times
+        fresh = self.forget.of(rows.time)
+        return fresh if rows.weight is None else fresh * rows.weight
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The model of some rows, of a total ``weight``; with ``by_user`` users are part of it."""
+
+    source: RowSource
+    weight: float
+    workers: int
+    cells: Cells
+    shape: Shape
+    standard: Standard
+    by_user: "ByUser | None" = None
+
+    def visit(self, state: State, variances: Variances) -> Crossed:
+        """One pass over the rows."""
+        base, tilt, user = self.shape.tables(state)
+        if variances.user and self.by_user is not None:
+            sums, users = self.by_user.sums(base, tilt, user, self.shape, self.workers)
+            return Crossed.of(state, self.shape, variances, sums, users)
+        kernel = partial(_cell_sums, self.cells, self.standard, base, tilt, bool(variances.slope))
+        sums = self.source.add_up(
+            kernel,
+            threads=self.workers,
+            columns=self.cells.columns | self.standard.columns,
+            n_keys=len(base),
+            span_rows=SPAN_ROWS if len(base) <= 1 << 18 else None,
+        )
+        return Crossed.of(state, self.shape, variances, sums, None)
+
+    def minimise(
+        self, start: State, variances: Variances, *, last_step: float = LAST_STEP, last_gain: float = 0.0
+    ) -> Minimum[Crossed]:
+        """The minimum of the penalised likelihood, from a state."""
+        return minimise(
+            partial(self.visit, variances=variances),
+            self.visit(start, variances),
+            self.weight,
+            "the line and the effects",
+            last_step=last_step,
+            last_gain=last_gain,
+        )
+
+
+def losses(cells: Cells, shape: Shape, standard: Standard, state: State, rows: Rows) -> Floats:
+    """−log-likelihood of each row, times its weight."""
+    base, tilt, user = shape.tables(state)
+    found = np.empty(len(rows))
+    for part in slices(len(rows)):
+        here = rows.chosen(part)
+        eta = base.take(cell := cells.of(here))
+        eta += tilt.take(cell) * standard.z(here.logit)
+        if here.user is not None and len(user) > 1:
+            eta += user.take(np.where(here.user < 0, len(user) - 1, here.user))
+        found[part] = RowsAt([], eta, np.exp(-np.abs(eta)), here.label, standard.weight(here)).losses()
+    return found
+
+
+def _cell_sums(
+    cells: Cells, standard: Standard, base: Floats, tilt: Floats, slopes: bool, rows: Rows
+) -> CellSums:
+    cell, z = cells.of(rows), standard.z(rows.logit)
+    eta = base.take(cell)
+    eta += tilt.take(cell) * z
+    residual, fisher = np.empty((2, len(rows)))
+    nll = _curve(eta, rows.label, standard.weight(rows), residual, fisher)
+    return _by_cell(nll, cell.astype(np.intp, copy=False), len(base), z, residual, fisher)
+
+
+def _curve(
+    eta: Floats, label: NDArray[Any], weight: NDArray[Any] | None, residual: Floats, fisher: Floats
+) -> float:
+    """w·r and w·h of each row; returns the loss of all."""
+    nll = 0.0
+    for part in slices(len(eta)):
+        some = None if weight is None else weight[part]
+        here = RowsAt([], eta[part], np.exp(-np.abs(eta[part])), label[part], some)
+        nll += here.loss()
+        here.residual_and_fisher(residual[part], fisher[part])
+    return nll
+
+
+def _by_cell(nll: float, cell: Codes, n_cells: int, z: Floats, residual: Floats, fisher: Floats) -> CellSums:
+    leaning = fisher * z
+    columns = (residual, residual * z, fisher, leaning, leaning * z)
+    return CellSums(nll, *(total(cell, each, n_cells) for each in columns))
+
+
+@dataclass(frozen=True)
+class ByUser:
+    """Rows in memory, sorted by user: cell, z, label, weight and user of each."""
+
+    cell: NDArray[np.integer]
+    z: Floats
+    label: NDArray[np.int8]
+    weight: NDArray[Any] | None
+    user: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, rows: Rows, cells: Cells, standard: Standard, n_users: int) -> "ByUser":
+        """Rows with users; those without one share the last."""
+        assert rows.user is not None  # noqa: S101 - the caller asked for users
+        user = np.where(rows.user < 0, n_users, rows.user).astype(np.int32)
+        order = np.argsort(user, kind="stable")
+        rows = replace(rows, user=user).chosen(order)
+        assert rows.user is not None  # noqa: S101
+        return cls(cells.of(rows), standard.z(rows.logit), rows.label, standard.weight(rows), rows.user)
+
+    def sums(
+        self, base: Floats, tilt: Floats, user: Floats, shape: Shape, workers: int
+    ) -> tuple[CellSums, "_UserCurve"]:
+        """The cells' sums, and what crosses them with users."""
+        fisher = np.empty(len(self.z))
+        users = np.zeros((2, shape.users + 1))
+
+        def work(first: int, last: int) -> _Both:
+            part = slice(first, last)
+            cell, z = self.cell[part], self.z[part]
+            eta = base.take(cell)
+            eta += tilt.take(cell) * z
+            eta += user.take(self.user[part])
+            residual = np.empty(last - first)
+            weight = None if self.weight is None else self.weight[part]
+            nll = _curve(eta, self.label[part], weight, residual, fisher[part])
+            sums = _by_cell(nll, cell.astype(np.intp), len(base), z, residual, fisher[part])
+            low = int(self.user[first])
+            mine = (self.user[part] - low).astype(np.intp)
+            size = int(mine[-1]) + 1
+            return _Both(sums, [(low, total(mine, residual, size), total(mine, fisher[part], size))])
+
+        found = add_up(work, len(self.z), workers)
+        for low, pull, curve in found.users:
+            users[0, low : low + len(pull)] += pull
+            users[1, low : low + len(curve)] += curve
+        return found.sums, _UserCurve(self, fisher, users[0], users[1], len(base), workers)
+
+
+@dataclass
+class _Both:
+    sums: CellSums
+    users: list[tuple[int, Floats, Floats]]
+
+    def add(self, other: "_Both") -> None:
+        self.sums.add(other.sums)
+        self.users += other.users
+
+
+@dataclass(frozen=True)
+class _UserCurve:
+    rows: ByUser
+    fisher: Floats
+    r: Floats
+    h: Floats
+    n_cells: int
+    workers: int
+
+    def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
+        """Per user Σ h·(flat[cell] + tilted[cell]·z)."""
+        rows, found = self.rows, np.zeros_like(self.h)
+
+        def work(first: int, last: int) -> tuple[int, Floats]:
+            part = slice(first, last)
+            value = tilted.take(cell := rows.cell[part])
+            value *= rows.z[part]
+            value += flat.take(cell)
+            value *= self.fisher[part]
+            low = int(rows.user[first])
+            mine = (rows.user[part] - low).astype(np.intp)
+            return low, total(mine, value, int(mine[-1]) + 1)
+
+        for low, values in in_spans(work, len(self.fisher), self.workers):
+            found[low : low + len(values)] += values
+        return found
+
+    def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
+        """Per cell Σ h·user and Σ hz·user."""
+        rows = self.rows
+
+        def work(first: int, last: int) -> Totals:
+            part = slice(first, last)
+            value = user.take(rows.user[part])
+            value *= self.fisher[part]
+            cell = rows.cell[part].astype(np.intp, copy=False)
+            return Totals(
+                np.array([total(cell, each, self.n_cells) for each in (value, value * rows.z[part])])
+            )
+
+        found = add_up(work, len(self.fisher), self.workers).values
+        return found[0], found[1]

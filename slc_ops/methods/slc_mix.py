@@ -1,0 +1,194 @@
+"""``slc_mix``: what the log knows of items, groups and users, in one crossed model.
+
+    p = σ(a·η₀ + b₀ + cᵢ + dᵢ·(η₀ − η̄) + g + u)
+
+The blocks cᵢ (an offset per item), dᵢ (a slope per item), g (an effect per group) and u (one per user) are
+normal around 0, each with its own variance v and lasting share s. The items' variance and share are those of
+``slc_eb``; each further block enters only where held-out rows gain by it
+(:mod:`slc_ops.methods.fitting.blocks`), and is exactly absent otherwise. With nothing but items it *is*
+``slc_eb``.
+
+All blocks and the line minimise the penalised likelihood together (:mod:`slc_ops.numerics.crossed`), which is
+convex. What is used is the lasting part, s times each block, and the line that goes with it, fitted to the
+newest rows with the blocks fixed. In a refresh the blocks learn from more windows than those of ``slc_eb``,
+and a row counts 2^(−age/half-life) (``older``).
+
+An unknown item keeps what its group and its user say, an unknown user what its item says. Where neither
+groups nor users entered, unknown items get Platt's line, as with ``slc_eb``. The variance of an effect is
+that of its posterior with everything else fixed.
+
+Which blocks may enter is the option ``effects``; users are personal data, and enter only where named.
+"""
+
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from slc_ops.base.errors import FitError
+from slc_ops.methods import slc_eb
+from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.link import fit_link
+from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
+from slc_ops.methods.fitting.prior_sample import prior_rows
+from slc_ops.methods.fitting.prior_variance import Prior
+from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
+from slc_ops.numerics.crossed import Crossed, shrunk
+from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
+from slc_ops.numerics.newton import Minimum, State
+from slc_ops.parameters.effects import Effect
+from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance, sum_of
+from slc_ops.rows.rows import Columns, Rows
+
+GROUP: Columns = frozenset({"group"})
+USER: Columns = frozenset({"user"})
+
+
+def fit(
+    calibration: Calibration, link: Calibration | None = None, older: Calibration | None = None
+) -> ParameterSet:
+    """The blocks that held-out rows want, fitted together, and the line of what lasts.
+
+    ``link`` are the newest of the calibration's rows, where the line has its own; ``older`` the rows of all
+    blocks, where they reach further back than those that the blocks are chosen on.
+    """
+    prior, _ = slc_eb.chosen_prior(calibration)
+    blocks = chosen_blocks(calibration, prior)
+    if not blocks.entered and (older is None or not blocks.variances.item):
+        return replace(slc_eb.fit(calibration, link), method="slc_mix")
+    rows, newest = older or calibration, link or calibration
+    model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
+    start = State(np.zeros(2), model.shape.zeros)
+    found = model.minimise(start, blocks.variances)
+    effects = _effects(rows, model, found, blocks)
+    parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean).on(newest.log)
+    platt_too = blocks.variances.item > 0 and not {"group", "user"} & set(blocks.entered)
+    platt = fit_link(newest) if platt_too else None
+    return fitted(
+        rows,
+        "slc_mix",
+        fit_link(newest, AddedEffects(parts)),
+        effects,
+        logit_mean=model.standard.mean,
+        cold=None if platt is None else Affine(platt.a, platt.b0),
+        provenance=Provenance(prior_mean=slc_eb.mean_in_words(rows.options.earlier, prior)),
+    )
+
+
+def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
+    """Which blocks enter, with what prior: worked out once for a log."""
+    allowed, log = calibration.options.effects, calibration.log
+    groups = log.groups if "group" in allowed else None
+
+    def choose() -> Chosen:
+        return choose_blocks(
+            prior_rows(log, groups=groups is not None),
+            calibration.n_items,
+            0 if groups is None else len(groups),
+            prior,
+            standard_of(calibration),
+            allowed,
+            calibration.options.workers,
+            slc_eb.prior_mean_of(calibration, prior),
+        )
+
+    return calibration.once(("blocks", allowed), choose)
+
+
+def standard_of(calibration: Calibration) -> Standard:
+    """The logits' own scale; equal ones have none."""
+    mean, spread = calibration.logit_moments
+    return Standard(mean, 0.0 if calibration.constant_logits else spread)
+
+
+def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats | None) -> Mixed:
+    """The model of all rows; they are held in this process where users are part of it."""
+    standard = replace(standard, forget=rows.forget)
+    cells = cells_of(rows.log, groups=blocks.variances.group > 0)
+    shape, by_user = replace(cells.shape(), mean=mean), None
+    if blocks.variances.user:
+        log = rows.log.in_memory()
+        if log is None or log.users is None:
+            raise FitError(
+                f"{rows.log.describe()} has {rows.log.n_rows:,} rows, too many to hold at once, which "
+                "effects of users need; leave user out of effects"
+            )
+        shape = replace(cells.shape(len(log.users)), mean=mean)
+        columns: Columns = USER | cells.columns | standard.columns
+        by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)
+    return Mixed(rows.log, rows.total_weight, rows.options.workers, cells, shape, standard, by_user)
+
+
+@dataclass(frozen=True)
+class AddedEffects:
+    """What effects add to the rows of a log, as known offsets of a line."""
+
+    apply: Apply
+
+    @property
+    def columns(self) -> Columns:
+        """What a pass asks for."""
+        return self.apply.columns
+
+    def of(self, rows: Rows) -> Floats:
+        """Of each row."""
+        coded = [(added, getattr(rows, name)) for name, added in self.apply.parts]
+        return sum_of(coded, rows.logit.astype(np.float64), None) if coded else np.zeros(len(rows))
+
+
+def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:
+    """The lasting part of each block as a table."""
+    shape, near, v = model.shape, found.near, blocks.variances
+    shares = dict(zip(BLOCKS, blocks.in_order, strict=True))
+    item, slope, group, user = shape.split(shrunk(shape, found.state, blocks.in_order).offset)
+    of_items = _Posterior.of(near.eliminated[0], v.item, shares["item"])
+    slopes = slope / model.standard.spread if v.slope else None
+    lasting = item if shape.mean is None else item + shape.mean
+    items = item_effect(
+        rows, lasting, of_items.variance, of_items.shrinkage, of_items.prior_var, slope=slopes
+    )
+    if v.slope:
+        items = replace(items, slope_prior_var=shares["slope"] * v.slope / model.standard.spread**2)
+    effects = {"item": items}
+    if v.group:
+        curved = total(shape.group_of, near.sums.h, shape.groups + 1)[:-1] + 1.0 / v.group
+        sums = rows.add_up(partial(_group_sums, shape.groups), columns=GROUP, n_keys=shape.groups)
+        posterior = _Posterior.of(1.0 / curved, v.group, shares["group"])
+        effects["group"] = effect_of(rows.log.groups, sums, group[:-1], *astuple(posterior))
+    log = rows.log.in_memory() if v.user else None
+    if log is not None and near.users is not None and log.user_codes is not None:
+        weight = log.weight if log.weighted else None
+        sums = key_sums(log.user_codes, shape.users, log.label, log.logit, weight)
+        posterior = _Posterior.of(1.0 / (near.users.h[:-1] + 1.0 / v.user), v.user, shares["user"])
+        effects["user"] = effect_of(log.users, sums, user[:-1], *astuple(posterior))
+    return effects
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """Of the lasting part of a block: posterior variance, shrinkage, prior variance s·v."""
+
+    variance: Floats
+    shrinkage: Floats
+    prior_var: float
+
+    @classmethod
+    def of(cls, inverse: Floats, v: float, s: float) -> "_Posterior":
+        """From the inverse curvature of the whole block."""
+        variance, prior = s * s * inverse + s * (1.0 - s) * v, s * v
+        return cls(variance, 1.0 - variance / prior if prior else np.zeros_like(variance), prior)
+
+
+def _group_sums(size: int, rows: Rows) -> Sums:
+    codes = rows.group
+    assert codes is not None  # noqa: S101 - the pass asked for groups
+    return _without_last(
+        key_sums(np.where(codes < 0, size, codes), size + 1, rows.label, rows.logit, rows.weight)
+    )
+
+
+def _without_last(sums: Sums) -> Sums:
+    """The sums of those who have an id."""
+    return Sums(*(values[:-1] for values in (sums.n, sums.y, sums.p, sums.fisher)))

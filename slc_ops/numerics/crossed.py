@@ -1,0 +1,316 @@
+"""Newton's step of crossed effects: items (offset and slope), groups and users beside the line of all rows.
+
+With z the standardised logit a row has η = b₀ + a·z + cᵢ + dᵢ·z + g + u, and every block is normal around 0.
+Rows of one item and one group share a *cell*, so the curvature of line, items and groups is made of five sums
+per cell: Σr, Σrz, Σh, Σhz, Σhz². What crosses items with users stays with the rows (:class:`UserCurve`).
+
+A step solves H·s = −g exactly but for a tolerance:
+
+1. an item's offset and slope meet those of no other item, so they are eliminated, 2×2 by 2×2;
+2. what remains (line, groups, users) is solved by conjugate gradients, with the line's 2×2 block and the
+   diagonal of the others as preconditioner.
+
+Items and their groups explain the same rows. Steps of one block after the other would creep along what one
+block can hand to another; here both move together, and three or four passes over the rows are enough.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.numerics.kernels import Floats, dot, total
+from slc_ops.numerics.newton import Local, State
+
+Codes = NDArray[np.intp]
+MAX_ROUNDS = 200
+EXACT, WITH_USERS = (
+    1e-9,
+    1e-3,
+)  # of the gradient that a step may leave: a round with users is a pass over rows
+
+
+@dataclass(frozen=True)
+class Variances:
+    """The prior variance of each block; a block of variance 0 is absent."""
+
+    item: float = 0.0
+    slope: float = 0.0
+    group: float = 0.0
+    user: float = 0.0
+
+    def precision(self, block: str) -> float:
+        """1/v; of an absent block 0, because nothing of it is counted."""
+        variance: float = getattr(self, block)
+        return 1.0 / variance if variance else 0.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many items, groups and users; the item and the group of each cell.
+
+    The coefficients lie one after the other: offsets and slopes of the items, groups, users. The last group
+    and the last user are those of rows that have none, and are always 0. ``mean`` is the items' prior mean
+    where it is not 0; their offsets are what comes on top of it.
+    """
+
+    items: int
+    groups: int
+    users: int
+    item_of: Codes
+    group_of: Codes
+    mean: Floats | None = None
+
+    def split(self, offset: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Items' offsets, items' slopes, groups, users."""
+        ends = np.cumsum([self.items, self.items, self.groups + 1])
+        item, slope, group, user = np.split(offset, ends)
+        return item, slope, group, user
+
+    @property
+    def zeros(self) -> Floats:
+        """No effect of anything."""
+        return np.zeros(2 * self.items + self.groups + self.users + 2)
+
+    def tables(self, state: State) -> tuple[Floats, Floats, Floats]:
+        """η of a row is base[cell] + tilt[cell]·z + user[its user]."""
+        item, slope, group, user = self.split(state.offset)
+        item = item if self.mean is None else item + self.mean
+        base = item[self.item_of] + group[self.group_of] + state.link[1]
+        return base, slope[self.item_of] + state.link[0], user
+
+
+@dataclass
+class CellSums:
+    """−Σ log-likelihood, and per cell Σr, Σrz, Σh, Σhz, Σhz² with r = w(p − y), h = w·p(1 − p)."""
+
+    nll: float
+    r: Floats
+    rz: Floats
+    h: Floats
+    hz: Floats
+    hzz: Floats
+
+    def add(self, other: "CellSums") -> None:
+        """Add the sums of further rows."""
+        self.nll += other.nll
+        for name in ("r", "rz", "h", "hz", "hzz"):
+            mine = getattr(self, name)
+            mine += getattr(other, name)
+
+
+class UserCurve(Protocol):
+    """What the rows say of users: Σr and Σh of each, and what crosses them with the cells."""
+
+    @property
+    def r(self) -> Floats: ...
+
+    @property
+    def h(self) -> Floats: ...
+
+    def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
+        """Per user Σ h·(flat[cell] + tilted[cell]·z)."""
+        ...
+
+    def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
+        """Per cell Σ h·user and Σ hz·user."""
+        ...
+
+
+@dataclass(frozen=True)
+class Crossed(Local):
+    """The penalised likelihood at a state; its gradient and block are the line's."""
+
+    shape: Shape
+    variances: Variances
+    sums: CellSums
+    users: UserCurve | None
+
+    @classmethod
+    def of(
+        cls, state: State, shape: Shape, variances: Variances, sums: CellSums, users: UserCurve | None
+    ) -> "Crossed":
+        """From the sums of the rows."""
+        item, slope, group, user = shape.split(state.offset)
+        found = {
+            "item": (total(shape.item_of, sums.r, shape.items), item),
+            "slope": (total(shape.item_of, sums.rz, shape.items), slope),
+            "group": (total(shape.group_of, sums.r, shape.groups + 1), group),
+            "user": (np.zeros(shape.users + 1) if users is None else users.r, user),
+        }
+        value, gradient = sums.nll, []
+        for name, (pull, values) in found.items():
+            precision = variances.precision(name)
+            value += 0.5 * precision * dot(values, values)
+            gradient.append(pull + precision * values if precision else np.zeros_like(values))
+        gradient[2][-1] = gradient[3][-1] = 0.0
+        h, hz, hzz = (float(np.sum(each)) for each in (sums.h, sums.hz, sums.hzz))
+        line = np.array([np.sum(sums.rz), np.sum(sums.r)])
+        whole = State(line, np.concatenate(gradient))
+        block = np.array([[hzz, hz], [hz, h]])
+        return cls(state, value, whole, block, (), np.empty(0), shape, variances, sums, users)
+
+    @cached_property
+    def eliminated(self) -> tuple[Floats, Floats, Floats]:
+        """The inverse of each item's 2×2 block (offset, both, slope); 0 where a block is absent."""
+        sums, shape, variances = self.sums, self.shape, self.variances
+        nothing = np.zeros(shape.items)
+        if not variances.item:
+            return nothing, nothing, nothing
+        flat = total(shape.item_of, sums.h, shape.items) + variances.precision("item")
+        if not variances.slope:
+            return 1.0 / flat, nothing, nothing
+        both = total(shape.item_of, sums.hz, shape.items)
+        steep = total(shape.item_of, sums.hzz, shape.items) + variances.precision("slope")
+        determinant = flat * steep - both * both
+        return steep / determinant, -both / determinant, flat / determinant
+
+    def step(self, limit: float = np.inf) -> tuple[State, float]:
+        """−H⁻¹g, and by how much the function falls along it if it is as curved as it looks here."""
+        item, slope, group, user = self.shape.split(self.gradient.offset)
+        down = self._per_item(item, slope)
+        right = -np.concatenate([self.gradient.link, group, user]) + self._rest(*self._through(*down))
+        found = self._conjugate_gradients(right)
+        line, group, user = self._parts(found)
+        flat, tilted = self._of_cells(found)
+        more = (total(self.shape.item_of, each, self.shape.items) for each in (flat, tilted))
+        pulled = [own + each for own, each in zip((item, slope), more, strict=True)]
+        steps = [-each for each in self._per_item(*pulled)]
+        step = State(line, np.concatenate([*steps, group, user]))
+        if (longest := float(np.max(np.abs(line)))) > limit:
+            step = State(step.link * (limit / longest), step.offset * (limit / longest))
+        return step, -0.5 * (dot(self.gradient.link, step.link) + dot(self.gradient.offset, step.offset))
+
+    def evidence(self) -> float:
+        """The negative log marginal likelihood, by Laplace's approximation; users count as if alone."""
+        v, found = self.variances, self.value
+        if v.item:
+            flat = total(self.shape.item_of, self.sums.h, self.shape.items) + 1.0 / v.item
+            found += 0.5 * float(np.sum(np.log(v.item * flat)))
+            if v.slope:  # 1/steep is the slope's own part of the inverse
+                found += 0.5 * float(np.sum(np.log(v.slope / self.eliminated[2])))
+        if v.group:
+            found += 0.5 * float(np.sum(np.log(v.group * self._of_groups()[:-1])))
+        if v.user and self.users is not None:
+            found += 0.5 * float(np.sum(np.log1p(v.user * self.users.h[:-1])))
+        return found
+
+    def relinked(self) -> State:
+        """The same effects with the line that goes with them: one Newton step of the line alone."""
+        block = self.block + (1e-13 * float(np.trace(self.block)) + 1e-300) * np.eye(2)
+        return State(self.state.link - np.linalg.solve(block, self.gradient.link), self.state.offset)
+
+    # --- what remains without the items: line, groups, users -------------------------------------------
+
+    def _parts(self, rest: Floats) -> tuple[Floats, Floats, Floats]:
+        line, group, user = np.split(rest, [2, 3 + self.shape.groups])
+        return line, group, user
+
+    def _per_item(self, item: Floats, slope: Floats) -> tuple[Floats, Floats]:
+        flat, both, steep = self.eliminated
+        return flat * item + both * slope, both * item + steep * slope
+
+    def _through(self, item: Floats, slope: Floats) -> tuple[Floats, Floats, Floats]:
+        """What offsets and slopes of items do to the cells' Σr and Σrz and to the users' Σr."""
+        sums, flat, tilted = self.sums, item[self.shape.item_of], slope[self.shape.item_of]
+        users = np.zeros(self.shape.users + 1)
+        if self.users is not None:
+            users = self.users.from_cells(flat, tilted)
+        return sums.h * flat + sums.hz * tilted, sums.hz * flat + sums.hzz * tilted, users
+
+    def _of_cells(self, rest: Floats) -> tuple[Floats, Floats]:
+        """What line, groups and users do to the cells' Σr and Σrz."""
+        sums, (line, group, user) = self.sums, self._parts(rest)
+        level = line[1] + group[self.shape.group_of]
+        flat, tilted = sums.h * level + sums.hz * line[0], sums.hz * level + sums.hzz * line[0]
+        if self.users is not None:
+            more = self.users.to_cells(user)
+            flat, tilted = flat + more[0], tilted + more[1]
+        return flat, tilted
+
+    def _rest(self, flat: Floats, tilted: Floats, users: Floats) -> Floats:
+        """Changes of cells and users as changes of the gradient of line, groups and users."""
+        group = total(self.shape.group_of, flat, self.shape.groups + 1)
+        return np.concatenate([[np.sum(tilted), np.sum(flat)], group, users])
+
+    def _curved(self, rest: Floats) -> Floats:
+        """The curvature of what remains, applied to a direction."""
+        shape, sums, (line, group, user) = self.shape, self.sums, self._parts(rest)
+        flat, tilted = self._of_cells(rest)
+        item, slope = self._per_item(*(total(shape.item_of, each, shape.items) for each in (flat, tilted)))
+        users = np.zeros(shape.users + 1)
+        if self.users is not None:
+            level = line[1] + group[shape.group_of] - item[shape.item_of]
+            users = self.users.from_cells(level, line[0] - slope[shape.item_of]) + self.users.h * user
+        own, leaning = -item[shape.item_of], -slope[shape.item_of]
+        flat = flat + sums.h * own + sums.hz * leaning
+        tilted = tilted + sums.hz * own + sums.hzz * leaning
+        prior = self.variances.precision("group") * group, self.variances.precision("user") * user
+        curved: Floats = self._rest(flat, tilted, users) + np.concatenate([[0.0, 0.0], *prior])
+        return curved
+
+    def _preconditioner(self) -> tuple[Floats, Floats]:
+        """The inverse of the line's 2×2 block, and of the diagonal of groups and users; 0 keeps one at 0."""
+        shape, sums, variances = self.shape, self.sums, self.variances
+        group = self._of_groups()
+        user = np.zeros(shape.users + 1) if self.users is None else self.users.h + variances.precision("user")
+        inverse = [
+            np.divide(1.0, each, out=np.zeros_like(each), where=(each > 0) & bool(free))
+            for each, free in ((group, variances.group), (user, variances.user))
+        ]
+        inverse[0][-1] = inverse[1][-1] = 0.0
+        by_item = [total(shape.item_of, each, shape.items) for each in (sums.h, sums.hz, sums.hzz)]
+        line = self.block - self._absorbed(*by_item)
+        line = line + (1e-13 * float(np.trace(self.block)) + 1e-300) * np.eye(2)
+        return np.asarray(np.linalg.inv(line), np.float64), np.concatenate(inverse)
+
+    def _of_groups(self) -> Floats:
+        """The curvature of each group once its items have moved with it."""
+        shape, sums = self.shape, self.sums
+        p, q, s = (each[shape.item_of] for each in self.eliminated)
+        left = sums.h - (sums.h * sums.h * p + 2.0 * sums.h * sums.hz * q + sums.hz * sums.hz * s)
+        found = total(shape.group_of, np.maximum(left, 0.0), shape.groups + 1)
+        return found + self.variances.precision("group")
+
+    def _absorbed(self, h: Floats, hz: Floats, hzz: Floats) -> Floats:
+        """What the items take of the line's curvature: Σ T·D⁻¹·T of their 2×2 blocks."""
+        columns = {0: (hz, hzz), 1: (h, hz)}  # of slope and intercept, against offset and slope of the item
+        moved = {j: self._per_item(*column) for j, column in columns.items()}
+        return np.array(
+            [
+                [dot(columns[j][0], moved[k][0]) + dot(columns[j][1], moved[k][1]) for k in (0, 1)]
+                for j in (0, 1)
+            ]
+        )
+
+    def _conjugate_gradients(self, right: Floats) -> Floats:
+        line, others = self._preconditioner()
+
+        def preconditioned(residual: Floats) -> Floats:
+            return np.concatenate([line @ residual[:2], others * residual[2:]])
+
+        found, residual = np.zeros_like(right), right
+        towards = preconditioned(residual)
+        direction, size = towards, dot(residual, towards)
+        enough = size * (EXACT if self.users is None else WITH_USERS) ** 2
+        for _ in range(MAX_ROUNDS):
+            if size <= enough or size <= 0:
+                break
+            curved = self._curved(direction)
+            if (bend := dot(direction, curved)) <= 0:  # nothing but rounding is left
+                break
+            found = found + size / bend * direction
+            residual = residual - size / bend * curved
+            towards = preconditioned(residual)
+            size, before = dot(residual, towards), size
+            direction = towards + size / before * direction
+        return found
+
+
+def shrunk(shape: Shape, state: State, shares: Sequence[float]) -> State:
+    """A share of each block: of items' offsets, of their slopes, of groups and of users."""
+    parts = zip(shares, shape.split(state.offset), strict=True)
+    return State(state.link, np.concatenate([share * values for share, values in parts]))

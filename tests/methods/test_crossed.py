@@ -1,0 +1,78 @@
+"""Crossed effects: the modes are those of lme4 and GPBoost, and a step is that of the whole Hessian."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slc_ops.methods.fitting.logistic import Part
+from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, pair_of
+from slc_ops.numerics.crossed import Variances
+from slc_ops.numerics.newton import State
+from slc_ops.rows.rows import Rows
+from tests.methods.crossed_oracles.log import VARIANCES, columns
+
+ORACLES = Path(__file__).parent / "crossed_oracles"
+BLOCKS = ("item", "slope", "group", "user")
+
+
+def model_of(name):
+    """The log of an oracle as a model; the log's own offsets are the items' prior mean."""
+    found, v = columns(name), Variances(**VARIANCES[name])
+    rows = Rows(
+        found["item"].astype(np.int32), found["label"].astype(np.int8), found["logit"],
+        user=found["user"].astype(np.int32), extra={"group": found["group"].astype(np.int32)},
+    )  # fmt: skip
+    standard = Standard(found["logit"].mean(), found["logit"].std())
+    cells = Cells.of_pairs(20, 5, np.unique(pair_of(5, rows)))
+    mean = np.zeros(20)
+    mean[found["item"]] = found["offset"]
+    shape = cells.shape(25)
+    shape = type(shape)(**{**vars(shape), "mean": mean})
+    by_user = ByUser.of(rows, cells, standard, 25)
+    return Mixed(Part(rows), 600.0, 1, cells, shape, standard, by_user), v
+
+
+@pytest.mark.parametrize("oracle", ["lme4", "gpboost"])
+@pytest.mark.parametrize("name", VARIANCES)
+def test_the_modes_of_all_blocks_are_those_of_other_programs(name, oracle):
+    model, v = model_of(name)
+    found = model.minimise(State(np.zeros(2), model.shape.zeros), v).state
+    parts = dict(zip(BLOCKS, model.shape.split(found.offset), strict=True))
+    stated = json.loads((ORACLES / f"modes-{oracle}.json").read_text())[name]
+    np.testing.assert_allclose(found.link, stated.get("line", found.link), atol=1e-6)
+    for block in VARIANCES[name]:
+        size = len(stated[block])
+        np.testing.assert_allclose(parts[block][:size], stated[block], atol=1e-6, err_msg=block)
+        assert not parts[block][size:].any()
+    assert not any(parts[block].any() for block in set(BLOCKS) - set(VARIANCES[name]))
+
+
+def test_a_step_is_that_of_the_dense_hessian():
+    model, v = model_of("crossed")
+    rng = np.random.default_rng(0)
+    state = State(np.array([0.5, -0.2]), 0.1 * rng.normal(size=model.shape.zeros.size))
+    state.offset[[45, -1]] = 0.0  # rows without a group, without a user
+    here = model.visit(state, v)
+    step, promise = here.step()
+    free = np.setdiff1d(np.arange(len(state.offset)), [45, len(state.offset) - 1])
+
+    def gradient(values):
+        moved = model.visit(State(values[:2], np.insert(np.append(values[2:], 0.0), 45, 0.0)), v).gradient
+        return np.concatenate([moved.link, moved.offset[free]])
+
+    at = np.concatenate([state.link, state.offset[free]])
+    eps = 1e-5 * np.eye(len(at))
+    hessian = np.array([(gradient(at + e) - gradient(at - e)) / 2e-5 for e in eps])
+    dense = -np.linalg.solve(hessian, gradient(at))
+    np.testing.assert_allclose(np.concatenate([step.link, step.offset[free]]), dense, atol=2e-3)
+    assert promise == pytest.approx(-0.5 * gradient(at) @ dense, rel=1e-3)
+
+
+def test_users_may_be_left_out_of_a_model_that_knows_them():
+    model, v = model_of("nested")
+    alone = Mixed(model.source, 600.0, 1, model.cells, model.shape, model.standard)
+    start = State(np.zeros(2), model.shape.zeros)
+    one, other = (each.minimise(start, v).state for each in (model, alone))
+    np.testing.assert_array_equal(one.offset, other.offset)

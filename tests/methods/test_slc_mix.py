@@ -1,0 +1,254 @@
+"""``slc_mix``: blocks enter where they pay, nothing irrelevant changes them; without them it is slc_eb."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.base.errors import SettingsError
+from slc_ops.methods import FitOptions, fit, fit_prepared, slc_eb, slc_mix
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.options import Forgetting
+from slc_ops.rows.interactions import InteractionLog
+from tests.methods.biased_rows import log_of, nll, predictions, sigmoid
+from tests.real_data import DATA, needs_real_rows
+
+ALL = FitOptions(effects=("item", "slope", "group", "user"), threads=1)
+
+
+def world(seed=0, rows=6000, items=60, users=80, groups=6, *, group=0.0, user=0.0, slope=0.0, item=0.5):
+    """Two tables one after the other: effects of these standard deviations, every item in one group."""
+    rng = np.random.default_rng(seed)
+    of = {name: rng.normal(0, sd, 5000) for name, sd in
+          (("item", item), ("group", group), ("user", user), ("slope", slope))}  # fmt: skip
+    member = np.arange(items) % groups
+    tables = []
+    for window in range(2):
+        i, u, x = rng.integers(0, items, rows), rng.integers(0, users, rows), rng.normal(0, 1, rows)
+        eta = x + of["item"][i] + of["group"][member[i]] + of["user"][u] + of["slope"][i] * x
+        tables.append(
+            pa.table({"item_id": [f"i{k}" for k in i], "user_id": u, "group_id": [f"g{member[k]}" for k in i],
+                      "event_time": np.arange(rows) + window * rows, "logit": x,
+                      "label": (rng.random(rows) < sigmoid(eta)).astype(np.int8)})
+        )  # fmt: skip
+    return tables
+
+
+def chosen(table, options=ALL):
+    calibration = Calibration(log_of(table), None, options)
+    return slc_mix.chosen_blocks(calibration, slc_eb.chosen_prior(calibration)[0])
+
+
+FULL = {"group": 0.8, "user": 0.7, "slope": 0.5}
+
+
+# --- blocks that enter ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", FULL)
+def test_a_block_that_is_there_enters_alone_and_the_next_rows_gain_by_it(block):
+    # A group says something new only of items that are seldom seen.
+    table, later = world(items=1500 if block == "group" else 60, **{block: FULL[block]})
+    assert chosen(table).entered == (block,)
+    mix, eb = fit("slc_mix", log_of(table), options=ALL), fit("slc_eb", log_of(table))
+    assert nll(mix, later) < nll(eb, later) - 0.003
+
+
+def test_all_blocks_enter_together():
+    table, later = world(rows=12_000, items=1000, groups=12, **FULL)
+    assert chosen(table).entered == ("group", "user", "slope")
+    mix = fit("slc_mix", log_of(table), options=ALL)
+    assert set(mix.effects) == {"item", "group", "user"}
+    assert "slope" in mix.effects["item"].table.column_names
+    assert mix.cold is None
+    assert nll(mix, later) < nll(fit("slc_eb", log_of(table)), later) - 0.02
+
+
+def test_users_enter_only_where_they_are_named():
+    table, _ = world(user=0.8)
+    assert chosen(table, FitOptions()).entered == ()
+    assert chosen(table).entered == ("user",)
+
+
+def test_with_nothing_but_items_it_is_slc_eb():
+    for table in (world()[0], world()[0].drop_columns(["group_id"]), world(item=0.0)[0]):
+        mix, eb = (fit(name, log_of(table), options=ALL) for name in ("slc_mix", "slc_eb"))
+        assert mix.method == "slc_mix"
+        np.testing.assert_allclose(predictions(table, mix), predictions(table, eb), rtol=0, atol=1e-9)
+        assert mix.cold == eb.cold
+
+
+def test_groups_that_say_nothing_stay_out():
+    # Worlds are cheap: few rows, and only the choice. With 95 of 100 asked for, 2 of 40 are allowed.
+    entered = []
+    for seed in range(40):
+        table = world(seed, rows=1500, items=30, users=40)[0]
+        shuffled = np.random.default_rng(seed).permutation(1500)
+        group = table["group_id"].take(pa.array(shuffled))
+        entered += chosen(table.set_column(2, "group_id", group)).entered
+    assert entered.count("group") <= 2
+    assert len(entered) <= 6
+
+
+def test_a_heavy_user_who_moves_between_items_is_taken_for_no_item():
+    # One user has a third of the rows, is far off, and visits other items in the later window.
+    tables = world(3, item=0.0)
+    rng = np.random.default_rng(4)
+    heavy = []
+    for window, table in enumerate(tables):
+        mine = rng.random(table.num_rows) < 0.33
+        item = rng.integers(0, 10, table.num_rows) + 20 * window
+        label = (rng.random(table.num_rows) < 0.95).astype(np.int8)
+        item = np.where(mine, [f"i{k}" for k in item], table["item_id"].to_numpy(zero_copy_only=False))
+        columns = {"user_id": np.where(mine, 999, table["user_id"]), "item_id": item,
+                   "label": np.where(mine, label, table["label"])}  # fmt: skip
+        heavy.append(table.drop_columns(list(columns)).append_column("user_id", pa.array(columns["user_id"]))
+                     .append_column("item_id", pa.array(columns["item_id"]))
+                     .append_column("label", pa.array(columns["label"])))  # fmt: skip
+    losses = {name: nll(fit(name, log_of(heavy[0]), options=ALL), heavy[1])
+              for name in ("platt", "slc_eb", "slc_mix")}  # fmt: skip
+    assert losses["slc_mix"] < losses["platt"] - 0.05
+    assert losses["slc_mix"] < losses["slc_eb"]
+
+
+# --- what must not matter ------------------------------------------------------------------------------
+
+
+def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row():
+    table = world(rows=4000, items=400, groups=12, **FULL)[0]
+    weight = np.random.default_rng(3).integers(0, 3, 4000)
+    repeated = table.take(pa.array(np.repeat(np.arange(4000), weight)))
+    weighted = table.append_column("weight", pa.array(weight.astype(float)))
+    one, other = (fit("slc_mix", log_of(each), options=ALL) for each in (weighted, repeated))
+    assert set(one.effects) == set(other.effects) == {"item", "group", "user"}
+    np.testing.assert_allclose(predictions(table, one), predictions(table, other), atol=1e-7)
+    for name, effect in one.effects.items():
+        assert effect.table["n_obs"].to_pylist() == other.effects[name].table["n_obs"].to_pylist()
+
+
+def test_row_order_and_names_do_not_matter():
+    table = world(rows=4000, items=400, groups=12, **FULL)[0]
+    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(4000)))
+    renamed = table
+    for column in ("item_id", "group_id"):
+        ids = [f"{sum(map(ord, each)) * 7919 % 997}-{each}" for each in table[column].to_pylist()]
+        renamed = renamed.set_column(table.column_names.index(column), column, pa.array(ids))
+    renamed = renamed.set_column(
+        1, "user_id", pa.array([f"u{7 * each}" for each in table["user_id"].to_pylist()])
+    )
+    expected = predictions(table, fit("slc_mix", log_of(table), options=ALL))
+    found = predictions(table, fit("slc_mix", log_of(shuffled), options=ALL))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    found = predictions(renamed, fit("slc_mix", log_of(renamed), options=ALL))
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+def test_threads_change_no_bit():
+    table = world(rows=4000, items=400, groups=12, **FULL)[0]
+    one, two = (
+        fit("slc_mix", log_of(table), options=FitOptions(effects=ALL.effects, threads=n)) for n in (1, 2)
+    )
+    assert one.same_answers(two)
+
+
+# --- memory --------------------------------------------------------------------------------------------
+
+
+def test_older_rows_count_less_and_the_newest_alone_say_the_line():
+    old, new = world(5, **FULL)
+    both = log_of(pa.concat_tables([old, new]))
+    short, options = Calibration(log_of(new), None, ALL), ALL
+    # Forgotten at once, the older window leaves no trace but its ids.
+    gone = Calibration(both, None, options, Forgetting((0.0, 6000.0), 0.001))
+    once = fit_prepared("slc_mix", short, None, gone)
+    alone = fit_prepared("slc_mix", short, None, Calibration(log_of(new), None, options))
+    np.testing.assert_allclose(predictions(new, once), predictions(new, alone), atol=1e-6)
+    kept = fit_prepared(
+        "slc_mix", short, None, Calibration(both, None, options, Forgetting((0.0, 6000.0), 1e9))
+    )
+    assert np.abs(predictions(new, kept) - predictions(new, alone)).max() > 0.01
+
+
+def test_half_a_life_is_half_a_weight():
+    old, new = world(6, rows=4000, **FULL)
+    weight = np.append(np.full(4000, 0.5), np.ones(4000))
+    table = pa.concat_tables([old, new])
+    table = table.set_column(3, "event_time", pa.array(np.arange(8000.0)))
+    short = Calibration(log_of(new), None, ALL)
+    decayed = Calibration(log_of(table), None, ALL, Forgetting((0.0, 4000.0), 1.0))
+    weighted = Calibration(log_of(table.append_column("weight", pa.array(weight))), None, ALL)
+    one, other = (fit_prepared("slc_mix", short, None, each) for each in (decayed, weighted))
+    np.testing.assert_allclose(predictions(new, one), predictions(new, other), atol=1e-7)
+
+
+# --- bad input -----------------------------------------------------------------------------------------
+
+
+def test_effects_must_be_blocks_and_hold_the_items():
+    with pytest.raises(SettingsError, match="effects has 'skill'; expected some of item, slope, group, user"):
+        FitOptions(effects=("item", "skill"))
+    with pytest.raises(SettingsError, match="item must be among them"):
+        FitOptions(effects=("group",))
+
+
+def test_one_group_or_one_user_is_no_block():
+    table = world(rows=2000)[0]
+    same = table.set_column(2, "group_id", pa.array(["only"] * 2000)).set_column(
+        1, "user_id", pa.array([7] * 2000)
+    )
+    assert not {"group", "user"} & set(chosen(same).entered)
+
+
+def test_users_of_one_row_each_never_enter():
+    table = world(rows=4000, user=0.8)[0].set_column(1, "user_id", pa.array(np.arange(4000)))
+    assert "user" not in chosen(table).entered
+
+
+def test_items_in_several_groups_and_rows_without_one_are_fitted():
+    table = world(8, items=1500, group=0.9)[0]
+    rng = np.random.default_rng(2)
+    moved = [None if r < 0.2 else f"g{rng.integers(0, 6)}" if r < 0.4 else g
+             for r, g in zip(rng.random(6000), table["group_id"].to_pylist(), strict=True)]  # fmt: skip
+    found = fit("slc_mix", log_of(table.set_column(2, "group_id", pa.array(moved))), options=ALL)
+    assert found.effects["group"].table["id"].to_pylist() == [f"g{k}" for k in range(6)]
+    none, unknown = found.correct(["i0"] * 2, [0.3, 0.3], groups=[None, "never seen"], users=[1, 1])
+    assert none == unknown
+
+
+def test_groups_that_are_numbers_are_known_as_numbers_and_as_text():
+    table = world(items=1500, group=0.9)[0]
+    numbers = pa.array([int(each[1:]) for each in table["group_id"].to_pylist()])
+    found = fit("slc_mix", log_of(table.set_column(2, "group_id", numbers)), options=ALL)
+    one, other = (found.correct(["i1"], [0.3], groups=g) for g in ([4], ["4"]))
+    assert one == other
+    assert one == found.correct_one("i1", 0.3, group=4)
+    assert one != found.correct(["i1"], [0.3])
+
+
+def test_an_unknown_item_keeps_what_its_group_says():
+    table, _ = world(items=1500, group=1.0)
+    found = fit("slc_mix", log_of(table), options=ALL)
+    effect = found.effects["group"].table
+    high = effect["id"][int(np.argmax(effect["offset"].to_numpy()))].as_py()
+    cold, nothing = found.correct(["new", "new"], [0.0, 0.0], groups=[high, "new"])
+    assert cold > nothing + 0.1
+
+
+# --- real rows -----------------------------------------------------------------------------------------
+
+
+@needs_real_rows
+@pytest.mark.parametrize(
+    ("effects", "auc", "loss"),
+    [(("item", "slope", "group"), 0.7401, 0.5761), (("item", "slope", "group", "user"), 0.7454, 0.5718)],
+)
+def test_the_figures_of_assistments(effects, auc, loss):
+    from slc_ops.evidence.metrics import metrics_of
+
+    calibration, test = (
+        InteractionLog.read(DATA / f"as17_dkt.{part}.parquet") for part in ("calibration", "test")
+    )
+    found = metrics_of(
+        test.label, fit("slc_mix", calibration, options=FitOptions(effects=effects)).apply(test)
+    )
+    assert round(found.auc, 4) >= auc
+    assert round(found.nll, 4) <= loss
