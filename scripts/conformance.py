@@ -63,7 +63,9 @@ def write(out: Path) -> None:
 def good() -> Iterator[tuple[str, ParameterSet]]:
     """A set of every method, then the shapes that no fit of this log has."""
     for method in METHODS:
-        yield method, fit(method, log(), options=FitOptions(time_bins=4, threads=1))
+        rows = mixed_log() if METHODS[method].forgets else log()
+        effects = ("item", "slope", "group", "user")
+        yield method, fit(method, rows, options=FitOptions(time_bins=4, threads=1, effects=effects))
     items = pa.table({"id": ["a", "b", "c"], "offset": [0.4, -0.7, 0.1]})
     yield "cold-line", ParameterSet("slc_eb", Affine(1.1, -0.2), by_item(items, 0.5), cold=Affine(0.9, 0.1))
     yield "even-histogram", ParameterSet("histogram", Histogram(np.linspace(0.05, 0.95, 10)))
@@ -106,6 +108,19 @@ def log() -> InteractionLog:
     columns = {"item_id": [f"item-{k}" for k in item], "user_id": rng.integers(0, 60, 900)}
     return InteractionLog.from_table(
         pa.table({**columns, "event_time": time, "logit": logit.round(3), "label": label})
+    )
+
+
+def mixed_log() -> InteractionLog:
+    """A log whose items, slopes, groups and users all matter."""
+    rng = np.random.default_rng(6)
+    item, user, logit = rng.integers(0, 300, 3000), rng.integers(0, 25, 3000), rng.normal(0.2, 1.2, 3000)
+    effect = rng.normal(0, 1, (4, 300)) * [[0.4], [0.6], [1.0], [0.8]]
+    truth = effect[0][item] + (1 + effect[1][item]) * logit + effect[2][item % 8] + effect[3][user]
+    columns = {"item_id": [f"item-{k}" for k in item], "group_id": item % 8, "user_id": user}
+    label = (rng.random(3000) < 1 / (1 + np.exp(-truth))).astype(int)
+    return InteractionLog.from_table(
+        pa.table({**columns, "event_time": np.arange(3000.0), "logit": logit.round(3), "label": label})
     )
 
 

@@ -179,6 +179,8 @@ class Lookup:
     def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
         self.name, self.column, bins = name, COLUMNS[name], effect.bins
         self._index = IdIndex(effect.ids, self.column)
+        # A log's groups are known by their text, whatever they are: an integer is its decimal digits.
+        self._text_of_numbers = name == "group" and pa.types.is_string(effect.ids.type)
         offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
         if offset is None:
             raise ValueError(f"the effect {name} has no column offset")
@@ -207,7 +209,7 @@ class Lookup:
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(each) for each in ids], dtype=np.int32)
         column, missing = _without_nulls(ids, self.name)
-        if self.name == "group":
+        if self._text_of_numbers:
             column = _as_text(column)
         if missing is None:
             return self._index.positions(column)
@@ -217,7 +219,7 @@ class Lookup:
 
     def position(self, one: Any) -> int:
         """Where one id stands; −1 for an unknown one and for None."""
-        if self.name == "group" and isinstance(one, int | np.integer) and not isinstance(one, bool):
+        if self._text_of_numbers and isinstance(one, int | np.integer) and not isinstance(one, bool):
             one = str(one)
         return -1 if one is None else self._index.position(one)
 
@@ -252,7 +254,7 @@ def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
 
 
 def _as_text(column: Any) -> Any:
-    """Groups are known by their text: an integer is its decimal digits."""
+    """Integers as their decimal digits."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         column = as_arrow(column)
     return column.cast(pa.string()) if pa.types.is_integer(getattr(column, "type", None)) else column
