@@ -81,7 +81,7 @@ def test_every_kind_of_source_can_be_written(file: Path) -> None:
         ("    evidence_window: 3\n", "there is no such key; did you mean 'evidence_windows'?"),
         ("    gate: always\n", "FILE:6: deployments.maths.gate: Input should be 'auto', 'manual' or 'never'"),
         ("    methods:\n      - base\n      - pl\n", "FILE:8: deployments.maths.methods.1: no method 'pl';"),
-        ("    methods: [slc-eb]\n", "slc_iso, slc_eb; did you mean 'slc_eb'?"),
+        ("    methods: [slc-eb]\n", "slc_eb, slc_mix; did you mean 'slc_eb'?"),
         ("    methods: [base, base]\n", "FILE:6: deployments.maths.methods: lists 'base' twice"),
         ("    quality:\n      rows: {warn: [1]}\n", "FILE:7: deployments.maths.quality.rows.warn"),
         ("    start: 2026-01-05\n    end: 2026-01-05\n", "end 2026-01-05 must lie after start 2026-01-05"),
