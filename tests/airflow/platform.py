@@ -27,6 +27,8 @@ SERVICES = {
 }
 QUICK = {  # a test should not wait five minutes for what a scheduler looks at every five minutes
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+    # Nobody edits a DAG while the tests run, and each look at a file costs seconds of CPU.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
