@@ -65,9 +65,10 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
-docs-tables: install ## Write the settings tables of docs/operations.md and docs/sources.md from the settings' own descriptions
+docs-tables: install ## Write the settings tables of the docs and dags/deployments.schema.json from the settings themselves
 	@$(PY) -m slc_ops.settings.tables docs/operations.md
 	@$(PY) -m slc_ops.settings.tables docs/sources.md
+	@.venv/bin/slc-ops schema --out dags/deployments.schema.json
 
 docs: install ## Build the documentation site into var/site, strictly: a dead link fails
 	@scripts/docs.sh

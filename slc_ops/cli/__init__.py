@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "retire": ("registry", "Let the frozen model serve again: no champion."),
     "verify": ("looking", "Compare the ledger with MLflow's aliases (--repair), check its rows (--chain)."),
     "serve": ("serve", "Answer corrections over HTTP: JSON, Arrow, MLflow's and Open Inference."),
+    "schema": ("looking", "Print the JSON Schema of the deployments file."),
     "clean": ("upkeep", "Remove windows and refreshes beyond what a deployment keeps."),
     "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
     "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),

@@ -1,5 +1,6 @@
-"""What there is, from a terminal: status, history, verify."""
+"""What there is, from a terminal: status, history, verify, schema."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,10 +9,11 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_records, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
+from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
 from slc_ops.base.window import Window
 from slc_ops.cli.registry import deployment_option, open_registry
-from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.deployments import Places, json_schema, read_deployments
 
 if TYPE_CHECKING:
     from slc_ops.registry import ChampionChange, Registry
@@ -201,3 +203,21 @@ def _cells(version: dict[str, Any] | None) -> list[str]:
     if "T" in window:  # hours as well: a date in each of two lines
         window = window.replace("/", "/\n")
     return [str(version["version"]), version["method"], window, version["verdict"]]
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it there."
+)
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema of the deployments file, for editors and other tools.
+
+    It knows every setting with its type, bounds and description. What a schema cannot say (a query that binds
+    its window, a path without secrets) only the product itself checks, whenever it reads the file.
+    """
+    text = json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        click.echo(f"wrote {out}")

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.errors import UnknownMethod
-from slc_ops.base.methods import method_named
+from slc_ops.base.methods import METHODS, method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
 from slc_ops.settings.blocks import Decision, Notifier, Notify, Part
@@ -34,7 +34,7 @@ __all__ = [
     "SOURCES", "Band", "BrokenEntry", "Decision", "DeltaSource", "Deployment", "Deployments",
     "DuckdbSource", "FilesSource", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped", "MethodName",
     "Name", "Notifier", "Notify", "OwnExpectation", "Part", "Partition", "Places", "Quality", "Schedule",
-    "SimulatorSource", "SqlSource", "load_deployments", "read_deployments", "valid_name",
+    "SimulatorSource", "SqlSource", "json_schema", "load_deployments", "read_deployments", "valid_name",
 ]  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def _known_method(name: str) -> str:
         raise ValueError(str(error)) from None  # pydantic collects these
 
 
-MethodName = Annotated[str, AfterValidator(_known_method)]
+MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
 Name = Annotated[str, AfterValidator(valid_name)]
 
 
@@ -96,7 +96,9 @@ class Deployment(Part):
         description="where rows are worked on: `local` in the task's own process, `spark` on the cluster of "
         "`SLC_OPS_SPARK_MASTER`",
     )
-    schedule: Annotated[Schedule | None, BeforeValidator(as_schedule)] = Field(
+    schedule: Annotated[
+        Schedule | None, BeforeValidator(as_schedule, json_schema_input_type=str | Schedule | None)
+    ] = Field(
         default=None,
         description="unset: as soon as a window is over and its labels are due; otherwise a cron expression, "
         "or a block, below",
@@ -225,3 +227,9 @@ class Deployments(Part):
     """The deployments file."""
 
     deployments: dict[Name, Deployment]
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the deployments file, for editors and other tools."""
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **Deployments.model_json_schema()}

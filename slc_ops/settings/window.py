@@ -31,7 +31,10 @@ def duration(value: Any) -> timedelta:
     return length
 
 
-Duration = Annotated[timedelta, BeforeValidator(duration)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(duration, json_schema_input_type=Annotated[str, Field(pattern="^[0-9]{1,6}[mhd]$")]),
+]
 
 
 class Grid(Part):
