@@ -66,8 +66,8 @@ lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Py
 	@scripts/lock.sh
 
 docs-tables: install ## Write the settings tables of the docs and dags/deployments.schema.json from the settings themselves
-	@$(PY) -m slc_ops.settings.tables docs/operations.md
-	@$(PY) -m slc_ops.settings.tables docs/sources.md
+	@$(PY) scripts/settings_tables.py docs/operations.md
+	@$(PY) scripts/settings_tables.py docs/sources.md
 	@.venv/bin/slc-ops schema --out dags/deployments.schema.json
 
 docs: install ## Build the documentation site into var/site, strictly: a dead link fails

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.window import WEEK, Window
-from slc_ops.evidence.folds import Fold, FoldPlan
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
@@ -17,6 +16,7 @@ from slc_ops.settings.deployments import Places
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"
+PNG = b"\x89PNG of a figure"
 
 
 DECISIONS = {
@@ -69,10 +69,10 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
     record_version(RefreshFiles(refresh), decided)
     said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
     write(refresh / "verdict.json", said | DECISIONS)
-    write(refresh / "backtest.json", backtest(week))
     if items:
         write_items(refresh, items)
-    (refresh / "report").mkdir()
+    (refresh / "report" / "figures").mkdir(parents=True)
+    (refresh / "report" / "figures" / "series.png").write_bytes(PNG)
     (refresh / "report" / "report.html").write_text(f"<h1>Report of version {number}</h1>")
     docs = places.windows(name) / version.window.key
     write(docs / "validation.json", {"status": "passed", "findings": []})
@@ -116,16 +116,6 @@ def metrics(week: int) -> dict[str, Any]:
             },
         },
     }
-
-
-def backtest(week: int, folds: int = 4) -> dict[str, Any]:
-    """What a refresh's backtest leaves, as far as the page reads it: scores on four windows."""
-    plan = [Fold(window(week - k), (), Path("rows.parquet"), newest=k == 0) for k in range(folds)]
-    scored = {
-        "slc": {"metrics": {"auc": 0.79, "nll": 0.55}},
-        "platt": {"metrics": {"auc": 0.77, "nll": 0.57}},
-    }
-    return {"plan": FoldPlan(tuple(plan), ()).as_dict(), "scores": {fold.key: scored for fold in plan}}
 
 
 def write_items(refresh: Path, count: int) -> None:

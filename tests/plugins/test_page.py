@@ -14,6 +14,7 @@ PATHS = (
     "/slc/status.json",
     "/slc/algebra",
     "/slc/algebra/versions/1/report",
+    "/slc/algebra/versions/1/figures/series.png",
     "/slc/algebra/windows/2026-01-05/validation",
     "/slc/assets/page.css",
     "/slc/openapi.json",
@@ -35,12 +36,14 @@ def test_a_forged_token_is_refused(client: TestClient) -> None:
     assert client.get("/slc/", headers={"Authorization": "Bearer not.a.token"}).status_code in (401, 403)
 
 
-def test_the_overview_shows_champion_verdict_reason_and_line(admin: TestClient, deployments: Places) -> None:
+def test_the_overview_shows_champion_verdict_reason_and_figure(
+    admin: TestClient, deployments: Places
+) -> None:
     page = admin.get("/slc/").text
 
     assert "version 2, for" in page
     assert '<span class="badge promote">promote</span> it &amp; its &lt;b&gt;reasons&lt;/b&gt;.' in page
-    assert "AUC over 4 windows; newest AUC 0.7900, Platt 0.7800" in page
+    assert 'src="/slc/algebra/versions/3/figures/series.png"' in page
     assert "+0.0210 [+0.0150, +0.0300]" in page
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page
 
@@ -94,6 +97,7 @@ def test_who_may_not_read_a_dag_does_not_see_its_deployment(limited: TestClient,
     for path in (
         "/slc/reading",
         "/slc/reading/versions/1/report",
+        "/slc/reading/versions/1/figures/series.png",
         "/slc/reading/windows/2026-01-05/validation",
     ):
         hidden, absent = limited.get(path), limited.get(path.replace("reading", "nosuch"))
@@ -167,7 +171,7 @@ def test_a_version_above_all_numbers_is_not_found_and_no_crash(
 
 
 @pytest.mark.parametrize("linked", ["file", "directory"])
-@pytest.mark.parametrize("page", ["report", "validation", "index", "items", "verdict"])
+@pytest.mark.parametrize("page", ["report", "figure", "validation", "index", "items", "verdict"])
 def test_symbolic_links_inside_the_home_are_not_followed(
     admin: TestClient, deployments: Places, tmp_path_factory: pytest.TempPathFactory, page: str, linked: str
 ) -> None:
@@ -177,6 +181,10 @@ def test_symbolic_links_inside_the_home_are_not_followed(
     docs = deployments.windows("algebra")
     file, address = {
         "report": (refresh / "report" / "report.html", f"versions/{version.number}/report"),
+        "figure": (
+            refresh / "report" / "figures" / "series.png",
+            f"versions/{version.number}/figures/series.png",
+        ),
         "validation": (
             docs / version.window.key / "validation.html",
             f"windows/{version.window.key}/validation",
@@ -187,7 +195,7 @@ def test_symbolic_links_inside_the_home_are_not_followed(
     }[page]
     if file.suffix == ".json":
         file.write_text('{"sentence": "hold the stolen text"}')
-    elif file.suffix == ".html":
+    elif file.suffix in (".html", ".png"):
         file.write_text("the stolen text")
     if address:
         assert "stolen" in admin.get(f"/slc/algebra/{address}").text
@@ -302,21 +310,16 @@ def test_a_change_that_was_made_is_told_as_made(
     assert "slc took over from Platt" in admin.get("/slc/algebra").text
 
 
-def test_the_line_is_what_was_served_beside_platt_and_the_frozen_model(
-    admin: TestClient, places: Places
-) -> None:
-    school.publish(places, "algebra", 5)
+def test_the_page_shows_the_figures_that_the_newest_refresh_stored(admin: TestClient, places: Places) -> None:
+    number = school.publish(places, "algebra", 5).number
+    stored = f"/slc/algebra/versions/{number}/figures"
+    assert f'src="{stored}/series.png"' in admin.get("/slc/").text
     page = admin.get("/slc/algebra").text
-    assert "slc served (version 1); NLL 0.5600, Platt 0.5700, frozen 0.6100" in page
-    assert 'class="frozen" points=' in page
-
-
-def test_after_one_refresh_the_four_scored_folds_are_four_dots(admin: TestClient, places: Places) -> None:
-    school.publish(places, "algebra", 5)
-    page = admin.get("/slc/algebra").text
-    assert page.count('class="dot promote"') == 2  # AUC and NLL
-    assert page.count('class="dot backtest"') == 6
-    assert "backtest of version 1; AUC 0.7900, Platt 0.7700" in page
+    assert f'src="{stored}/series.png"' in page
+    assert "over_time.png" not in page  # this refresh drew none
+    answer = admin.get(f"{stored}/series.png")
+    assert (answer.headers["content-type"], answer.content) == ("image/png", school.PNG)
+    assert admin.get(f"{stored}/verdict.png").status_code == 404
 
 
 def test_a_run_whose_tasks_were_all_skipped_is_not_called_a_success(

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from pydantic import BaseModel, Field
 
+from scripts.settings_tables import block_table, tables, written
 from slc_ops import __version__
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.settings import deployments as settings
 from slc_ops.settings.deployments import Deployment
 from slc_ops.settings.environment import GROUPS
-from slc_ops.settings.tables import block_table, tables, written
 from tests.pages import blocks, to_run
 
 ROOT = Path(__file__).parent.parent.parent

@@ -13,8 +13,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from slc_ops.airflow.page.access import MayRead, Readable, Schedule
 from slc_ops.airflow.page.items import SORTS, find_items
 from slc_ops.airflow.page.overview import (
+    FIGURES,
     broken_entries,
     cards,
+    figure_file,
     reached_by_link,
     refresh_of,
     replays,
@@ -28,7 +30,7 @@ from slc_ops.registry import Registry, Version
 from slc_ops.settings.deployments import Places
 
 OURS = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; "
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; form-action 'self'; "
     "frame-ancestors 'self'; base-uri 'none'"
 )
 SHOWN = 16
@@ -50,6 +52,7 @@ def build() -> FastAPI:
     app.get("/assets/{name}")(asset)
     app.get("/{name}", response_class=HTMLResponse)(deployment_page)
     app.get("/{name}/versions/{number}/report")(report)
+    app.get("/{name}/versions/{number}/figures/{figure}.png")(figure)
     app.get("/{name}/replays/{span}")(replay)
     app.get("/{name}/windows/index.html")(all_windows)  # validation's own pages link to each other so
     app.get("/{name}/windows/{key}/validation")(validation)
@@ -128,6 +131,15 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
     return _written(places, None if origin is None else origin.files.report_page)
 
 
+def figure(readable: Readable, name: str, number: int, figure: str) -> FileResponse:
+    """A figure of that report."""
+    _schedule(readable, name)
+    places = Places.from_environment()
+    origin = refresh_of(places, _version(places, name, number))
+    path = None if origin is None or figure not in FIGURES else figure_file(origin, figure)
+    return _written(places, path, "image/png")
+
+
 def replay(readable: Readable, name: str, span: str) -> FileResponse:
     """The page of a replay that was asked for in Airflow."""
     _schedule(readable, name)
@@ -170,12 +182,12 @@ def _version(places: Places, name: str, number: int) -> Version:
         raise HTTPException(404, str(error)) from None
 
 
-def _written(places: Places, path: Path | None) -> FileResponse:
+def _written(places: Places, path: Path | None, kind: str = "text/html") -> FileResponse:
     if path is None or not path.is_file() or reached_by_link(places, path):
         raise HTTPException(
-            404, "This page is not on the API server's host; MLflow keeps it with the version's run."
+            404, "This is not on the API server's host; MLflow keeps it with the version's run."
         )
-    return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": WRITTEN})
+    return FileResponse(path, media_type=kind, headers={"Content-Security-Policy": WRITTEN})
 
 
 async def _harden(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.airflow.page.access import Schedule
-from slc_ops.airflow.page.charts import Chart, Point, chart
-from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
-from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_news
@@ -23,11 +21,15 @@ from slc_ops.registry.overview import Glance, overview
 from slc_ops.registry.rules import taken_back
 from slc_ops.settings.deployments import Places, read_deployments
 
-WINDOWS = 12
-"""Windows in the lines."""
+VERSIONS_READ = 24
+"""The newest versions of a deployment that the page knows of."""
+FIGURES = {
+    "series": "NLL of the method in question, what was served, and the frozen model against Platt, by window",
+    "over_time": "AUC of the backbone, Platt and the item correction over time",
+}
+"""Figures of the newest report that the page shows, and what they say to those who cannot see them."""
 _KEPT = (
-    "sentence", "versions", "status", "findings", "plan", "scores",
-    "verdict", "kind", "decision", "renewal",
+    "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
 )  # fmt: skip
 
 
@@ -68,12 +70,12 @@ class Card:
     taken_back: list[str]
     """What people took back, by whom and until when."""
     outcome: Outcome | None
-    versions: list[Version]
-    """The newest version of each window, oldest first."""
     published: list[Version]
-    """All versions of these windows, in the same order."""
-    points: dict[str, list[Point]]
-    """By metric: what the lines are drawn from, oldest first."""
+    """The newest versions, oldest first."""
+    newest: Version | None
+    """The version of the newest window."""
+    figures: list[str]
+    """The figures of its refresh's report that are on this host."""
 
     @property
     def attention(self) -> int:
@@ -99,21 +101,16 @@ class Card:
         since = "" if at is None else f", since {at:%Y-%m-%d %H:%M} UTC, for {ago(datetime.now(UTC) - at)}"
         return f"{people}{since}"
 
-    def line(self, metric: str, **size: float) -> Chart | None:
-        """The last windows as a chart."""
-        return chart(self.points[metric], metric.upper(), **size)
-
 
 def cards(places: Places, deployments: Mapping[str, Schedule]) -> list[Card]:
     """Every deployment, those that need a person first."""
-    found = overview(Registry.open(places, create=False).ledger, list(deployments), 2 * WINDOWS)
+    found = overview(Registry.open(places, create=False).ledger, list(deployments), VERSIONS_READ)
     made = [_card(places, name, schedule, found[name]) for name, schedule in deployments.items()]
     return sorted(made, key=lambda card: (-card.attention, card.name))
 
 
 def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card:
-    newest = {version.window: version for version in glance.versions}
-    ordered = [newest[window] for window in sorted(newest)]
+    newest = glance.versions[-1] if glance.versions else None
     return Card(
         name=name,
         schedule=schedule,
@@ -123,58 +120,22 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         retired=glance.last if glance.head.champion is None else None,
         backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
         taken_back=[each.sentence for each in taken_back(glance.changes)],
-        outcome=_outcome(places, name, ordered[-1] if ordered else None, glance.head.champion),
-        versions=ordered,
+        outcome=_outcome(places, name, newest, glance.head.champion),
         published=glance.versions,
-        points={metric: _points(places, ordered, metric) for metric in ("auc", "nll")},
+        newest=newest,
+        figures=_figures(places, newest),
     )
 
 
-def _points(places: Places, versions: list[Version], metric: str) -> list[Point]:
-    """What was served on each window; where no version tells it, what the newest backtest scored there."""
-    found = {version.window: Point.of(version, metric) for version in versions}
-    origin = refresh_of(places, versions[-1]) if versions else None
-    if origin is not None:
-        newest = versions[-1]
-        for window, ours, platt, frozen in _scored(places, origin.files, newest.method, metric):
-            if window not in found:
-                point = Point(
-                    window, newest.number, "", ours, platt, None, None, backtest=True, frozen=frozen
-                )
-                found[window] = point
-    return [found[window] for window in sorted(found)][-WINDOWS:]
+def _figures(places: Places, version: Version | None) -> list[str]:
+    """The stored figures of the refresh that published a version, where it is on this host."""
+    origin = None if version is None else refresh_of(places, version)
+    return [] if origin is None else [name for name in FIGURES if figure_file(origin, name).is_file()]
 
 
-def _scored(
-    places: Places, files: RefreshFiles, method: str, metric: str
-) -> list[tuple[Window, float | None, float | None, float | None]]:
-    """Per fold of a refresh's backtest: its window, the method's figure, Platt's and the frozen model's."""
-    backtest = _json(places, files.backtest)
-    try:
-        folds = [Fold.from_dict(fold) for fold in backtest["plan"]["folds"]]
-        scores = {fold.window: backtest["scores"].get(fold.key, {}) for fold in folds}
-        return [
-            (
-                window,
-                _figure(found, method, metric),
-                _figure(found, "platt", metric),
-                _figure(found, "base", metric),
-            )
-            for window, found in scores.items()
-        ]
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        SlcError,
-    ):  # of another version, or damaged: no line of it
-        return []
-
-
-def _figure(scores: dict[str, Any], method: str, metric: str) -> float | None:
-    figure = ((scores.get(method) or {}).get("metrics") or {}).get(metric)
-    return None if figure is None else float(figure)
+def figure_file(origin: "Origin", name: str) -> Path:
+    """Where a refresh keeps a figure of its report."""
+    return origin.files.report / "figures" / f"{name}.png"
 
 
 def why(places: Places, version: Version) -> str | None:

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from slc_ops.airflow.page.overview import days
+from slc_ops.airflow.page.overview import FIGURES, days
 from slc_ops.base.text import MISSING, count, interval, number, signed
 from slc_ops.observability.links import mlflow_version
 from slc_ops.registry import Version
@@ -42,6 +42,7 @@ def templates() -> Environment:
         "count": count,
     }
     environment.globals |= {"mlflow_version": _mlflow_version, "stamp": STAMP, "paired": paired_metrics}
+    environment.globals |= {"figures": FIGURES}
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment
 

@@ -1,6 +1,6 @@
 """The settings tables of ``docs/operations.md`` and ``docs/sources.md``, written from the fields themselves.
 
-``python -m slc_ops.settings.tables PAGE`` (``make docs-tables``) puts each table between its markers;
+``python scripts/settings_tables.py PAGE`` (``make docs-tables``) puts each table between its markers;
 ``--check`` only says whether the file is as it would be written.
 """
 
