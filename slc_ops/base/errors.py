@@ -102,7 +102,14 @@ class StorageError(SlcError, OSError):
 
 
 class ValidationStopped(SlcError):
-    """The validation suite found a critical failure; the refresh stops, the champion stays."""
+    """The validation suite found a critical failure; the refresh stops, the champion stays.
+
+    The message quotes rows by their event ids. What is kept of it is ``kept``, which has none.
+    """
+
+    def __init__(self, message: str, kept: str = "") -> None:
+        super().__init__(message)
+        self.kept = kept or message
 
 
 class FitError(SlcError):

@@ -7,10 +7,9 @@ clean rows, sums) goes with them, because it lies in the directory that is repla
 
 import fcntl
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slc_ops.base.files import digest_file
@@ -19,14 +18,6 @@ from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import LOCK, finish
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.writing import LogWriter, Observer
-
-
-@dataclass
-class Theirs:
-    """What a file held of erased users: how many rows, and the salted hashes of their event ids."""
-
-    rows: int = 0
-    events: set[str] = field(default_factory=set)
 
 
 def extracted(directory: Path) -> list[Path]:
@@ -38,23 +29,13 @@ def extracted(directory: Path) -> list[Path]:
         return sorted(path.parent for path in directory.glob(f"[!.]*/{FILE}"))
 
 
-def rows_of(path: Path, erased: Erased) -> Theirs:
-    """The rows of erased users in a Parquet file with the log's columns."""
-    found = Theirs()
+def rows_of(path: Path, erased: Erased) -> int:
+    """How many rows a Parquet file with the log's columns holds of erased users."""
     with open_parquet(path) as file:
-        names = [name for name in ("user_id", "event_id") if name in file.schema_arrow.names]
-        if "user_id" not in names:
-            return found
-        for batch in file.iter_batches(columns=names):
-            theirs = erased.rows(batch.column("user_id"))
-            count = pc.sum(theirs).as_py() or 0
-            if not count:
-                continue
-            found.rows += count
-            if "event_id" in names:
-                events = pc.cast(batch.column("event_id").filter(theirs), pa.string()).to_pylist()
-                found.events |= {erased.hash(event) for event in events if event is not None}
-    return found
+        if "user_id" not in file.schema_arrow.names:
+            return 0
+        users = (batch.column(0) for batch in file.iter_batches(columns=["user_id"]))
+        return sum(pc.sum(erased.rows(each)).as_py() or 0 for each in users)
 
 
 def erase_window(window: Path, erased: Erased, observer: Observer | None = None) -> WindowManifest:

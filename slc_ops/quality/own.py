@@ -13,6 +13,7 @@ from slc_ops.base.code_version import library_version
 from slc_ops.base.files import digest_json, read_json, understanding, write_json
 from slc_ops.base.parquet import read_parquet
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.passes import PRIVATE
 from slc_ops.quality.rules import Rule
 from slc_ops.quality.suite import Evaluated, batch_of, library
 from slc_ops.settings.expectations import OwnExpectation
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 FILE = "expectations.json"
 VERSION = 1
 SENTENCE = "a rule of the deployment's own"
-PRIVATE = {"event_id", "user_id"}
 COUNTING = ("count", "proportion", "unique")
 LONGEST = 200
 

@@ -20,6 +20,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDENTITY = ("user_id", "item_id", "event_time", "label")
 """What makes two rows the same; successes and failures of one time may be two weighted rows."""
 HASHED = ("event_id", *IDENTITY)
+PRIVATE = {"event_id", "user_id"}
+"""Columns that name people or may: their values are never quoted in what is kept."""
 MERGE_ITEMS = 1_000_000
 MAX_VERSIONS = 100  # more are no versions but a mistake; they are counted together
 
@@ -175,11 +177,13 @@ def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
 
 
 def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[str, Any]:
-    """One failing row for people: its number, its id, and the value."""
-    shown = {"row": offset + row}
-    for name in ("event_id", column):
-        if name in batch.schema.names:
-            shown[name] = short(batch.column(name)[row].as_py())
+    """One failing row for people: its number and the value, but no id of a user or an event.
+
+    What is kept and published quotes examples; :func:`slc_ops.quality.statistics.with_ids` looks ids up.
+    """
+    shown: dict[str, Any] = {"row": offset + row}
+    if column not in PRIVATE and column in batch.schema.names:
+        shown[column] = short(batch.column(column)[row].as_py())
     return shown
 
 

@@ -1,6 +1,6 @@
 """What one pass over a window found: everything that the suite looks at, small enough to keep for years."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +16,14 @@ from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
-from slc_ops.quality.passes import HASHED, HOUR, Pass, example
+from slc_ops.quality.passes import HASHED, HOUR, Pass, short
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
-VERSION = 4
+VERSION = 5
 MAX_EXAMPLES = 10
 
 
@@ -133,7 +133,7 @@ def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
         ids=len(duplicates),
         failed_rows=len(np.union1d(run.take_bad_rows(), duplicates)),
         rows=int((again[1:] == again[:-1]).sum()),
-        examples=examples_at(manifest.path, duplicates[:MAX_EXAMPLES]),
+        examples=[{"row": row} for row in duplicates[:MAX_EXAMPLES].tolist()],
     )
 
 
@@ -167,15 +167,17 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
     return found, items
 
 
-def examples_at(path: Path, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Examples by row number."""
-    shown: list[dict[str, Any]] = []
-    offset = 0
-    for batch in stored_batches(path) if len(rows) else ():
-        for row in rows[(rows >= offset) & (rows < offset + batch.num_rows)]:
-            shown.append(example(batch, int(row) - offset, offset, "event_id"))
-        offset += batch.num_rows
-    return shown
+def with_ids(examples: Sequence[dict[str, Any]], manifest: WindowManifest) -> list[dict[str, Any]]:
+    """The examples with the event ids of their rows, for a message; nothing that is kept has them."""
+    if "event_id" not in manifest.schema:
+        return list(examples)
+    ids: dict[int, Any] = {}
+    first = 0
+    for batch in stored_batches(manifest.path, ["event_id"]):
+        inside = [each["row"] for each in examples if first <= each["row"] < first + batch.num_rows]
+        ids |= {row: short(batch.column(0)[row - first].as_py()) for row in inside}
+        first += batch.num_rows
+    return [{"row": each["row"], "event_id": ids[each["row"]], **each} for each in examples]
 
 
 def days(hours: np.ndarray, window: Window) -> list[int]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from slc_ops.base.errors import ValidationStopped
@@ -20,12 +19,12 @@ from slc_ops.quality.quarantine import CLEAN, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import rules
-from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, examples_at, statistics_of
+from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, statistics_of, with_ids
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 7
+VERSION = 8
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
@@ -132,12 +131,12 @@ def with_seen(now: Statistics, manifest: WindowManifest, seen: Seen) -> Statisti
     """The statistics with the rows whose event id an earlier window had."""
     if not seen.rows:
         return now
-    rows = np.array(rows_with(manifest.path, seen.hashes, MAX_EXAMPLES))
+    rows = rows_with(manifest.path, seen.hashes, MAX_EXAMPLES)
     return replace(
         now,
         failed={**now.failed, SEEN_BEFORE: seen.rows},
         failed_rows=min(now.failed_rows + seen.rows, now.rows),
-        examples={**now.examples, SEEN_BEFORE: examples_at(manifest.path, rows)},
+        examples={**now.examples, SEEN_BEFORE: [{"row": row} for row in rows]},
     )
 
 
@@ -220,12 +219,12 @@ def stop_if_critical(
     """Raise when the verdict is to stop; the message names the ``pages`` where there are any."""
     if result.status != "stopped":
         return result
+    first, *others = [finding for finding in result.findings if finding.severity == "critical"]
+    more = f"; also critical: {', '.join(finding.code for finding in others)}" if others else ""
     where = f". The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
-    raise ValidationStopped(f"{not_fit(result, manifest)}{where if pages else ''}")
-
-
-def not_fit(result: ValidationResult, manifest: WindowManifest) -> str:
-    """Why a stopped window is not used."""
-    critical = [finding for finding in result.findings if finding.severity == "critical"]
-    more = f"; also critical: {', '.join(finding.code for finding in critical[1:])}" if critical[1:] else ""
-    return f"window {manifest.window} is not fit for use: {critical[0].line()}{more}"
+    with_names = replace(first, examples=with_ids(first.examples, manifest) if first.examples else [])
+    said, kept = (
+        f"window {manifest.window} is not fit for use: {each.line()}{more}{where if pages else ''}"
+        for each in (with_names, first)
+    )
+    raise ValidationStopped(said, kept)

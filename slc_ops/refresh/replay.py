@@ -130,7 +130,8 @@ def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
     except NoRows as missing:
         return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
     except (ValidationStopped, SelfTestFailed) as stopped:
-        return ReplayedWindow(window, "stopped", before, _serving(registry, name), note=str(stopped))
+        note = stopped.kept if isinstance(stopped, ValidationStopped) else str(stopped)
+        return ReplayedWindow(window, "stopped", before, _serving(registry, name), note=note)
     backtest = read_backtest(plan)
     served, note = current_method(backtest), _about_backbone(registry, name, window, backtest)
     entry = _with_served(plan, backtest)

@@ -205,7 +205,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         except ValidationStopped as stopped:
             if each == window:
                 raise
-            exclusions.append(excluded(each, STOPPED, str(stopped)))
+            exclusions.append(excluded(each, STOPPED, stopped.kept))
     serving = serving_version(validated[-1].log, names[window], engine)
     usable = []
     for one in validated:

@@ -30,6 +30,6 @@ def test_a_notebook_is_small_and_holds_no_outputs(path: Path) -> None:
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=120, resources=resources).execute()
+    NotebookClient(notebook, timeout=900, resources=resources).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("text/html" in output.get("data", {}) for output in shown)

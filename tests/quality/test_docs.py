@@ -57,9 +57,8 @@ def test_the_page_tells_what_was_found(bench: Bench) -> None:
 
 def test_text_from_the_log_cannot_become_markup(bench: Bench) -> None:
     nasty = "<script>alert('x')</script>"
-    d.replacing("event_id", lambda rows: pa.array([nasty] * rows.num_rows))(bench)
-    with pytest.raises(ValidationStopped, match="event_id_duplicate"):
-        bench.validate()
+    d.replacing("backbone_version", lambda rows: pa.array([nasty] * rows.num_rows))(bench)
+    bench.validate()
     page = bench.places.windows("demo") / NEWEST.key / "validation.html"
     assert "script" not in links(page).tags
     assert "&lt;script&gt;" in page.read_text(encoding="utf-8")

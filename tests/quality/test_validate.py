@@ -77,6 +77,9 @@ def test_the_message_names_the_expectation_the_counts_and_ten_examples(bench: Be
     assert "500 of 2000 rows (25.00%) fail, the budget is 0.50% of the rows" in message
     assert message.count("label=2") == 10
     assert "{row=0, event_id=w0003-00000000, label=2}" in message
+    assert "{row=0, label=2}" in stopped.value.kept  # what others keep of it names nobody
+    assert "w0003-0000" not in stopped.value.kept + (window / "validation.json").read_text()
+    assert "w0003-0000" not in (window / "validation.html").read_text()
     assert f"Full result: {window / 'validation.json'}" in message
     assert "\n" not in message
 

@@ -12,7 +12,7 @@ from typing import Any
 from slc_ops.refresh import erasure
 from slc_ops.settings.deployments import Places
 
-PIECES = ("erase_window", "_strip", "redact_run", "record_erasure", "write_text", "discard")
+PIECES = ("erase_window", "_strip", "record_erasure", "discard")
 
 
 def main(user: str, pieces: int) -> None:

@@ -33,7 +33,7 @@ from slc_ops.engines.spark.gathering import (
 )
 from slc_ops.engines.spark.parts import drop_unfinished
 from slc_ops.engines.spark.splits import Split
-from slc_ops.quality.passes import HASHED, Pass, merged, short
+from slc_ops.quality.passes import HASHED, Pass, merged
 from slc_ops.quality.statistics import MAX_EXAMPLES, Repeats, RowStatistics
 from slc_ops.rows.stored import Divide, later, stored_schema
 
@@ -68,9 +68,9 @@ def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
     numbers = sorted(sums.rows)
     ends = dict(zip(numbers, accumulate(sums.rows[number] for number in numbers), strict=True))
     shown = []
-    for position, name in repeated.first:
+    for position in repeated.first:
         part, row = position >> ROW_BITS, position & (1 << ROW_BITS) - 1
-        shown.append({"row": ends[part] - sums.rows[part] + row, "event_id": name})
+        shown.append({"row": ends[part] - sums.rows[part] + row})
     failed = sums.failed_rows + repeated.otherwise_good
     statistics.take(sums.run, Repeats(repeated.ids, failed, repeated.rows, shown))
 
@@ -105,21 +105,20 @@ class PartPass(Pass):
 class Repeated:
     """Later occurrences of event ids: how many, how many of them fail no check, the first ones as examples.
 
-    ``first`` holds positions and ids. ``rows`` counts rows that repeat (user, item, time, label).
+    ``first`` holds their positions. ``rows`` counts rows that repeat (user, item, time, label).
     """
 
     most: int
     ids: int = 0
     otherwise_good: int = 0
-    first: list[tuple[int, str]] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
     rows: int = 0
 
-    def note(self, position: np.ndarray, ids: pa.Array, failing: np.ndarray) -> None:
+    def note(self, position: np.ndarray, failing: np.ndarray) -> None:
         """Count later occurrences in; ``position`` ascends."""
         self.ids += len(position)
         self.otherwise_good += int(np.count_nonzero(~failing))
-        shown = [short(value.decode("utf-8", "replace")) for value in ids[: self.most].to_pylist()]
-        self._keep([*self.first, *zip(position[: self.most].tolist(), shown, strict=True)])
+        self._keep([*self.first, *position[: self.most].tolist()])
 
     def add(self, other: "Repeated") -> None:
         """Take up those of other rows."""
@@ -128,7 +127,7 @@ class Repeated:
         self.rows += other.rows
         self._keep([*self.first, *other.first])
 
-    def _keep(self, found: list[tuple[int, str]]) -> None:
+    def _keep(self, found: list[int]) -> None:
         self.first = sorted(found)[: self.most]
 
 
@@ -169,7 +168,7 @@ class PartwiseStatistics:
             return found
         again = later_ids(rows)
         failing = again["failing"].to_numpy()
-        found.note(again["position"].to_numpy(), again["id"].combine_chunks(), failing)
+        found.note(again["position"].to_numpy(), failing)
         return found
 
 
@@ -196,8 +195,7 @@ class PartStatistics(HandsOn):
             valid = np.asarray(batch.column("event_id").is_valid())
             keyed, again = first_ids(batch.column("event_id").drop_null(), found, position[valid])
             if again.any():
-                ids = as_bytes(batch.column("event_id").drop_null()).filter(pa.array(again))
-                self._repeated.note(position[valid][again], ids, failing[valid][again])
+                self._repeated.note(position[valid][again], failing[valid][again])
             self._waiting.append(replace(keyed, failing=failing[valid][~again]))
         rows = run.take_row_hashes()
         if len(rows):
