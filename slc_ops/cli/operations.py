@@ -38,9 +38,9 @@ def metrics(
 
         found = MetricsVariables.read()
         host, port = host or found.host, found.port if port is None else port
-        with MetricsServer(places, host, port, found.token.get_secret_value()) as server:
-            click.echo(f"metrics on http://{host}:{server.server_port}/metrics")
-            server.serve_forever()
+        server = MetricsServer(places, host, port, found.token.get_secret_value())
+        click.echo(f"metrics on http://{host}:{server.port}/metrics")
+        server.serve_forever()
         return
     collected = collect(places, datetime.now(UTC))
     (up,) = (metric for metric in collected if metric.name == "slc_ops_ledger_up")

@@ -1,141 +1,116 @@
-"""``GET /metrics`` for Prometheus, with a bearer token: prometheus_client's application behind wsgiref.
+"""``GET /metrics`` for Prometheus, with a bearer token: prometheus_client's application under uvicorn.
 
-A client that does not finish its request is dropped after :data:`REQUEST_SECONDS`, and sooner when others
-wait: threads are bounded, and half requests cannot hold them all.
+One request per connection. A client that does not finish it is dropped after :data:`REQUEST_SECONDS`, and
+sooner where more than :data:`MAX_WAITING` do the same: half a request holds a socket, never a thread.
 """
 
 import hmac
-import threading
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from socket import SHUT_RDWR, socket
-from socketserver import ThreadingMixIn
-from typing import Any, cast
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from socket import create_server
+from typing import Any, ClassVar
 
-from prometheus_client import make_wsgi_app
+from prometheus_client import make_asgi_app
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.passwords import weakness
 from slc_ops.observability.metrics import collect, registry_of
 from slc_ops.settings.deployments import Places
 
-MAX_THREADS = 16
+MAX_WAITING = 256
 REQUEST_SECONDS = 10.0
-Start = Callable[[str, list[tuple[str, str]]], Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-def application(places: Places, token: str) -> Callable[[dict[str, Any], Start], Iterable[bytes]]:
+def application(places: Places, token: str) -> Callable[[dict[str, Any], Any, Send], Awaitable[None]]:
     """Answers one path, to those who know the token: 401 without it, 404 elsewhere, 500 with the reason."""
-    metrics = make_wsgi_app(registry_of(lambda: collect(places, datetime.now(UTC))))
+    metrics = make_asgi_app(registry_of(lambda: collect(places, datetime.now(UTC))))
 
-    def answer(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        def begin(status: str, headers: list[tuple[str, str]]) -> Any:
-            return start(status, [*headers, ("Server", "slc-ops")])
-
-        def refuse(status: str, text: str, *headers: tuple[str, str]) -> Iterable[bytes]:
-            begin(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
-            return [f"{text}\n".encode()]
-
-        given = environ.get("HTTP_AUTHORIZATION", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-            realm = ("WWW-Authenticate", 'Bearer realm="slc-ops"')
-            return refuse("401 Unauthorized", "a bearer token is needed", realm)
-        if environ["PATH_INFO"] != "/metrics":
-            return refuse("404 Not Found", "only /metrics is here")
+    async def answer(scope: dict[str, Any], receive: Any, send: Send) -> None:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
+            return await refuse(send, 401, "a bearer token is needed")
+        if scope["path"] != "/metrics":
+            return await refuse(send, 404, "only /metrics is here")
         try:
-            return cast(Iterable[bytes], metrics({**environ, "QUERY_STRING": ""}, begin))
+            await metrics({**scope, "query_string": b""}, receive, send)
         except (SlcError, OSError, ValueError, KeyError) as error:
-            return refuse("500 Internal Server Error", str(error))
+            await refuse(send, 500, str(error))
 
     return answer
 
 
-class MetricsHandler(WSGIRequestHandler):
-    """One request; a client that is silent or leaves is no news."""
-
-    server: "MetricsServer"
-    timeout = REQUEST_SECONDS
-    server_version = "slc-ops"
-    sys_version = ""
-
-    def handle(self) -> None:
-        """Answer the request, if one arrives."""
-        with suppress(TimeoutError, ConnectionError):
-            super().handle()
-
-    def parse_request(self) -> bool:
-        """Read line and headers; what was there of a request when its client was dropped is no request."""
-        complete = super().parse_request()
-        return self.server.arrived(self.connection) and complete
+async def refuse(send: Send, status: int, text: str) -> None:
+    """An answer of one line."""
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="slc-ops"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode()})
 
 
-class MetricsServer(ThreadingMixIn, WSGIServer):
-    """The metrics of some places, on an address, behind a token, with a bounded number of threads.
+class OneRequest(H11Protocol):
+    """A connection whose client has so long to send its request."""
+
+    waiting: ClassVar[dict["OneRequest", None]] = {}
+    """Those whose request is not complete, oldest first."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait; where too many do, the oldest makes room."""
+        super().connection_made(transport)
+        self.waiting[self] = None
+        self.loop.call_later(REQUEST_SECONDS, self.drop)
+        if len(self.waiting) > MAX_WAITING:
+            next(iter(self.waiting)).drop()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a request whose headers are complete is no longer waited for."""
+        super().data_received(data)
+        if self.cycle is not None:
+            self.waiting.pop(self, None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self.waiting.pop(self, None)
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        """Close the connection, if its request is still not complete."""
+        if self in self.waiting:
+            del self.waiting[self]
+            self.transport.abort()
+
+
+class MetricsServer(Server):
+    """The metrics of some places, on an address, behind a token; :meth:`serve_forever` answers.
 
     Raises :class:`~slc_ops.base.errors.SettingsError` for a weak token or an address that is not free.
     """
 
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(
-        self, places: Places, host: str, port: int, token: str, *, request_seconds: float = REQUEST_SECONDS
-    ) -> None:
+    def __init__(self, places: Places, host: str, port: int, token: str) -> None:
         if fault := weakness(token):
             raise SettingsError(f"SLC_OPS_METRICS_TOKEN is too weak: {fault}; make env writes a good one")
-        self.places = places
-        self.request_seconds = request_seconds
-        self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(MAX_THREADS)
-        self._reading: dict[socket, float] = {}  # clients whose request is not complete, oldest first
         try:
-            super().__init__((host, port), MetricsHandler)
+            self.socket = create_server((host, port), backlog=128)
         except OSError as error:
             raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        self.set_app(application(places, token))
+        self.port: int = self.socket.getsockname()[1]
+        super().__init__(
+            Config(
+                application(places, token),
+                http=OneRequest,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                headers=[("server", "slc-ops"), ("connection", "close")],
+                timeout_graceful_shutdown=1,
+            )
+        )
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread; where all are taken, the oldest client with half a request makes room."""
-        if not self._free.acquire(blocking=False):
-            self._drop(at_least=1)
-            if not self._free.acquire(timeout=1):
-                self.shutdown_request(request)
-                return
-        with self._lock:
-            self._reading[request] = time.monotonic()
-        try:
-            super().process_request(request, client_address)
-        except BaseException:  # no thread to be started: its place is free again
-            self.arrived(request)
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the place back."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.arrived(request)
-            self._free.release()
-
-    def arrived(self, request: socket) -> bool:
-        """Stop counting the client as slow; whether it was still counted."""
-        with self._lock:
-            return self._reading.pop(request, None) is not None
-
-    def service_actions(self) -> None:
-        """Called by ``serve_forever`` twice a second: drop who takes too long, also byte by byte."""
-        self._drop()
-
-    def _drop(self, at_least: int = 0) -> None:
-        with self._lock:
-            limit = time.monotonic() - self.request_seconds
-            for count, (request, since) in enumerate(list(self._reading.items())):
-                if count >= at_least and since > limit:
-                    break
-                del self._reading[request]
-                with suppress(OSError):  # its own thread may have closed it
-                    request.shutdown(SHUT_RDWR)
+    def serve_forever(self) -> None:
+        """Answer until a signal, or :meth:`shutdown` of another thread."""
+        self.run([self.socket])
