@@ -20,7 +20,7 @@ from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help shown without importing the module)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "Run the whole refresh on simulated logs in one directory, without Airflow."),
+    "demo": ("data", "Run the whole refresh on simulated logs in one directory, without Airflow."),
     "simulate": ("data", "Write a production log lake with known per-item bias and drift."),
     "ingest": ("data", "Turn a public data set into history, calibration and test files."),
     "fit": ("ladder", "Fit one method on a calibration file and write its parameter set."),
@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("looking", "Print the JSON Schema of the deployments file."),
     "clean": ("upkeep", "Remove windows and refreshes beyond what a deployment keeps."),
     "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
-    "metrics": ("operations", "Show durations, rows, verdicts and champion ages for Prometheus."),
+    "metrics": ("upkeep", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }
 
 

@@ -1,12 +1,20 @@
-"""Where the controls' public data come from, and on what terms."""
+"""Where the controls' public data come from, and on what terms; how a large file is fetched.
 
+A download is resumable, tells its progress, and is checked by size and, where it is published, by checksum.
+"""
+
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
-from slc_ops.base.errors import SettingsError
-from slc_ops.controls.download import Progress, download
+from slc_ops.base.errors import InputError, SettingsError
 
+BLOCK = 1 << 20
+TIMEOUT_SECONDS = 60
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 BTS = "https://transtats.bts.gov/PREZIP/On_Time_Reporting_Carrier_On_Time_Performance_1987_present"
 
@@ -14,6 +22,9 @@ MOVIELENS_TERMS = (
     "MovieLens is for research: name GroupLens and Harper and Konstan (2015) where you publish, do not "
     "redistribute the data, and ask GroupLens before any commercial use."
 )
+
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes are there, and of how many."""
 
 
 @dataclass(frozen=True)
@@ -56,3 +67,57 @@ def fetch(
         tell(f"{file} ({number} of {len(DATASETS[name].files)})")
         found.append(download(url, folder / file, md5=md5, progress=progress))
     return found
+
+
+def download(
+    url: str, target: Path, *, md5: str | None = None, progress: Progress = lambda done, total: None
+) -> Path:
+    """Fetch ``url`` into ``target``. A finished file is left alone; half a file is continued."""
+    if target.exists():
+        return target
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise SettingsError(f"{url} is no web address")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    total = _fetch(url, part, progress)
+    size = part.stat().st_size
+    if total is not None and size != total:
+        raise InputError(
+            f"{url} ended after {size:,} of {total:,} bytes; run the same command again to resume"
+        )
+    if md5 is not None and (found := _md5(part)) != md5:
+        part.unlink()
+        raise InputError(f"{url} has the MD5 {found}, expected {md5}; it was changed or damaged on the way")
+    part.replace(target)
+    return target
+
+
+def _fetch(url: str, part: Path, progress: Progress) -> int | None:
+    """Append what is missing; returns the size that the server promised."""
+    have = part.stat().st_size if part.exists() else 0
+    request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - http(s) only
+    try:
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - http(s) only
+            resumed = answer.status == 206
+            have = have if resumed else 0
+            length = answer.headers.get("Content-Length")
+            total = None if length is None else have + int(length)
+            with part.open("ab" if resumed else "wb") as stream:
+                while block := answer.read(BLOCK):
+                    stream.write(block)
+                    have += len(block)
+                    progress(have, total)
+            return total
+    except URLError as error:
+        if getattr(error, "code", None) == 416:  # nothing is missing
+            return have
+        raise InputError(f"{url} cannot be fetched: {getattr(error, 'reason', error)}") from None
+    except OSError as error:
+        raise InputError(
+            f"{url} broke off after {have:,} bytes ({error}); run the same command again to resume"
+        ) from None
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -7,17 +7,18 @@ from types import ModuleType
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
+from slc_ops.base.mlflow_client import connect
 from slc_ops.controls import flight_delay, movielens
 from slc_ops.controls.arms import Arm, Request, control_places, declared, evaluate_arm
 from slc_ops.controls.flight_year import check_year, replay_year
 from slc_ops.controls.flights import gather
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
-from slc_ops.controls.tracking import record
 from slc_ops.controls.verdict import ControlVerdict, check_arms
 from slc_ops.evidence.replayed import Replay
 from slc_ops.methods import METHODS
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
+from slc_ops.registry.tracking import experiment, typed
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Places
 
@@ -26,6 +27,7 @@ CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
     movielens.NAME: (movielens, by_user),
 }
 
+EXPERIMENT = "slc-controls"
 VERDICT = "verdict.json"  # of the control as a whole, in its home
 Tell = Callable[[str], None]
 _EVERYTHING = Request()
@@ -100,3 +102,37 @@ def _known(control: str) -> tuple[ModuleType, Clusters]:
     if control not in CONTROLS:
         raise SettingsError(f"no control {control!r}; there are {', '.join(CONTROLS)}")
     return CONTROLS[control]
+
+
+def record(places: Places, verdict: ControlVerdict, report: Path) -> str:
+    """Write a run of MLflow with tags, metrics per arm and artifacts, but no model to be served;
+    returns its id."""
+    with typed(places.tracking_uri):
+        client = connect(places.tracking_uri, create=True)
+        run = client.create_run(
+            experiment(client, places, EXPERIMENT),
+            run_name=f"control {verdict.control}",
+            tags={
+                "control": verdict.control,
+                "data": verdict.data,
+                "passed": str(verdict.passed).lower(),
+                "sentence": verdict.sentence,
+            },
+        )
+        run_id = str(run.info.run_id)
+        for name, value in _metrics(verdict).items():
+            client.log_metric(run_id, name, value)
+        client.log_dict(run_id, verdict.as_dict(), "control.json")
+        client.log_artifacts(run_id, str(report), "report")
+        client.set_terminated(run_id, "FINISHED")
+    return run_id
+
+
+def _metrics(verdict: ControlVerdict) -> dict[str, float]:
+    figures = {"passed": float(verdict.passed)}
+    for arm in verdict.arms:
+        for method, gain in arm["gains"].items():
+            for part in ("estimate", "low", "high"):
+                if gain[part] is not None:
+                    figures[f"{arm['name']}.{method}.auc_gain.{part}"] = gain[part]
+    return figures

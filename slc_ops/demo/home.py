@@ -6,10 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import make_directory, read_json, write_json
+from slc_ops.base.files import make_directory, read_json, write_json, write_text
 from slc_ops.base.window import Window
+from slc_ops.settings.deployments import Places
+
+if TYPE_CHECKING:
+    from slc_ops.refresh.plan import Plan
 
 LAYOUT = 1
 """Version of the layout of the directory: raised when an older one can no longer be read."""
@@ -62,3 +67,30 @@ def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
     tell(f"Simulating {DEMO_WEEKS} weeks of a learning platform's logs …")
     shutil.rmtree(lake, ignore_errors=True)
     simulate(lake, weeks=DEMO_WEEKS, start=DEMO_START)
+
+
+def demo_places(home: Path) -> Places:
+    """Everything below ``home``; what the environment says about other installations does not matter here."""
+    return Places(
+        home=home,
+        deployments_file=home / "deployments.yaml",
+        tracking_uri=f"sqlite:///{home}/mlflow/mlflow.db",
+        ledger_url=f"sqlite:///{home}/ledger.db",
+        artifact_root=(home / "mlflow" / "artifacts").as_uri(),
+    )
+
+
+def run_demo(home: Path, tell: Callable[[str], None]) -> "tuple[Places, Plan]":
+    """Simulate the logs, refresh the newest week, promote; what an earlier run finished is not done again.
+
+    Raises :class:`~slc_ops.base.errors.SettingsError` where ``home`` holds something else.
+    """
+    from slc_ops.refresh import pipeline
+
+    places = demo_places(home)
+    with held(home, "choose an empty directory with --out"):
+        if not places.deployments_file.exists():
+            write_text(places.deployments_file, DEPLOYMENTS.read_text(encoding="utf-8"))
+        simulate_lake(home, tell)
+        tell(f"Refreshing {DEMO} for {DEMO_WINDOW} …")
+        return places, pipeline.refresh(places, DEMO, DEMO_WINDOW, tell=lambda text: tell(f"  {text}"))

@@ -3,8 +3,7 @@
 from urllib.parse import quote, urlsplit
 
 from slc_ops.base.window import Window
-from slc_ops.settings.environment import LinkVariables
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import LinkVariables, registered_model
 
 
 def mlflow_version(deployment: str, version: int) -> str | None:

@@ -92,9 +92,8 @@ def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...
 @click.option("--digests", is_flag=True, help="Refuse an image that is not named by its digest.")
 def images(compose_file: Path, env_file: Path, digests: bool) -> None:
     """Say which images this installation uses; a name that may change its meaning is refused."""
-    from slc_ops.production.compose import read_env_file
-    from slc_ops.production.images import images as listed
-    from slc_ops.production.images import is_pinned
+    from slc_ops.production.compose import images as listed
+    from slc_ops.production.compose import is_pinned, read_env_file
 
     settings = read_env_file(env_file) if env_file.exists() else {}
     for name, image in listed(compose_file, settings).items():
@@ -120,7 +119,7 @@ def healthy(name: str) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def artifacts(direction: str, directory: Path) -> None:
     """Copy the artifact store into DIRECTORY (save), or DIRECTORY into it (restore)."""
-    from slc_ops.production.artifacts import restore_artifacts, save_artifacts
+    from slc_ops.production.stores import restore_artifacts, save_artifacts
 
     copy = save_artifacts if direction == "save" else restore_artifacts
     click.echo(f"artifacts: {copy(os.environ, directory)} files")

@@ -1,12 +1,16 @@
-"""The servers behind the services: can they be reached, do they let us in, are they of the right version?"""
+"""The servers behind the services: can they be reached, do they let us in, are they of the right version?
+
+On one PostgreSQL server every owner has a database and a user: made when missing, passwords kept current.
+Artifacts are copied to a directory and back: the part of a backup that no database dump holds.
+"""
 
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from slc_ops.base.errors import SettingsError, SourceUnavailable
@@ -132,3 +136,72 @@ def check_space(directory: Path, megabytes: int) -> None:
             f"the volume of {directory} is full: {free} MB are free, {megabytes} MB are needed "
             "(SLC_OPS_MIN_FREE_MB); make room, then start again"
         )
+
+
+def ensure_databases(admin_url: str, urls: Iterable[str]) -> None:
+    """Make what the addresses name; nobody but its user may enter a database."""
+    with connect(admin_url) as connection:
+        for url in urls:
+            parts = urlsplit(plain_url(url))
+            user, password = str(parts.username), str(parts.password)
+            _ensure_user(connection, user, password)
+            _ensure_database(connection, parts.path.strip("/"), user)
+
+
+def _ensure_user(connection: "psycopg.Connection", user: str, password: str) -> None:
+    from psycopg import sql
+
+    found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [user]).fetchone()
+    if not found:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
+    # Sent as its SCRAM verifier: the server may log the statement.
+    verifier = connection.pgconn.encrypt_password(password.encode(), user.encode(), b"scram-sha-256").decode()
+    connection.execute(
+        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier))
+    )
+
+
+def _ensure_database(connection: "psycopg.Connection", name: str, owner: str) -> None:
+    from psycopg import sql
+
+    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+    if not found:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(owner))
+        )
+    connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+
+
+def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:
+    """Copy every artifact into a new directory, which appears whole or not at all; answers how many."""
+    from slc_ops.base.files import replacing_directory
+
+    if directory.exists():
+        raise SettingsError(f"{directory} exists; name a new directory for this backup")
+    with replacing_directory(directory) as temporary:
+        _repository(environment).download_artifacts("", str(temporary))
+        return _count(temporary)
+
+
+def restore_artifacts(environment: Mapping[str, str], directory: Path) -> int:
+    """Copy what :func:`save_artifacts` wrote back into the store; what is there besides stays."""
+    if not directory.is_dir():
+        raise SettingsError(f"{directory} is no directory; name the one a backup was saved in")
+    _repository(environment).log_artifacts(str(directory))
+    return _count(directory)
+
+
+def _repository(environment: Mapping[str, str]) -> Any:
+    from slc_ops.base.mlflow_client import quiet_mlflow
+
+    quiet_mlflow()
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    destination = environment.get("MLFLOW_ARTIFACTS_DESTINATION")
+    if not destination:
+        raise SettingsError("MLFLOW_ARTIFACTS_DESTINATION is not set; run this as the service mlflow")
+    return get_artifact_repository(destination)
+
+
+def _count(directory: Path) -> int:
+    return sum(1 for path in directory.rglob("*") if path.is_file())

@@ -16,7 +16,7 @@ from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import Registered, outcomes, record_version, version_of
 from slc_ops.settings.deployments import Places
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from slc_ops.evidence.results import Served

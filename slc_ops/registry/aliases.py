@@ -8,7 +8,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import CHALLENGER, CHAMPION, ChampionChange
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -17,7 +17,7 @@ from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version, digest_of_set
 from slc_ops.registry.rules import line_breaks
 from slc_ops.registry.signing import Keys
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

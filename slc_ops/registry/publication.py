@@ -11,7 +11,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import canonical_json, digest_file, digest_json
 from slc_ops.base.names import model_name
 from slc_ops.base.window import Window
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 CHAMPION = "champion"
 CHALLENGER = "challenger"

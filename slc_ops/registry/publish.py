@@ -27,7 +27,7 @@ from slc_ops.registry.model_card import LENGTH, model_card
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Places
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

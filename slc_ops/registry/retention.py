@@ -7,7 +7,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.registry.ledger import Ledger
 from slc_ops.registry.logged_model import MODEL_TAG, delete
 from slc_ops.registry.publication import Version
-from slc_ops.settings.models import registered_model
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

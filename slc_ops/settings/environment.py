@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slc_ops.base.errors import SettingsError
+from slc_ops.base.names import model_name
 from slc_ops.settings.deployments_file import load_deployments, read_deployments
 
 if TYPE_CHECKING:
@@ -324,3 +325,8 @@ class Places:
         except SettingsError:
             return "UTC"
         return good[name].window.zone if name in good else "UTC"
+
+
+def registered_model(deployment: str) -> str:
+    """``slc-<deployment>``, or ``catalog.schema.slc-<deployment>`` where ``SLC_OPS_MODEL_SCHEMA`` is set."""
+    return model_name(deployment, RegistryVariables.read().model_schema)

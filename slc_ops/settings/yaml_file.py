@@ -1,10 +1,10 @@
 """YAML whose every complaint names a line, and whose values can only break their own entry.
 
-PyYAML reads the file; its size and depth are bounded while the tree is composed, so that a bomb costs
-milliseconds. Each entry is then constructed by itself: one impossible date is one broken entry.
+PyYAML reads the file; its size and depth are bounded while the tree is composed, and those of an entry with
+its aliases written out before it is constructed, so that a bomb costs milliseconds. Each entry is constructed
+by itself: one impossible date is one broken entry.
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,12 @@ class Block:
         return line
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What is known of a composed node: its values and levels with aliases written out, its first fault."""
-
-    values: float = 1
-    levels: float = 1
-    fault: Fault | None = None
-
-
 class Reader(yaml.SafeLoader):
-    """PyYAML's safe loader with bounds; it measures every node while it composes it."""
+    """PyYAML's safe loader, which stops at what is too large or too deep for a deployments file."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.nodes = self.depth = 0
-        self.measured: dict[int, Measured] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose one node within the bounds of a deployments file."""
@@ -78,22 +68,7 @@ class Reader(yaml.SafeLoader):
             raise Fault(event.start_mark.line + 1, text)
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
-        if node is not None and not isinstance(event, yaml.AliasEvent):
-            self.measured[id(node)] = self.measure(node)
         return node
-
-    def measure(self, node: yaml.Node) -> Measured:
-        """The size of a node from its children's; an alias of a node that is still open is endless."""
-        if isinstance(node, yaml.ScalarNode):
-            return Measured()
-        pairs = isinstance(node, yaml.MappingNode)
-        inner = [each for pair in node.value for each in pair] if pairs else node.value
-        below = [self.measured.get(id(each), Measured(values=math.inf)) for each in inner]
-        return Measured(
-            1 + sum(each.values for each in below),
-            1 + max((each.levels for each in below), default=0),
-            (twice(node) if pairs else None) or next((each.fault for each in below if each.fault), None),
-        )
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node; what YAML cannot make of a text (30 February) is a fault with its line."""
@@ -109,8 +84,7 @@ def read_blocks(path: Path) -> list[Block]:
     """The entries under ``deployments:``; a file that is no such YAML is an error as a whole."""
     text = read_text(path)
     try:
-        reader = Reader(text)
-        root = reader.get_single_node()
+        root = Reader(text).get_single_node()
     except Fault as fault:
         raise SettingsError(f"{path}:{fault.line}: {fault}") from None
     except yaml.YAMLError as error:
@@ -131,7 +105,7 @@ def read_blocks(path: Path) -> list[Block]:
     for name, _ in entries.value:
         lines.setdefault(text_of(name), []).append(line_of(name))
     once = {text_of(name): (name, node) for name, node in entries.value}
-    return [block(reader, *entry, lines) for entry in once.values()]
+    return [block(*entry, lines) for entry in once.values()]
 
 
 def read_text(path: Path) -> str:
@@ -150,7 +124,7 @@ def read_text(path: Path) -> str:
     return text
 
 
-def block(reader: Reader, key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block:
+def block(key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block:
     """The entry with its values, or with its first fault."""
     name, line = text_of(key), line_of(key)
     if not isinstance(key, yaml.ScalarNode):
@@ -158,7 +132,7 @@ def block(reader: Reader, key: yaml.Node, node: yaml.Node, lines: dict[str, list
     if len(at := lines[name]) > 1:  # which of them is meant, nobody can say: none is used
         return Block(name, line, None, node, (at[1], f"the key {name!r} is already in line {at[0]}"))
     try:
-        refuse(reader.measured[id(node)], node)
+        refuse(node)
         return Block(name, line, Reader("").construct_document(node), node)
     except Fault as fault:
         return Block(name, line, None, node, (fault.line, f"deployments.{name}: {fault}"))
@@ -167,26 +141,36 @@ def block(reader: Reader, key: yaml.Node, node: yaml.Node, lines: dict[str, list
         return Block(name, line, None, node, (at_line or line_of(node), f"deployments.{name}: {problem}"))
 
 
-def refuse(found: Measured, node: yaml.Node) -> None:
-    """Raise the fault of an entry that can be seen before it is constructed."""
-    if found.values == math.inf:
-        raise Fault(line_of(node), "refers to itself")
-    if found.levels > MAX_DEPTH or found.values > MAX_ENTRY_NODES:
-        most = f"{MAX_DEPTH} levels" if found.levels > MAX_DEPTH else f"{MAX_ENTRY_NODES:,} values"
-        raise Fault(line_of(node), f"has more than {most} with its aliases written out")
-    if found.fault is not None:
-        raise found.fault
+def refuse(entry: yaml.Node) -> None:
+    """Raise the fault of an entry that can be seen before it is constructed.
 
+    YAML lets the last of two equal keys win in silence, and an alias stand for what holds it, or for far more
+    than is written.
+    """
+    values = 0
 
-def twice(node: yaml.Node) -> Fault | None:
-    """YAML lets the last of two equal keys win in silence; here that is a fault."""
-    seen: dict[str, int] = {}
-    for key, _ in node.value:
-        name = text_of(key)
-        if name in seen:
-            return Fault(line_of(key), f"the key {name!r} is already in line {seen[name]}")
-        seen[name] = line_of(key)
-    return None
+    def walk(node: yaml.Node, above: tuple[yaml.Node, ...]) -> None:
+        nonlocal values
+        values += 1
+        if any(node is each for each in above):
+            raise Fault(line_of(entry), "refers to itself")
+        if len(above) >= MAX_DEPTH or values > MAX_ENTRY_NODES:
+            most = f"{MAX_DEPTH} levels" if len(above) >= MAX_DEPTH else f"{MAX_ENTRY_NODES:,} values"
+            raise Fault(line_of(entry), f"has more than {most} with its aliases written out")
+        if isinstance(node, yaml.MappingNode):
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                name = text_of(key)
+                if name in seen:
+                    raise Fault(line_of(key), f"the key {name!r} is already in line {seen[name]}")
+                seen[name] = line_of(key)
+                walk(key, (*above, node))
+                walk(value, (*above, node))
+        elif isinstance(node, yaml.SequenceNode):
+            for each in node.value:
+                walk(each, (*above, node))
+
+    walk(entry, ())
 
 
 def complaint(error: yaml.YAMLError) -> tuple[int | None, str]:

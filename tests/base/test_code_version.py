@@ -38,8 +38,7 @@ DECIDES_NOTHING = {
     "refresh/observed.py": "how long a step took",
     "settings/connections.py": "how a store is reached",
     "settings/deployments_file.py": "where a deployment is written",
-    "settings/environment.py": "how a store is reached",
-    "settings/models.py": "how a model is called in the registry",
+    "settings/environment.py": "how a store is reached, how a model is called in the registry",
 }
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.base.errors import InputError, SettingsError
-from slc_ops.controls.datasets import DATASETS, fetch
-from slc_ops.controls.download import download
+from slc_ops.controls.datasets import DATASETS, download, fetch
 
 CONTENT = bytes(range(256)) * 20_000  # 5 MB
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.cli.demo import demo
+from slc_ops.cli.data import demo
 from slc_ops.demo.home import DEPLOYMENTS
 
 ROOT = Path(__file__).parents[2]

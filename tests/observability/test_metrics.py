@@ -247,7 +247,7 @@ def test_the_command_prints_writes_and_answers_json(
 ) -> None:
     from click.testing import CliRunner
 
-    from slc_ops.cli.operations import metrics
+    from slc_ops.cli.upkeep import metrics
 
     monkeypatch.setenv("SLC_OPS_HOME", str(worked.home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(worked.deployments_file))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slc_ops.demo.offline import run_demo
+from slc_ops.demo.home import run_demo
 from slc_ops.observability.server import MetricsServer
 
 ROOT = Path(__file__).parents[2]

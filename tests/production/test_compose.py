@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from slc_ops import __version__
-from slc_ops.production.compose import interpolate
-from slc_ops.production.images import images
+from slc_ops.production.compose import images, interpolate
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docker-compose.yaml").read_text()

@@ -10,8 +10,7 @@ import pytest
 
 from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.production import schemas, stores
-from slc_ops.production.databases import ensure_databases
-from slc_ops.production.stores import check_broker, check_schema, check_space
+from slc_ops.production.stores import check_broker, check_schema, check_space, ensure_databases
 from tests.production import servers
 
 pytestmark = pytest.mark.slow

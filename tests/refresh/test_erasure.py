@@ -16,8 +16,8 @@ import yaml
 
 from slc_ops.base.errors import InputError, MissingFile, SlcError
 from slc_ops.base.window import Window
+from slc_ops.intake.erased import read_users
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.intake.user_lists import read_users
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.erasure import erase
 from slc_ops.refresh.fitting import fitted, rows_to_learn_from
