@@ -106,14 +106,17 @@ def metrics(
 
     places = Places.from_environment()
     if listen:
-        from slc_ops.observability.server import MetricsServer
+        require("slc-ops metrics --listen", "mlflow", "serve")
+        from slc_ops.observability.server import application, listener
+        from slc_ops.serving.running import run
         from slc_ops.settings.environment import MetricsVariables
 
         found = MetricsVariables.read()
         host, port = host or found.host, found.port if port is None else port
-        server = MetricsServer(places, host, port, found.token.get_secret_value())
-        click.echo(f"metrics on http://{host}:{server.port}/metrics")
-        server.serve_forever()
+        token = found.token.get_secret_value()
+        with listener(host, port, token) as socket:
+            click.echo(f"metrics on http://{host}:{socket.getsockname()[1]}/metrics")
+            run(application(places, token), socket, seconds=1)
         return
     collected = collect(places, datetime.now(UTC))
     (up,) = (metric for metric in collected if metric.name == "slc_ops_ledger_up")

@@ -55,6 +55,11 @@ class BoundedHeads(HttpToolsProtocol):
 
 def run(application: Any, listener: socket.socket, seconds: float) -> None:
     """Serve until SIGTERM or SIGINT; requests under way have ``seconds`` to end."""
+    server_of(application, seconds).run(sockets=[listener])
+
+
+def server_of(application: Any, seconds: float) -> uvicorn.Server:
+    """The server, before it runs."""
     config = uvicorn.Config(
         application,
         http=BoundedHeads,
@@ -67,4 +72,4 @@ def run(application: Any, listener: socket.socket, seconds: float) -> None:
         timeout_graceful_shutdown=int(seconds) + 1,
         backlog=2048,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)

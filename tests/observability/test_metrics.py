@@ -18,10 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
-from slc_ops.observability import server as serving
 from slc_ops.observability.metrics import Gauge, collect, render
-from slc_ops.observability.server import MetricsServer, OneRequest
+from slc_ops.observability.server import application, listener
 from slc_ops.refresh.versions import Outcome
+from slc_ops.serving import running
 from slc_ops.settings.deployments import Places
 
 TOKEN = "0123456789abcdef" * 4
@@ -144,17 +144,19 @@ def test_odd_characters_survive() -> None:
 
 
 @pytest.fixture
-def server(worked: Places) -> Iterator[MetricsServer]:
-    server = MetricsServer(worked, "127.0.0.1", 0, TOKEN)
-    loop = threading.Thread(target=server.serve_forever, daemon=True)
-    loop.start()
-    yield server
-    server.should_exit = True
-    loop.join()
+def port(worked: Places) -> Iterator[int]:
+    """Where the metrics of two weeks are served."""
+    server = running.server_of(application(worked, TOKEN), seconds=1)
+    with listener("127.0.0.1", 0, TOKEN) as socket:
+        loop = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
+        loop.start()
+        yield socket.getsockname()[1]
+        server.should_exit = True
+        loop.join()
 
 
-def get(server: MetricsServer, path: str, token: str | None) -> tuple[int, str]:
-    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}")
+def get(port: int, path: str, token: str | None) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
     if token is not None:
         request.add_header("Authorization", f"Bearer {token}")
     try:
@@ -164,26 +166,26 @@ def get(server: MetricsServer, path: str, token: str | None) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_the_endpoint_answers_those_who_know_the_token(server: MetricsServer) -> None:
-    status, text = get(server, "/metrics", TOKEN)
+def test_the_endpoint_answers_those_who_know_the_token(port: int) -> None:
+    status, text = get(port, "/metrics", TOKEN)
     assert status == 200
     assert parsed(text)["slc_ops_window_rows", "demo"] == 1000
-    assert get(server, "/metrics", None)[0] == 401
-    assert get(server, "/metrics", TOKEN[:-1])[0] == 401
-    assert get(server, "/other", None)[0] == 401
-    assert get(server, "/other", TOKEN)[0] == 404
+    assert get(port, "/metrics", None)[0] == 401
+    assert get(port, "/metrics", TOKEN[:-1])[0] == 401
+    assert get(port, "/other", None)[0] == 401
+    assert get(port, "/other", TOKEN)[0] == 404
 
 
-def test_a_broken_deployments_file_is_an_answer_and_no_crash(server: MetricsServer, worked: Places) -> None:
+def test_a_broken_deployments_file_is_an_answer_and_no_crash(port: int, worked: Places) -> None:
     worked.deployments_file.write_text("- no mapping")
-    status, text = get(server, "/metrics", TOKEN)
+    status, text = get(port, "/metrics", TOKEN)
     assert status == 500
     assert "deployments" in text
 
 
-def test_the_server_does_not_tell_what_it_is_made_of(server: MetricsServer) -> None:
+def test_the_server_does_not_tell_what_it_is_made_of(port: int) -> None:
     for path, token in (("/metrics", TOKEN), ("/metrics", None)):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             wanted = f"GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"
             client.sendall(wanted.encode())
             head = client.makefile("rb").read().split(b"\r\n\r\n")[0]
@@ -191,34 +193,28 @@ def test_the_server_does_not_tell_what_it_is_made_of(server: MetricsServer) -> N
         assert b"uvicorn" not in head
 
 
-def test_a_query_does_not_choose_metrics(server: MetricsServer) -> None:
-    _, text = get(server, "/metrics?name[]=slc_ops_info", TOKEN)
+def test_a_query_does_not_choose_metrics(port: int) -> None:
+    _, text = get(port, "/metrics?name[]=slc_ops_info", TOKEN)
     assert ("slc_ops_window_rows", "demo") in parsed(text)
 
 
 HALF = f"GET /metrics HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 
 
-def test_many_half_requests_hold_few_connections_and_do_not_lock_the_scraper_out(
-    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "MAX_WAITING", 50)
+def test_many_half_requests_hold_no_threads_and_do_not_lock_the_scraper_out(port: int) -> None:
     before = threading.active_count()
     with ExitStack() as open_clients:
         for _ in range(300):
-            client = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            client = socket.create_connection(("127.0.0.1", port), timeout=60)
             open_clients.enter_context(client)
             client.sendall(HALF)
-        assert get(server, "/metrics", TOKEN)[0] == 200
-        assert len(OneRequest.waiting) <= 50
+        assert get(port, "/metrics", TOKEN)[0] == 200
         assert threading.active_count() == before
 
 
-def test_a_client_that_sends_byte_by_byte_is_dropped(
-    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.3)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+def test_a_client_that_sends_byte_by_byte_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "HEAD_SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for _ in range(1000):
             try:
                 client.sendall(b"G")
@@ -227,19 +223,18 @@ def test_a_client_that_sends_byte_by_byte_is_dropped(
             time.sleep(0.01)
         else:
             pytest.fail("it was never dropped")
-    assert get(server, "/metrics", TOKEN)[0] == 200
-    assert not OneRequest.waiting
+    assert get(port, "/metrics", TOKEN)[0] == 200
 
 
 @pytest.mark.parametrize("token", ["", "short", "a" * 64])
-def test_without_a_strong_token_it_does_not_start(places: Places, token: str) -> None:
+def test_without_a_strong_token_it_does_not_start(token: str) -> None:
     with pytest.raises(SettingsError, match="SLC_OPS_METRICS_TOKEN is too weak"):
-        MetricsServer(places, "127.0.0.1", 0, token)
+        listener("127.0.0.1", 0, token)
 
 
-def test_a_busy_port_is_said(server: MetricsServer, worked: Places) -> None:
-    with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{server.port}"):
-        MetricsServer(worked, "127.0.0.1", server.port, TOKEN)
+def test_a_busy_port_is_said(port: int) -> None:
+    with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
+        listener("127.0.0.1", port, TOKEN)
 
 
 def test_the_command_prints_writes_and_answers_json(
