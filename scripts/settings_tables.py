@@ -153,6 +153,7 @@ def tables() -> dict[str, str]:
         "schedule": block_table("schedule.", settings.Schedule),
         "quality": block_table("quality.", settings.Quality),
         "expectation": block_table("expectations[].", settings.OwnExpectation),
+        "forget": block_table("forget.", settings.Forget),
         "decision": block_table("decision.", settings.Decision),
         "notify": block_table("notify.", settings.Notify),
         **source_tables(),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: TID253 - it derives from them
 from sklearn.utils.multiclass import check_classification_targets  # noqa: TID253 - imported on demand with it
@@ -58,6 +59,10 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         time: The column of event times (moments, or numbers that can be ordered). Methods by time need it;
             ``slc_eb`` chooses its shrinkage on each user's latest rows where it is given.
         user: The column of users, for the same choice.
+        group: The column of groups (a skill, a carrier, a genre), which ``slc_mix`` may correct by; a row may
+            lack its group.
+        user_effect: Whether ``slc_mix`` may correct by users, too. The fit then holds a table of users, which
+            is personal data.
         prior_var: Prior variance of the item offsets; ``slc_eb`` estimates it instead.
         time_bins: Time bins of methods by item and time.
         n_jobs: Threads; None is one per core. It never changes a result.
@@ -93,6 +98,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         estimator: Any = None,
         time: Column | None = None,
         user: Column | None = None,
+        group: Column | None = None,
+        user_effect: bool = False,
         prior_var: float = 1.0,
         time_bins: int = 10,
         n_jobs: int | None = None,
@@ -104,6 +111,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         self.estimator = estimator
         self.time = time
         self.user = user
+        self.group = group
+        self.user_effect = user_effect
         self.prior_var = prior_var
         self.time_bins = time_bins
         self.n_jobs = n_jobs
@@ -127,7 +136,12 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             table, label = self._checked(X, y)
             log = self._log(table, X, label, sample_weight)
             _warn_of_probabilities(log)
-            options = FitOptions(prior_var=self.prior_var, time_bins=self.time_bins, threads=self._threads())
+            options = FitOptions(
+                prior_var=self.prior_var,
+                time_bins=self.time_bins,
+                threads=self._threads(),
+                effects=("item", "slope", "group", *(["user"] if self.user_effect else [])),
+            )
             calibration = Calibration(log, options=options)
             self.parameters_ = fit_with_origin(self.method, calibration)
             self.item_rates_ = ItemRates.of(calibration) if self._per_item else None
@@ -138,6 +152,9 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
 
         A row without an item is one of an unseen item. Where columns are named, only those that the method
         looks at are asked for: neither users nor, for most methods, times.
+
+        Groups and users are looked at where the fit corrects by them; without their column all rows are of
+        unknown ones.
 
         Raises `FrameError` for missing columns, a score that is no number, and items of another type.
         """
@@ -180,7 +197,14 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     # --- what a fit has learned -----------------------------------------------------------------------
 
     def explain(
-        self, item: str | int, data: "Frame | None" = None, y: Any = None, *, effect: str = "item"
+        self,
+        item: str | int,
+        data: "Frame | None" = None,
+        y: Any = None,
+        *,
+        effect: str = "item",
+        group: str | int | None = None,
+        user: str | int | None = None,
     ) -> Explanation:
         """Why an item's probabilities are corrected as they are: a sentence, a table, a figure.
 
@@ -189,6 +213,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             data: Rows to count instead of those of the fit (with their labels ``y``); a calibrator that was
                 loaded from a directory knows no rows.
             effect: ``group`` or ``user`` where ``item`` is the id of one, of methods that correct by them.
+            group: The item's group, and
+            user: a user: then it is said what each block adds to the logit of such a row.
 
         Raises `BadOption` for methods that correct no items.
         """
@@ -199,7 +225,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
                 table = Table(data if is_frame(data) else np.asarray(data))
                 label = np.searchsorted(self.classes_, np.asarray(y)).astype(np.int8)
                 rates = ItemRates.of(Calibration(self._log(table, data, label, None)))
-            return explain(self.parameters_, item, rates, effect)
+            return explain(self.parameters_, item, rates, effect, group=group, user=user)
 
     def save(self, directory: str | Path) -> Path:
         """Write the parameter set that ``slc-ops apply``, a corrector and `slc_ops.load` read.
@@ -226,7 +252,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             return Table(validate_data(self, X, reset=reset, dtype=None))
         table = Table(X)
         # By names it is clear what is meant, and a prediction needs fewer columns than a fit.
-        used = (self.item, self.logit, self.probability, self.time, self.user)
+        used = (self.item, self.logit, self.probability, self.time, self.user, self.group)
         named = self.estimator is None and all(isinstance(each, str | None) for each in used)
         if reset or (hasattr(self, "n_features_in_") and not named):  # a loaded calibrator does not know them
             # scikit-learn before 1.9 finds names by a protocol that Polars 2 has given up
@@ -244,6 +270,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         table = self._table(X, reset=True)
         if method.per_item and self.item is None:
             raise BadOption(f"{self.method} corrects items; name their column with item=")
+        if self.user_effect and ("user" not in method.looks_at or self.user is None):
+            raise BadOption("user_effect=True is for slc_mix, and needs the column of users: user=")
         labels = column_or_1d(np.asarray(y), warn=True)
         if len(labels) == 0:
             raise FrameError("X and y have no rows; expected at least one of each class")
@@ -282,6 +310,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
                 argument = contract.partition("_")[2] if contract == "event_time" else "user"
                 read = numbers_or_times if contract == "event_time" else table_ids
                 add(contract, table.name(column), read(table, argument, column))
+        if self.group is not None:
+            add("group_id", table.name(self.group), group_ids(table, self.group))
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.empty((len(label), 1)), ensure_non_negative=True)
             add("weight", "sample_weight", as_arrow(np.asarray(weight, np.float64)))
@@ -292,7 +322,8 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         if self.estimator is not None:
             if self.logit is not None or self.probability is not None:
                 raise BadOption("estimator= is given beside logit= or probability=; the score is one of them")
-            unused = [column for column in (self.item, self.time, self.user) if column is not None]
+            others = (self.item, self.time, self.user, self.group)
+            unused = [column for column in others if column is not None]
             return frozen_logits(self.estimator, table, X, unused)
         kind, column = score_column(table, self.logit, self.probability)
         return kind, table.name(column), numbers_or_times(table, kind, column)
@@ -311,7 +342,12 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         ids = None
         if parameters.items is not None and self.item is not None:
             ids = item_ids(table, self.item, parameters.items.schema.field("id").type)
-        return sigmoid(logit), parameters.correct(ids, logit, time)
+        groups = users = None
+        if "group" in parameters.effects and self.group is not None and table.has(self.group):
+            groups = group_ids(table, self.group)
+        if "user" in parameters.effects and self.user is not None and table.has(self.user):
+            users = item_ids(table, self.user, parameters.effects["user"].ids.type)
+        return sigmoid(logit), parameters.correct(ids, logit, time, groups=groups, users=users)
 
 
 def _warn_of_probabilities(log: InteractionLog) -> None:
@@ -331,6 +367,15 @@ def _warn_of_probabilities(log: InteractionLog) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def group_ids(table: Table, column: Column) -> pa.Array:
+    """The groups of the rows as text, null where a row has none; whole numbers are their digits."""
+    table.require("group", column)
+    values = table.read("group", column)
+    if pa.types.is_floating(values.type):  # integers beside nulls, as pandas keeps them
+        values = pc.cast(pc.if_else(pc.is_nan(values), None, values), pa.int64())
+    return pc.cast(values, pa.string())
 
 
 def table_ids(table: Table, argument: str, column: Column) -> pa.Array:

@@ -1,6 +1,6 @@
 """Why an item is corrected as it is: what its rows said, how much of it is believed, what it changes."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from slc_ops.base.text import MISSING, count, number, share, signed
 from slc_ops.evidence.detectability import z_two_sided
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.numerics.kernels import Floats
-from slc_ops.parameters.effects import COLUMNS
 from slc_ops.parameters.parameter_set import ParameterSet
 
 CONFIDENCE = 0.95
+_BLOCKS = {"item": "the item", "slope": "its slope", "group": "the group", "user": "the user"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Explanation:
             where the rows are not known.
         link_only: The same for an unseen item.
         effect: What ``item`` is one of: an ``item``, a ``group`` or a ``user``.
+        blocks: What each block adds to the logit at the item's usual score (``item``, ``slope``, ``group``,
+            ``user``), of methods that have several.
     """
 
     item: str | int
@@ -77,6 +79,7 @@ class Explanation:
     after: float
     link_only: float
     effect: str = "item"
+    blocks: dict[str, float] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -101,8 +104,16 @@ class Explanation:
             f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
             f"{signed(self.offset, 2)}{bounds}. {at} from "
             f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen {self.effect}: "
-            f"{share(self.link_only, 1)})."
+            f"{share(self.link_only, 1)}).{self._blocks_in_words}"
         )
+
+    @property
+    def _blocks_in_words(self) -> str:
+        """What each block adds, where there are several."""
+        if len(self.blocks) < 2:
+            return ""
+        parts = [f"{_BLOCKS[name]} {signed(value, 2)}" for name, value in self.blocks.items()]
+        return f" To the logit {', '.join(parts[:-1])} and {parts[-1]} are added."
 
     def as_dict(self) -> dict[str, Any]:
         """All figures, for machines."""
@@ -133,13 +144,23 @@ class Explanation:
             ),
             ("probability", f"{share(self.before, 1)} → {share(self.after, 1)}"),
         ]
+        rows += [(f"{_BLOCKS[name]} adds, logit", signed(value, 3)) for name, value in self.blocks.items()]
         return table_html(self.sentence, ["", str(self.item)], rows) + svg_of(self.plot())
 
 
 def explain(
-    parameters: ParameterSet, wanted: str | int, rates: ItemRates | None, effect: str = "item"
+    parameters: ParameterSet,
+    wanted: str | int,
+    rates: ItemRates | None,
+    effect: str = "item",
+    *,
+    group: str | int | None = None,
+    user: str | int | None = None,
 ) -> Explanation:
-    """An item, or the id of another effect, under a parameter set, with what is known of its rows."""
+    """An item, or the id of another effect, under a parameter set, with what is known of its rows.
+
+    ``group`` and ``user`` are those of a row of the item.
+    """
     if effect not in parameters.effects:
         others = f"; it corrects by {', '.join(parameters.effects)}" if parameters.effects else ""
         raise BadOption(
@@ -154,7 +175,7 @@ def explain(
     reach = None if variance is None else z_two_sided(1 - CONFIDENCE) * float(np.sqrt(variance))
     before = 0.5 if predicted is None else min(max(predicted, 1e-6), 1 - 1e-6)
     logit = float(np.log(before) - np.log1p(-before))
-    ids = {name: wanted if name == effect else None for name in COLUMNS}
+    ids = {"item": None, "group": group, "user": user, effect: wanted}
     return Explanation(
         item=wanted,
         method=parameters.method,
@@ -170,7 +191,19 @@ def explain(
         after=parameters.correct_one(ids["item"], logit, group=ids["group"], user=ids["user"]),
         link_only=parameters.correct_one(None, logit),
         effect=effect,
+        blocks=_blocks(parameters, ids, logit),
     )
+
+
+def _blocks(parameters: ParameterSet, ids: dict[str, Any], logit: float) -> dict[str, float]:
+    """What each block adds to the logit; of methods that have more than the items' offsets."""
+    found: dict[str, float] = {}
+    for name, effect in parameters.effects.items():
+        own = None if ids[name] is None else effect.of(str(ids[name]) if name == "group" else ids[name])
+        found[name] = _value(own, "offset") or 0.0
+        if "slope" in effect.table.column_names:
+            found["slope"] = (_value(own, "slope") or 0.0) * (logit - parameters.logit_mean)
+    return {name: found[name] for name in _BLOCKS if name in found} if len(found) > 1 else {}
 
 
 def _rows(own: pa.Table | None) -> float:

@@ -38,7 +38,10 @@ def new_figure(height: float, columns: int = 1, width: float = 6.4, **options: A
 def draw_explanation(found: "Explanation") -> Any:
     """One item: the raw estimate, what shrinkage leaves of it, the posterior interval."""
     with styled("explanation"):
-        figure, axis = new_figure(2.0)
+        figure, axes = new_figure(2.0, 2 if found.blocks else 1, squeeze=False)
+        axis = axes[0][0]
+        if found.blocks:
+            draw_blocks(axes[0][1], found.blocks)
         axis.axvline(0, color=INK, linewidth=0.9)
         if found.raw is not None:
             axis.plot([found.raw], [1], "o", markersize=8, markerfacecolor="none", color=MUTED)
@@ -54,6 +57,16 @@ def draw_explanation(found: "Explanation") -> Any:
         axis.set_title(f"{found.item}: {found.rows:,.0f} rows, offset {found.offset:+.2f} ({found.method})")
         axis.grid(axis="y", visible=False)
         return figure
+
+
+def draw_blocks(axis: Any, blocks: dict[str, float]) -> None:
+    """What each block adds to the logit, as bars."""
+    names = list(blocks)[::-1]
+    axis.axvline(0, color=INK, linewidth=0.9)
+    axis.barh(names, [blocks[name] for name in names], color=ACCENT, height=0.5)
+    axis.set_xlabel("added to the logit")
+    axis.margins(x=0.15)
+    axis.grid(axis="y", visible=False)
 
 
 def draw_comparison(found: "Compared") -> Any:

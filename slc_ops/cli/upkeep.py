@@ -19,24 +19,27 @@ from slc_ops.settings.deployments import Places
 def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
     """Remove windows and refreshes beyond keep_windows and keep_refreshes of the deployment.
 
-    What the next refresh, a rollback or a refresh at work needs stays, and so do the ledger and MLflow.
+    What the next refresh, a rollback or a refresh at work needs stays, and so do the ledger and MLflow, but
+    for tables of users: only the champion and the version that a rollback leads to keep theirs.
     """
     require("slc-ops clean", "mlflow")
-    from slc_ops.refresh.retention import removable, remove
+    from slc_ops.refresh.retention import drop_user_tables, removable, remove
 
     found = removable(Places.from_environment(), deployment)
     answer = found.as_dict()
+    emptied: list[str] = []
     if not dry_run:
         with progress(f"cleaning {deployment}"):
             remove(found)
-    emit_json(json_path, {**answer, "removed": not dry_run})
+            emptied = drop_user_tables(Places.from_environment(), deployment)
+    emit_json(json_path, {**answer, "user_tables": emptied, "removed": not dry_run})
     rows = [[kind, path] for kind in ("windows", "refreshes", "leftovers") for path in answer[kind]]
     if rows:
         title = f"{'Would go' if dry_run else 'Gone'} of {deployment}"
         print_table(json_path, title, ["what", "where"], rows)
     verb = "would give back" if dry_run else "gave back"
     said = f"{len(rows)} directories, {verb} {count(answer['bytes'])} bytes" if rows else "nothing to clean"
-    say(json_path, said)
+    say(json_path, said + (f"; no users in versions {', '.join(emptied)} any more" if emptied else ""))
 
 
 @click.command()

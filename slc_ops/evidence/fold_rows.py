@@ -25,10 +25,14 @@ class FoldRows:
         options: FitOptions | None = None,
         *,
         long_memory: bool = False,
+        forgets: bool = False,
     ) -> None:
-        """``long_memory``: some method reads the rows of the long memory, the calibration's among them."""
+        """``long_memory``: some method reads the rows of the long memory, the calibration's among them.
+
+        ``forgets``: some method reads the rows before them, too.
+        """
         self.fold, self.engine, self.options = fold, engine, options or FitOptions()
-        self._long_memory = long_memory
+        self._long_memory, self._forgets = long_memory, forgets
         self._once = Once()
 
     @property
@@ -40,6 +44,11 @@ class FoldRows:
     def long(self) -> Calibration | None:
         """The long memory, where it is longer than the calibration."""
         return self._once.get("long", self._long)
+
+    @property
+    def older(self) -> Calibration | None:
+        """The rows of methods that forget, with what each counts."""
+        return self._once.get("older", self._older)
 
     @property
     def test(self) -> Log:
@@ -67,11 +76,23 @@ class FoldRows:
             log = self.long.log.last_windows(len(self.fold.calibration))
         else:
             log = self.fold.calibration_log(self.engine)
-        return Calibration(log, None, self.options)
+        return self._prepared(log)
 
     def _long(self) -> Calibration | None:
+        long = len(self.fold.offsets) > len(self.fold.calibration)
+        if long and self._forgets and self.older is not None and isinstance(self.older.log, SummedLog):
+            return self._prepared(self.older.log.last_windows(len(self.fold.offsets)))
         log = self.fold.long_log(self.engine)
-        return None if log is None else Calibration(log, None, self.options)
+        return None if log is None else self._prepared(log)
+
+    def _prepared(self, log: Log) -> Calibration:
+        found = Calibration(log, None, self.options)
+        found.keep_rows = self._forgets  # slc_eb and slc_mix choose on the same rows
+        return found
+
+    def _older(self) -> Calibration | None:
+        log = self.fold.older_log(self.engine)
+        return None if log is None else Calibration(log, None, self.options, self.fold.forget)
 
     def _test(self) -> Log:
         return self._cut[1] if self.fold.test is None else self.fold.test_log(self.engine)

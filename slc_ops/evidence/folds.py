@@ -13,6 +13,7 @@ from slc_ops.base.errors import InputError
 from slc_ops.base.json_form import JsonForm
 from slc_ops.base.window import Window
 from slc_ops.evidence.slices import time_quantiles
+from slc_ops.methods.fitting.options import Forgetting
 from slc_ops.methods.fitting.summed_log import SummedLog
 from slc_ops.methods.fitting.window_sums import open_windows
 from slc_ops.rows.engine import LOCAL, Engine
@@ -37,6 +38,9 @@ class Fold(JsonForm):
     offsets: tuple[Path, ...] = ()
     newest: bool = False
     summed: bool = False
+    older: tuple[Path, ...] = ()
+    """What methods that forget learn from, ``offsets`` at its end; and what its rows count."""
+    forget: Forgetting | None = None
 
     @property
     def hold_out(self) -> bool:
@@ -57,6 +61,10 @@ class Fold(JsonForm):
         if len(self.offsets) <= len(self.calibration):
             return None
         return self._read(engine, self.offsets)
+
+    def older_log(self, engine: Engine = LOCAL) -> Log | None:
+        """The rows of methods that forget; None where nothing is forgotten."""
+        return self._read(engine, self.older) if self.older and self.forget is not None else None
 
     def test_log(self, engine: Engine = LOCAL) -> Log:
         """The rows to be scored on, all later."""

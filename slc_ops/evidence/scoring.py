@@ -99,8 +99,14 @@ def score_fold(
     these very rows before: they are only scored.
     """
     options, fits = options or FitOptions(), fits or {}
-    long_memory = any(method_named(method).long_memory for method in methods if method not in fits)
-    rows = FoldRows(fold, engine, shared_options(options), long_memory=long_memory)
+    fresh = [method_named(method) for method in methods if method not in fits]
+    rows = FoldRows(
+        fold,
+        engine,
+        shared_options(options),
+        long_memory=any(method.long_memory for method in fresh),
+        forgets=any(method.forgets for method in fresh),
+    )
 
     def scored(method: str) -> Score:
         target = score_directory(directory, fold, method)
@@ -164,10 +170,14 @@ def _fit_and_score(
 
 
 def _fit(rows: FoldRows, method: str, options: FitOptions) -> Fitted:
-    calibration, long = rows.calibration, rows.long if method_named(method).long_memory else None
+    known = method_named(method)
+    long, older = rows.long if known.long_memory else None, rows.older if known.forgets else None
     begun = time.perf_counter()
     parameters = fit_prepared(
-        method, calibration.under(options), None if long is None else long.under(options)
+        method,
+        rows.calibration.under(options),
+        None if long is None else long.under(options),
+        None if older is None else older.under(options),
     )
     return Fitted(parameters, time.perf_counter() - begun)
 

@@ -48,13 +48,14 @@ from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link, line_of
 from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
 from slc_ops.methods.fitting.options import EarlierOffsets
-from slc_ops.methods.fitting.prior_sample import is_large
+from slc_ops.methods.fitting.prior_sample import is_large, prior_rows
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
 from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
+from slc_ops.rows.rows import Rows
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
@@ -62,8 +63,8 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
 
     ``link`` are the rows of the link, where they are others: the newest of the calibration's.
     """
-    newest, model = link or calibration, joint_model(calibration)
     prior, near = chosen_prior(calibration)
+    newest, model = link or calibration, joint_model(calibration)
     mean = prior_mean_of(calibration, prior)
     if mean is not None:
         model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))
@@ -105,8 +106,17 @@ def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
     return calibration.once(
         ("items' prior", id(known)),
-        lambda: choose_prior(calibration.log, joint_model(calibration), start, earlier),
+        lambda: choose_prior(
+            calibration.log, joint_model(calibration), start, earlier, rows_of_choice(calibration)
+        ),
     )
+
+
+def rows_of_choice(calibration: Calibration) -> Rows | None:
+    """The rows that priors are chosen on, read once for several methods; None: each reads them."""
+    if not calibration.keep_rows:
+        return None
+    return calibration.once("rows of the choice", lambda: prior_rows(calibration.log, groups=True))
 
 
 def prior_mean_of(calibration: Calibration, prior: Prior) -> Floats | None:

@@ -40,6 +40,7 @@ from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance, sum_of
+from slc_ops.rows.interactions import IN_MEMORY_ROWS
 from slc_ops.rows.rows import Columns, Rows
 
 GROUP: Columns = frozenset({"group"})
@@ -58,7 +59,7 @@ def fit(
     blocks = chosen_blocks(calibration, prior)
     if not blocks.entered and (older is None or not blocks.variances.item):
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
-    rows, newest = older or calibration, link or calibration
+    rows, newest = _rows_of(blocks, older, calibration, link), link or calibration
     model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
     start = State(np.zeros(2), model.shape.zeros)
     found = model.minimise(start, blocks.variances)
@@ -77,14 +78,28 @@ def fit(
     )
 
 
+def _rows_of(blocks: Chosen, *memories: Calibration | None) -> Calibration:
+    """The longest memory; with users, of those whose rows can be held at once."""
+    given = [each for each in memories if each is not None]
+    most = IN_MEMORY_ROWS if blocks.variances.user else float("inf")
+    for each in given:
+        if each.log.n_rows <= most:
+            return each
+    raise FitError(
+        f"{given[-1].log.describe()} has {given[-1].log.n_rows:,} rows; effects of users need all rows in "
+        f"memory, at most {IN_MEMORY_ROWS:,} (leave user out of effects)"
+    )
+
+
 def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
     """Which blocks enter, with what prior: worked out once for a log."""
     allowed, log = calibration.options.effects, calibration.log
     groups = log.groups if "group" in allowed else None
 
     def choose() -> Chosen:
+        rows = slc_eb.rows_of_choice(calibration)
         return choose_blocks(
-            prior_rows(log, groups=groups is not None),
+            prior_rows(log, groups=groups is not None) if rows is None else rows,
             calibration.n_items,
             0 if groups is None else len(groups),
             prior,
@@ -111,10 +126,7 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
     if blocks.variances.user:
         log = rows.log.in_memory()
         if log is None or log.users is None:
-            raise FitError(
-                f"{rows.log.describe()} has {rows.log.n_rows:,} rows, too many to hold at once, which "
-                "effects of users need; leave user out of effects"
-            )
+            raise FitError(f"{rows.log.describe()} has no users in memory; leave user out of effects")
         shape = replace(cells.shape(len(log.users)), mean=mean)
         columns: Columns = USER | cells.columns | standard.columns
         by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)

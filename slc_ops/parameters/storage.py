@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import ParameterSetError, SlcError
 from slc_ops.base.files import digest_file, replacing_directory, write_text
 from slc_ops.base.window import Window
@@ -58,6 +59,23 @@ def write(parameters: ParameterSet, directory: Path) -> None:
         }
         text = json.dumps(values, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
         write_text(temporary / PARAMS, signed(text))
+
+
+def remove_users(directory: Path, belongs: Callable[[str], bool]) -> int:
+    """Write a set anew without the users that ``belongs`` names; returns how many went.
+
+    Everything else stays as it was; digests and golden vectors, which name users, are those of the new set.
+    """
+    if not (directory / effect_file("user")).exists():
+        return 0
+    parameters = read(directory)
+    effect = parameters.effects["user"]
+    keep = np.array([not belongs(str(each)) for each in effect.table.column("id").to_pylist()], np.bool_)
+    if keep.all():
+        return 0
+    table = effect.table.take(as_arrow(np.flatnonzero(keep)))
+    write(parameters.with_effect("user", replace(effect, table=table)), directory)
+    return int(np.count_nonzero(~keep))
 
 
 def signed(text: str) -> str:

@@ -2,9 +2,9 @@
 
 In this order, so that whoever is stopped in between (a kill, a full disk) loses nothing and may begin again:
 the list of erased users first, after which no extraction brings a row back; then a note of what is about to
-go, because afterwards nobody could tell which versions had learned from it; then windows and refreshes; last
-the receipt in the ledger, which takes the note's place. Results, pages and published runs stay as they are:
-they quote rows by their numbers, never by an id of a user or an event.
+go, because afterwards nobody could tell which versions had learned from it; then windows, refreshes and the
+users' tables of every version; last the receipt in the ledger, which takes the note's place. Results, pages
+and published runs stay as they are: they quote rows by their numbers, never by an id of a user or an event.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.base.files import read_json, understanding, write_json
+from slc_ops.base.methods import METHODS
 from slc_ops.evidence.scoring import SLICE_USERS, USERS
 from slc_ops.intake.erased import DIRECTORY, Erased
 from slc_ops.intake.erasing import erase_window, extracted, rows_of
@@ -21,10 +22,11 @@ from slc_ops.intake.manifest import LOG, WindowManifest
 from slc_ops.refresh.files import RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.retention import discard, leftovers
+from slc_ops.refresh.user_tables import strip_refresh, strip_version
 from slc_ops.refresh.versions import registered_by, version_of
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure, recorded_erasures
-from slc_ops.settings.deployments import Deployment, Places, read_deployments
+from slc_ops.settings.deployments import Deployment, Forget, Places, read_deployments
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Note:
     versions: set[int] = field(default_factory=set)
     unknown_versions: set[int] = field(default_factory=set)
     """Versions of which neither the refresh nor the windows are on disk any more."""
+    resealed: dict[str, str] = field(default_factory=dict)
+    """Version → digest of its set without the users that were in its table."""
 
     @classmethod
     def begun(cls, path: Path, users: set[str]) -> "Note":
@@ -50,6 +54,7 @@ class Note:
                 note.rows.update(old["rows"])
                 note.versions |= set(old["versions"])
                 note.unknown_versions |= set(old["unknown_versions"])
+                note.resealed.update(old.get("resealed", {}))
         return note
 
     def write(self) -> None:
@@ -63,7 +68,13 @@ class Note:
             "rows": dict(sorted(self.rows.items())),
             "versions": sorted(self.versions),
             "unknown_versions": sorted(self.unknown_versions - self.versions),
+            **({"resealed": dict(sorted(self.resealed.items()))} if self.resealed else {}),
         }
+
+    def reseals(self, number: int, digest: str) -> None:
+        """A version's set is about to be replaced by one of this digest."""
+        self.resealed[str(number)] = digest
+        self.write()
 
 
 def erase(places: Places, users: Sequence[str], *, actor: str) -> list[Receipt]:
@@ -105,11 +116,18 @@ def erase_from(places: Places, registry: Registry, name: str, users: Sequence[st
     for window in windows:
         if rows_of(window / LOG, erased):
             erase_window(window, erased, _observer(places, name, window))
+
+    def listed(user: str) -> bool:
+        return erased.hash(user) in erased.users
+
     for files in refreshes_in(places.refreshes(name)):
+        strip_refresh(files, listed)
         _strip(files, erased)
     for log in _replayed(places, name):
         if log.exists() and rows_of(log, erased):
             _strip_replay(places.replays(name) / log.relative_to(places.replays(name)).parts[0])
+    for version in registry.ledger.versions(name):
+        strip_version(registry, version, listed, note.reseals)
     receipt = record_erasure(registry.ledger, name, note.receipt(), actor)
     note.path.unlink()
     return receipt
@@ -130,7 +148,8 @@ def _find(
         plan = read_plan(files.plan)
         numbers = {each.number for each in registered_by(files)}
         planned |= numbers
-        if _held(plan, erased, note) & {each.window.key for each in (*plan.earlier, *plan.learned)}:
+        learned = (*plan.earlier, *plan.older, *plan.learned)
+        if _held(plan, erased, note) & {each.window.key for each in learned}:
             note.versions |= numbers
     present = {window.name for window in windows}
     for version in registry.ledger.versions(name):
@@ -168,6 +187,8 @@ def _span(places: Places, name: str, version: Version) -> set[str]:
     known = _settings(places).get(name)
     memories = ("link_windows", "offset_windows")
     count = max(getattr(known, each) if known else Deployment.model_fields[each].default for each in memories)
+    if version.method not in METHODS or METHODS[version.method].forgets:
+        count = max(count, (known.forget if known else Forget()).windows)
     return {window.key for window in [*version.window.before(count - 1), version.window]}
 
 

@@ -1,6 +1,7 @@
 """The parameters that a refresh publishes: fitted up to the newest window, and held against past renewals."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
 from slc_ops.refresh.kept_fits import fit_key, forget_key, keep_key
-from slc_ops.refresh.plan import Plan
-from slc_ops.refresh.window_rules import plan_folds
+from slc_ops.refresh.plan import Plan, PlannedWindow
+from slc_ops.refresh.window_rules import Reach, forgetting, plan_folds
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
@@ -29,7 +30,15 @@ def folds_of(plan: Plan) -> "FoldPlan":
         offset_windows=plan.settings["offset_windows"],
         evidence_windows=plan.settings["evidence_windows"],
         summed=True,
+        forget=forget_of(plan),
     )
+
+
+def forget_of(plan: Plan) -> tuple[int, float]:
+    """Windows and half-life of the methods that forget; no window where none is compared."""
+    return Reach.of(plan.settings).forget, dict(plan.settings.get("forget") or {"half_life": 1.0})[
+        "half_life"
+    ]
 
 
 def engine_of_plan(plan: Plan) -> "Engine":
@@ -47,6 +56,7 @@ def fit_options(plan: Plan) -> "FitOptions":
         prior_var=plan.settings["prior_var"],
         time_bins=plan.settings["time_bins"],
         earlier=earlier_offsets(plan),
+        effects=tuple(plan.settings.get("effects", FitOptions.effects)),
     )
 
 
@@ -83,25 +93,41 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
 
 def rows_to_learn_from(
     plan: Plan, method: str, options: dict[str, Any]
-) -> "tuple[Calibration, Calibration | None]":
-    """The windows up to the refreshed one, opened once: the link's; the long memory where it is longer."""
+) -> "tuple[Calibration, Calibration | None, Calibration | None]":
+    """The windows up to the refreshed one, opened once.
+
+    The link's; the long memory where it is longer; those of a method that forgets.
+    """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.fitting.summed_log import SummedLog
     from slc_ops.methods.fitting.window_sums import open_windows
 
     engine, chosen = engine_of_plan(plan), replace(fit_options(plan), **options)
-    if not method_named(method).long_memory or len(plan.learned) <= len(plan.linked):
-        return Calibration(open_windows(engine, [each.log for each in plan.linked]), None, chosen), None
-    long = open_windows(engine, [each.log for each in plan.learned])
-    if isinstance(long, SummedLog):
-        log: Log = long.last_windows(len(plan.linked))
-    else:
-        log = open_windows(engine, [each.log for each in plan.linked])
-    return Calibration(log, None, chosen), Calibration(long, None, chosen)
+    known, widest = method_named(method), None
+
+    def opened(windows: Sequence[PlannedWindow]) -> "Log":
+        """The widest memory is read; the others are ends of it."""
+        if isinstance(widest, SummedLog):
+            return widest.last_windows(len(windows))
+        return open_windows(engine, [each.log for each in windows])
+
+    older = long = None
+    if known.forgets and plan.older:
+        widest = opened(plan.older)
+        older = Calibration(widest, None, chosen, forgetting(plan.window, *forget_of(plan)))
+    if known.long_memory and len(plan.learned) > len(plan.linked):
+        long = Calibration(opened(plan.learned), None, chosen)
+        widest = widest or long.log
+    return Calibration(opened(plan.linked), None, chosen), long, older
 
 
 def fitted(
-    plan: Plan, method: str, calibration: "Calibration", long: "Calibration | None", target: Path
+    plan: Plan,
+    method: str,
+    calibration: "Calibration",
+    long: "Calibration | None",
+    older: "Calibration | None",
+    target: Path,
 ) -> "ParameterSet":
     """The method fitted on the windows up to the refreshed one, as ``target`` has it or newly.
 
@@ -114,7 +140,7 @@ def fitted(
         return known
     forget_key(target)
     begun = time.perf_counter()
-    parameters = fit_prepared(method, calibration, long)
+    parameters = fit_prepared(method, calibration, long, older)
     seconds = time.perf_counter() - begun
     versions, rule = calibration.log.backbone_versions, plan.settings.get("on_backbone_mismatch")
     parameters.with_provenance(
@@ -126,9 +152,11 @@ def fitted(
         code_version=plan.code_version,
         on_backbone_mismatch=None if rule == "frozen" else rule,
     ).write(target)
-    windows = plan.learned if method_named(method).long_memory else plan.linked
+    windows, chosen_on = plan.learned if method_named(method).long_memory else plan.linked, 0
+    if older is not None:
+        windows, chosen_on = plan.older, len(plan.learned)
     logs = [each.log for each in windows]
-    keep_key(target, fit_key(plan, method, calibration.options, logs, len(plan.linked)), seconds)
+    keep_key(target, fit_key(plan, method, calibration.options, logs, len(plan.linked), chosen_on), seconds)
     return ParameterSet.read(target)
 
 
@@ -138,8 +166,8 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
     from slc_ops.evidence.scoring import read_parameters
 
     try:
-        calibration, long = rows_to_learn_from(plan, method, options)
-        after = fitted(plan, method, calibration, long, target)
+        calibration, long, older = rows_to_learn_from(plan, method, options)
+        after = fitted(plan, method, calibration, long, older, target)
     except (FitError, InputError) as error:
         text = f"{method} could not be fitted with {plan.window}: {error}; the parameters that serve stay"
         return Renewal(False, False, None, None, text)

@@ -24,20 +24,27 @@ if TYPE_CHECKING:
 SUFFIX = "-key.json"
 
 
-def fit_key(plan: Plan, method: str, options: "FitOptions", windows: Sequence[Path], links: int) -> str:
+def fit_key(
+    plan: Plan, method: str, options: "FitOptions", windows: Sequence[Path], links: int, chosen_on: int = 0
+) -> str:
     """The name of everything that a fit depends on; empty where its rows have no lasting name.
 
-    ``windows`` are all that the method learns from, its link from the last ``links`` of them.
+    ``windows`` are all that the method learns from, its link from the last ``links`` of them; a method that
+    forgets chooses its blocks on the last ``chosen_on``.
     """
     keys = {window.log: window.rows_key for window in plan.windows}
     rows: list[Any] = [keys[path] for path in windows]
     if plan.earlier and method_named(method).long_memory:
         rows.append([each.rows_key for each in plan.earlier])
-    chosen = {
+    chosen: dict[str, Any] = {
         "prior_var": options.prior_var,
         "time_bins": options.time_bins,
         "engine": plan.settings.get("engine"),
     }
+    if method_named(method).forgets:
+        ages = {window.log: window.window.key for window in plan.windows}
+        forget = [chosen_on, [ages[path] for path in windows], plan.settings["forget"]]
+        chosen |= {"effects": options.effects, "forget": forget}
     return digest_json([rows, links, method, chosen]) if all(rows) else ""
 
 

@@ -102,6 +102,11 @@ class Plan:
         return learned_of(self.windows, self.settings)
 
     @property
+    def older(self) -> tuple[PlannedWindow, ...]:
+        """The windows of methods that forget, those that they learn the rest from at their end."""
+        return older_of(self.windows, self.settings)
+
+    @property
     def linked(self) -> tuple[PlannedWindow, ...]:
         """The last of them, that links and all methods of short memory are fitted on."""
         memory = memory_up_to(self.window, [each.window for each in self.windows], Reach.of(self.settings))
@@ -144,6 +149,12 @@ def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tu
     return tuple(each for each in windows if each.window in memory.offsets)
 
 
+def older_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
+    """The windows of methods that forget, where one is compared."""
+    memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
+    return tuple(each for each in windows if each.window in memory.older)
+
+
 def make_plan(
     name: str,
     deployment: Deployment,
@@ -162,10 +173,12 @@ def make_plan(
     of them in between, and that the windows have to be validated again.
     """
     settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
+    older = older_of(windows, settings)
     input_digest = digest_json(
         {
             "windows": [[each.window.as_dict(), each.digest] for each in windows],
             "learned": [each.window.as_dict() for each in learned_of(windows, settings)],
+            **({"older": [each.window.as_dict() for each in older]} if older else {}),
             **({"earlier": [[each.window.as_dict(), each.digest] for each in earlier]} if earlier else {}),
         }
     )

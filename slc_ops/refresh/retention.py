@@ -20,7 +20,7 @@ from slc_ops.base.files import typed_storage
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import ABANDONED
 from slc_ops.intake.manifest import FILE, WindowManifest
-from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles
+from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import read_plan
 from slc_ops.refresh.versions import registered_by
 from slc_ops.settings.deployments import Deployment, Places
@@ -91,6 +91,20 @@ def remove(found: Removable) -> None:
         _drop_empty(path.parent)
 
 
+def drop_user_tables(places: Places, name: str) -> list[str]:
+    """Empty the users' tables of all versions but the champion and what a rollback leads to; which they were.
+
+    Tables of refreshes that may be at work stay until they are not.
+    """
+    from slc_ops.refresh.user_tables import drop_old_tables
+
+    at_work = [
+        files.directory for files in refreshes_in(places.refreshes(name)) if _is_recent(files.directory)
+    ]
+    receipt = drop_old_tables(places, name, _versions_in_use(places, name, challenger=False), at_work)
+    return [] if receipt is None else sorted(receipt.details["resealed"], key=int)
+
+
 def _windows(places: Places, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
     from slc_ops.quality.history import REACH
     from slc_ops.refresh.window_rules import Reach, needed_windows
@@ -125,13 +139,13 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
     return found, at_work
 
 
-def _versions_in_use(places: Places, name: str) -> set[int]:
+def _versions_in_use(places: Places, name: str, *, challenger: bool = True) -> set[int]:
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import rollback_target
 
     ledger = Registry.open(places, create=False).ledger
     head = ledger.head(name)
-    found = {head.champion, head.challenger}
+    found = {head.champion, head.challenger if challenger else None}
     with suppress(PromotionRefused):  # nothing to go back to
         found.add(rollback_target(name, ledger.line(name)))
     return {number for number in found if number is not None}

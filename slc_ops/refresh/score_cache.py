@@ -40,6 +40,8 @@ def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: Gr
 
 def fold_fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> str:
     """The name of a fold's fit under these options."""
+    if method_named(method).forgets and fold.older:
+        return fit_key(plan, method, options, fold.older, len(fold.calibration), len(fold.offsets))
     memory = fold.offsets if method_named(method).long_memory else fold.calibration
     return fit_key(plan, method, options, memory, len(fold.calibration))
 

@@ -8,9 +8,10 @@
                              o   o   c   c      the published parameters
 
 Every method learns from the last ``link_windows`` (c); a method of long memory learns its offsets from the
-last ``offset_windows`` (o and c). Each of the last ``evidence_windows`` that can be scored (T) is one entry
-of the series that decides the method. Windows that are missing, stopped, held or of another backbone are left
-out, never replaced. The very first window has nothing before it: it is cut in time.
+last ``offset_windows`` (o and c), one that forgets its effects from still more, the older the less. Each of
+the last ``evidence_windows`` that can be scored (T) is one entry of the series that decides the method.
+Windows that are missing, stopped, held or of another backbone are left out, never replaced. The very first
+window has nothing before it: it is cut in time.
 
 A refresh asks these functions with what it found on disk. A replay is a sequence of refreshes, so it asks
 them too; nothing else decides about windows.
@@ -24,10 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.errors import InputError, SettingsError
+from slc_ops.base.methods import METHODS
 from slc_ops.base.window import Cadence, Window
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
+    from slc_ops.methods.fitting.options import Forgetting
 
 BACKBONE, HELD, STOPPED, TAKEN_BACK = "backbone", "held", "stopped", "taken_back"
 """Why a window is left out: rows of another backbone, a renewal that moved too far, validation, a person."""
@@ -40,24 +43,39 @@ class Reach:
     link: int
     offsets: int
     evidence: int
+    forget: int = 0
+    """Windows of methods that forget; 0 where none is compared."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Reach":
         """What a deployment, or the plan of a refresh, says."""
-        return cls(settings["link_windows"], settings["offset_windows"], settings["evidence_windows"])
+        forgets = any(METHODS[name].forgets for name in settings.get("methods", ()) if name in METHODS)
+        return cls(
+            settings["link_windows"],
+            settings["offset_windows"],
+            settings["evidence_windows"],
+            dict(settings["forget"])["windows"] if forgets else 0,
+        )
 
     @property
     def memory(self) -> int:
         """The longer of both memories: the link's windows are among the offsets'."""
         return max(self.link, self.offsets)
 
+    @property
+    def longest(self) -> int:
+        """As far back as any method looks."""
+        return max(self.memory, self.forget)
+
 
 @dataclass(frozen=True)
 class Memory:
-    """The windows that a fit learns from, oldest first; ``link`` is the end of ``offsets``."""
+    """The windows that a fit learns from, oldest first; each is the end of the next."""
 
     link: tuple[Window, ...]
     offsets: tuple[Window, ...]
+    older: tuple[Window, ...] = ()
+    """Of methods that forget; empty where none is compared."""
 
 
 # --- reach ----------------------------------------------------------------------------------------------
@@ -65,7 +83,7 @@ class Memory:
 
 def needed_windows(window: Window, reach: Reach) -> list[Window]:
     """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
-    return [*window.before(reach.evidence - 1 + reach.memory), window]
+    return [*window.before(reach.evidence - 1 + reach.longest), window]
 
 
 def windows_read_again(window: Window, lookback: int) -> list[Window]:
@@ -84,15 +102,25 @@ def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> M
     return Memory(
         tuple(each for each in window.before(reach.link) if each in usable),
         tuple(each for each in window.before(reach.memory) if each in usable),
+        tuple(each for each in window.before(reach.longest) if each in usable) if reach.forget else (),
     )
 
 
 def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
     """What the published parameters learn from: the same number of windows, the refreshed one included."""
-    link, offsets = ([*window.before(count - 1), window] for count in (reach.link, reach.memory))
-    return Memory(
-        tuple(each for each in link if each in usable), tuple(each for each in offsets if each in usable)
-    )
+    counts = (reach.link, reach.memory, reach.longest if reach.forget else 0)
+    spans = ([*window.before(count - 1), window] if count else [] for count in counts)
+    return Memory(*(tuple(each for each in span if each in usable) for span in spans))
+
+
+def forgetting(newest: Window, windows: int, half_life: float) -> "Forgetting | None":
+    """What rows of older windows count; the ``newest`` that is learned from has age 0. None: all alike."""
+    from slc_ops.methods.fitting.options import Forgetting
+
+    if not windows:
+        return None
+    starts = [each.start.timestamp() for each in (*newest.before(windows - 1), newest)]
+    return Forgetting(tuple(starts), half_life)
 
 
 def plan_folds(
@@ -102,14 +130,18 @@ def plan_folds(
     offset_windows: int = 0,
     evidence_windows: int,
     summed: bool = False,
+    forget: tuple[int, float] = (0, 1.0),
 ) -> "FoldPlan":
-    """Lay out the folds over the usable windows; gaps are left out and noted, never filled."""
+    """Lay out the folds over the usable windows; gaps are left out and noted, never filled.
+
+    ``forget`` are the windows and the half-life of methods that forget.
+    """
     from slc_ops.evidence.folds import Fold, FoldPlan
 
     files = dict(sorted(windows))
     if not files:
         raise InputError("a comparison over windows needs windows; there are none")
-    reach, newest = Reach(link_windows, offset_windows, evidence_windows), max(files)
+    reach, newest = Reach(link_windows, offset_windows, evidence_windows, forget[0]), max(files)
     notes = []
     planned = []
     for window in [*newest.before(reach.evidence - 1), newest]:
@@ -124,8 +156,14 @@ def plan_folds(
                     f"the methods scored on {window} learned from {len(memory.link)} of {reach.link} "
                     "windows; the others have no rows that may be used"
                 )
-            link, offsets = (tuple(files[w] for w in part) for part in (memory.link, memory.offsets))
-            planned.append(Fold(window, link, files[window], offsets, newest=window == newest, summed=summed))
+            parts = (memory.link, memory.offsets, memory.older)
+            link, offsets, older = (tuple(files[w] for w in part) for part in parts)
+            planned.append(
+                Fold(
+                    window, link, files[window], offsets, newest=window == newest, summed=summed,
+                    older=older, forget=forgetting(window.before(1)[0], reach.forget, forget[1]),
+                )
+            )  # fmt: skip
     if not planned or planned[-1].window != newest:
         notes.append(
             f"there is no window to learn from before {newest}: its later part was scored by fits on its "

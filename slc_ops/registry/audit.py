@@ -10,7 +10,7 @@ from slc_ops.base.names import model_name
 from slc_ops.intake.erased import Erased
 from slc_ops.registry.aliases import gaps, of_another_ledger
 from slc_ops.registry.chain import check_chain, refers_to
-from slc_ops.registry.erasures import recorded_erasures
+from slc_ops.registry.erasures import recorded_erasures, resealed_digest
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
@@ -65,7 +65,8 @@ def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
-        entered = refers_to(ledger, deployment, head.champion).get("parameters")
+        published = refers_to(ledger, deployment, head.champion).get("parameters")
+        entered = resealed_digest(ledger, deployment, head.champion) or published
         findings += _champion_findings(client, ledger.version(deployment, head.champion), entered)
     return findings
 

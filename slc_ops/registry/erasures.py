@@ -58,6 +58,14 @@ def record_erasure(ledger: Ledger, deployment: str, details: Mapping[str, Any], 
         return Receipt(*row)
 
 
+def resealed_digest(ledger: Ledger, deployment: str, version: int) -> str | None:
+    """The digest of a version's set after users were taken out of it; None where nobody was."""
+    found = [
+        each.details.get("resealed", {}).get(str(version)) for each in recorded_erasures(ledger, deployment)
+    ]
+    return next((digest for digest in reversed(found) if digest), None)
+
+
 def recorded_erasures(ledger: Ledger, deployment: str) -> list[Receipt]:
     """The receipts of a deployment, oldest first."""
     query = select(erasures).where(erasures.c.deployment == deployment).order_by(erasures.c.at)

@@ -1,4 +1,4 @@
-"""The blocks of the deployments file that need no module of their own: ``decision`` and ``notify``."""
+"""The blocks of the deployments file that need no module of their own: decision, forget and notify."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -53,6 +53,15 @@ class Decision(Part):
     time_bins: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] = Field(
         default=(5, 10), description="numbers of time bins tried beside `time_bins`"
     )
+
+
+class Forget(Part):
+    """How long ``slc_mix`` remembers: rows count 2^(−age/half_life), over this many windows."""
+
+    half_life: float = Field(
+        default=8.0, gt=0, le=10_000, description="windows after which a row counts half"
+    )
+    windows: int = Field(default=26, ge=1, le=520, description="windows that its effects are learned from")
 
 
 class Notifier(Part):

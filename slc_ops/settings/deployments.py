@@ -10,7 +10,7 @@ from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import METHODS, method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
-from slc_ops.settings.blocks import Decision, Notifier, Notify, Part
+from slc_ops.settings.blocks import Decision, Forget, Notifier, Notify, Part
 from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
 from slc_ops.settings.environment import Places
 from slc_ops.settings.expectations import OwnExpectation
@@ -32,9 +32,10 @@ from slc_ops.settings.window import Duration, Grid, Schedule, as_schedule
 
 __all__ = [
     "SOURCES", "Band", "BrokenEntry", "Decision", "DeltaSource", "Deployment", "Deployments",
-    "DuckdbSource", "FilesSource", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped", "MethodName",
-    "Name", "Notifier", "Notify", "OwnExpectation", "Part", "Partition", "Places", "Quality", "Schedule",
-    "SimulatorSource", "SqlSource", "json_schema", "load_deployments", "read_deployments", "valid_name",
+    "DuckdbSource", "FilesSource", "Forget", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped",
+    "MethodName", "Name", "Notifier", "Notify", "OwnExpectation", "Part", "Partition", "Places", "Quality",
+    "Schedule", "SimulatorSource", "SqlSource", "json_schema", "load_deployments", "read_deployments",
+    "valid_name",
 ]  # fmt: skip
 
 
@@ -78,6 +79,12 @@ class Deployment(Part):
         le=520,
         description="windows that `slc_eb` learns its offsets from; its link learns from `link_windows`",
     )
+    effects: tuple[Literal["item", "slope", "group", "user"], ...] = Field(
+        default=("item", "slope", "group"),
+        description="what `slc_mix` may learn beside the line: offsets and slopes of items, effects of "
+        "groups and, only where it is named, of users: a table of users is personal data",
+    )
+    forget: Forget = Field(default=Forget(), description="how long `slc_mix` remembers, below")
     evidence_windows: int = Field(
         default=8, ge=1, le=520, description="past windows that decide which method serves"
     )
@@ -176,6 +183,13 @@ class Deployment(Part):
         if twice or not methods:
             raise ValueError(f"lists {twice[0]!r} twice" if twice else "lists no method")
         return methods
+
+    @field_validator("effects")
+    @classmethod
+    def _items_among_the_effects(cls, effects: tuple[str, ...]) -> tuple[str, ...]:
+        if "item" not in effects or len(set(effects)) < len(effects):
+            raise ValueError(f"is {', '.join(effects) or 'empty'}; item must be among them, each once")
+        return effects
 
     @model_validator(mode="after")
     def _ends_after_start(self) -> Self:

@@ -364,3 +364,44 @@ def test_arrow_batches_and_chunks_are_frames_too() -> None:
         ItemCalibrator(**COLUMNS).fit(table.to_batches()[0], pa.array(rows["correct"])).predict_proba(table)
     )
     np.testing.assert_array_equal(one, other)
+
+
+def mixed_rows(seed=0, rows=6000):
+    """Many items with few rows, groups and users that matter."""
+    rng = np.random.default_rng(seed)
+    item, user, score = rng.integers(0, 1500, rows), rng.integers(0, 60, rows), rng.normal(0, 1, rows)
+    group, own = rng.normal(0, 1, 6), rng.normal(0, 0.8, 60)
+    right = rng.random(rows) < 1 / (1 + np.exp(-score - group[item % 6] - own[user]))
+    names = [None if k % 50 == 7 else f"g{k % 6}" for k in item]
+    frame = {"problem": item, "score": score, "skill": names, "student": user, "at": np.arange(rows)}
+    return pd.DataFrame(frame), right
+
+
+def test_groups_and_users_correct_where_they_are_named():
+    rows, right = mixed_rows()
+    columns = {"item": "problem", "logit": "score", "group": "skill", "user": "student", "time": "at"}
+    mixed = ItemCalibrator("slc_mix", user_effect=True, **columns).fit(rows, right)
+    assert set(mixed.parameters_.effects) == {"item", "group", "user"}
+    assert "user" not in ItemCalibrator("slc_mix", **columns).fit(rows, right).parameters_.effects
+    whole = mixed.predict_proba(rows)[:, 1]
+    expected = mixed.parameters_.correct(rows.problem, rows.score, groups=rows.skill, users=rows.student)
+    np.testing.assert_array_equal(whole, expected)
+    unknown = mixed.predict_proba(rows.drop(columns=["skill", "student"]))[:, 1]
+    np.testing.assert_array_equal(unknown, mixed.parameters_.correct(rows.problem, rows.score))
+    found = mixed.explain(3, group="g3", user=5)
+    assert list(found.blocks) == ["item", "group", "user"]
+    assert "To the logit the item" in found.sentence
+    assert len(found.plot().axes) == 2
+    logit = np.log(found.before) - np.log1p(-found.before)
+    link = mixed.parameters_.link
+    eta = link.a * logit + link.b0 + sum(found.blocks.values())
+    assert found.after == pytest.approx(1 / (1 + np.exp(-eta)))
+
+
+def test_user_effects_need_their_method_and_their_column():
+    rows, right = mixed_rows(rows=500)
+    for options in ({"method": "slc_mix"}, {"method": "slc_eb", "user": "student"}):
+        with pytest.raises(
+            ValueError, match="user_effect=True is for slc_mix, and needs the column of users"
+        ):
+            ItemCalibrator(item="problem", logit="score", user_effect=True, **options).fit(rows, right)

@@ -56,11 +56,11 @@ def test_a_method_that_cannot_be_fitted_says_why_and_stops_no_other(weeks, tmp_p
 def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monkeypatch):
     fold, names, fitted = plan(weeks), ["base", "platt", "slc"], []
 
-    def crash_of_base(method, calibration, long=None):
+    def crash_of_base(method, *rows):
         fitted.append(method)
         if method == "base":
             raise MemoryError("no memory left")
-        return fit_prepared(method, calibration, long)
+        return fit_prepared(method, *rows)
 
     with monkeypatch.context() as patch:
         patch.setattr(scoring, "fit_prepared", crash_of_base)
@@ -68,9 +68,7 @@ def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monke
             score_fold(fold, names, tmp_path, options=FitOptions(threads=1))
     assert sorted(fitted) == names
     fitted.clear()
-    monkeypatch.setattr(
-        scoring, "fit_prepared", lambda m, c, long=None: fitted.append(m) or fit_prepared(m, c, long)
-    )
+    monkeypatch.setattr(scoring, "fit_prepared", lambda m, *rows: fitted.append(m) or fit_prepared(m, *rows))
     assert set(score_fold(fold, names, tmp_path)) == set(names)
     assert fitted == ["base"]
 

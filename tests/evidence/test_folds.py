@@ -21,6 +21,18 @@ def names(paths):
     return [path.name for path in paths]
 
 
+def test_a_method_that_forgets_reaches_further_and_its_rows_have_ages():
+    weeks = named(0, 1, 2, 4, 5, 6, 7, 8, 9)  # week 3 has no rows
+    newest = plan_folds(weeks, link_windows=2, offset_windows=3, evidence_windows=1, forget=(6, 2.0)).newest
+    assert names(newest.older) == ["w4", "w5", "w6", "w7", "w8"]
+    assert newest.offsets == newest.older[-3:]
+    assert newest.forget.starts == tuple(week(n).start.timestamp() for n in range(3, 9))
+    times = np.array([week(n).start.timestamp() for n in (8, 6)])
+    assert newest.forget.of(times).tolist() == [1.0, 0.5]
+    assert Fold.from_dict(newest.as_dict()) == newest
+    assert plan_folds(weeks, link_windows=2, evidence_windows=1).newest.older == ()
+
+
 def test_every_fold_learns_from_the_weeks_right_before_its_window():
     plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
     assert [fold.window for fold in plan.folds] == [week(n) for n in (4, 5, 6, 7)]

@@ -147,6 +147,7 @@ def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
     assert len(windows(places)) == 30
     assert "43 directories, would give back" in dry.output
     wet = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
+    assert wet.exit_code == 0, wet.exception
     assert wet.output.splitlines()[-1] == dry.output.splitlines()[-1].replace("would give back", "gave back")
     again = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
     assert again.output == "nothing to clean\n"

@@ -43,12 +43,13 @@ class Calibration:
         """``forget`` is for methods whose old rows count less; the shared sums know nothing of it."""
         self.log, self.history, self.options = log, history, options or FitOptions()
         self.forget = forget
+        self.keep_rows = False  # of a choice that several methods make, where reading them again costs
         self._once = Once()
 
     def under(self, options: FitOptions) -> "Calibration":
         """The same rows under other options; what either of the two works out, both know."""
         view = Calibration(self.log, self.history, options, self.forget)
-        view._once = self._once
+        view._once, view.keep_rows = self._once, self.keep_rows
         return view
 
     def once(self, name: Hashable, work: Callable[[], T]) -> T:

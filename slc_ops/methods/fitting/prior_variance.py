@@ -72,14 +72,15 @@ class Prior:
 
 
 def choose_prior(
-    log: Log, model: Logistic, start: State, earlier: Floats | None = None
+    log: Log, model: Logistic, start: State, earlier: Floats | None = None, rows: Rows | None = None
 ) -> tuple[Prior, State]:
     """The prior of a log, and a state near the minimum that it leads to.
 
-    ``earlier`` are the offsets of an earlier backbone, by item code. Where the prior takes its mean from
+    ``earlier`` are the offsets of an earlier backbone, by item code; ``rows`` the rows to choose on, where
+    they are known. Where the prior takes its mean from
     them, the state is that of a model that knows this mean.
     """
-    rows = prior_rows(log)
+    rows = prior_rows(log) if rows is None else rows
     if rows is None or not _two_classes(rows):
         return _by_evidence(model, start)
     held = held_out(rows)

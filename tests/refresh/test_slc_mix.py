@@ -1,0 +1,41 @@
+"""A refresh with ``slc_mix``: it reaches further back than the others, and nobody else does."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.fitting import folds_of
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST, configure
+
+
+@pytest.fixture
+def mixed(school: Places) -> Places:
+    """A list that has slc_mix, with users."""
+    configure(
+        school, methods=["platt", "slc_mix"], effects=["item", "slope", "group", "user"],
+        forget={"half_life": 2, "windows": 5}, link_windows=2,
+    )  # fmt: skip
+    return school
+
+
+def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_same(mixed: Places) -> None:
+    plan = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
+    fold = folds_of(plan).newest
+    assert (len(fold.calibration), len(fold.offsets), len(fold.older)) == (2, 3, 5)
+    assert fold.forget is not None
+    assert [each.window for each in plan.older] == [*NEWEST.before(4), NEWEST]
+    path = plan.files.scores / fold.key / "slc_mix" / "parameters"
+    found = ParameterSet.read(path)
+    rows = sum(pq.read_metadata(each).num_rows for each in fold.older)
+    assert found.n_rows == rows
+    again = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
+    assert again.directory == plan.directory
+
+
+def test_other_lists_reach_no_further(school: Places) -> None:
+    configure(school, forget={"half_life": 2, "windows": 20})
+    plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))
+    assert plan.older == ()
+    assert len(plan.windows) == 5  # three to learn from, two to be scored on
