@@ -24,14 +24,13 @@ from slc_ops.base.errors import SettingsError
 
 if TYPE_CHECKING:
     from slc_ops.airflow.assets import champion_asset, window_asset
-    from slc_ops.airflow.backfill import backfill_dag
+    from slc_ops.airflow.backfill import backfill_dag, replay_dag
     from slc_ops.airflow.champion import promote_dag, rollback_dag
     from slc_ops.airflow.controls import control_dag
     from slc_ops.airflow.dag_file import dags, refuse_broken_deployments
     from slc_ops.airflow.failures import on_control_failure
     from slc_ops.airflow.forms import usable_deployments
     from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
-    from slc_ops.airflow.replay import replay_dag
     from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
 
 __all__ = [
@@ -60,8 +59,7 @@ __all__ = [
 ]
 
 _MODULES = (
-    "assets", "backfill", "champion", "controls", "dag_file", "failures", "forms", "refresh", "replay",
-    "tasks",
+    "assets", "backfill", "champion", "controls", "dag_file", "failures", "forms", "refresh", "tasks",
 )  # fmt: skip
 OLDEST = (3, 3)
 """The first Airflow whose tasks know retry policies."""

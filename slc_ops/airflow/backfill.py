@@ -1,4 +1,6 @@
-"""``slc_backfill``: past windows from a form, in window order, without moving the champion."""
+"""Past windows from a form: ``slc_backfill`` refreshes them in their order and moves no champion;
+``slc_replay`` says how the operation would have run, and registers nothing.
+"""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -7,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from slc_ops.airflow.forms import past_windows_fields
-from slc_ops.airflow.retries import default_args
+from slc_ops.airflow.forms import form_dag, past_windows_fields
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
 from slc_ops.settings.deployments import Places
@@ -34,6 +35,18 @@ fails does not stop the others; the last task lists them all, and run again this
 For the whole DAG per window, in Airflow's own way: `airflow backfill create --dag-id
 slc_weekly_refresh__<name> --from-date … --to-date …`. It moves no champion either; `--max-active-runs 1`
 keeps the windows in their order.
+"""
+
+
+REPLAY_DOC = """\
+### Replay past windows
+
+What the refreshes would have served from one day to another: every window is scored with what the
+refreshes before it would have put in place, beside the frozen model, Platt and each method refitted every
+window. Look at it before you switch a deployment on, or after you changed its settings.
+
+Nothing is registered and the champion stays. The page is on **SLC**, with the deployment; the log of the task
+has the table.
 """
 
 
@@ -118,29 +131,63 @@ def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
     return form, backfill.look(places, form["deployment"], windows, again=form["again"])
 
 
+@task
+def replay() -> str:
+    """Run the replay and write its page; answers the one sentence."""
+    from slc_ops.refresh.replay import replay_windows, run_replay
+    from slc_ops.reporting.replay import write_replay
+
+    form = checked_conf()
+    places, name = Places.from_environment(), form["deployment"]
+    settings = places.deployment(name).with_methods(form["methods"] or ())
+    windows = replay_windows(settings, form["from"], form["to"])
+    target = places.replays(name) / f"{windows[0].key}_{windows[-1].dates[-1] + timedelta(days=1)}"
+    found = run_replay(
+        name, settings, windows, target, home=places.home, tell=lambda text: log.info("%s", text)
+    )
+    page = write_replay(target / "replay.html", found)
+    for each in found.changes:
+        log.info("after %s: %s → %s. %s", each.window, each.served, each.serves_next, each.sentence)
+    log.info("page: %s", page)
+    return found.sentence
+
+
 def backfill_dag() -> DAG:
     """Build ``slc_backfill``."""
-    with DAG(
-        dag_id="slc_backfill",
-        dag_display_name="Backfill past windows",
-        description="Refresh past windows of a deployment; the champion stays",
-        schedule=None,
+    choices = {
+        "promote": ("Promote", "Let these windows move the champion"),
+        "again": ("Again", "Refresh windows that have a version, too"),
+        "dry_run": ("Dry run", "Only say what would be done"),
+    }
+    fields = {
+        name: Param(False, type="boolean", title=title, description=text)
+        for name, (title, text) in choices.items()
+    }
+    with form_dag(
+        "slc_backfill",
+        "Backfill past windows",
+        "Refresh past windows of a deployment; the champion stays",
+        DOC,
+        "backfill",
+        4,
         max_active_runs=1,
-        default_args=default_args("slc-ops", hours=4),
-        tags=["slc", "backfill"],
-        doc_md=DOC,
-        params={
-            **past_windows_fields(),
-            "promote": Param(
-                False, type="boolean", title="Promote", description="Let these windows move the champion"
-            ),
-            "again": Param(
-                False, type="boolean", title="Again", description="Refresh windows that have a version, too"
-            ),
-            "dry_run": Param(
-                False, type="boolean", title="Dry run", description="Only say what would be done"
-            ),
-        },
+        params={**past_windows_fields(), **fields},
     ) as dag:
         refresh.expand(window=look()) >> summary()
+    return dag
+
+
+def replay_dag() -> DAG:
+    """Build ``slc_replay``."""
+    with form_dag(
+        "slc_replay",
+        "Replay past windows",
+        "What the operation would have served over past windows; nothing is registered",
+        REPLAY_DOC,
+        "replay",
+        4,
+        max_active_runs=1,
+        params=past_windows_fields(),
+    ) as dag:
+        replay()
     return dag

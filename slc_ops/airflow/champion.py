@@ -5,9 +5,9 @@ from typing import Any
 from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 
 from slc_ops.airflow.assets import champion_asset
-from slc_ops.airflow.forms import deployment_field, reason_field
+from slc_ops.airflow.forms import deployment_field, form_dag, reason_field
 from slc_ops.airflow.links import message_links
-from slc_ops.airflow.retries import PROMOTION_POOL, default_args
+from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
 from slc_ops.observability.notify import announce_champion, announce_retirement
 from slc_ops.settings.deployments import Places
@@ -190,15 +190,7 @@ def retire_dag() -> DAG:
 
 def _form(dag_id: str, title: str, description: str, doc: str, move: Any, **fields: Param) -> DAG:
     """A DAG of one task, started from a form whose first field is the deployment."""
-    with DAG(
-        dag_id=dag_id,
-        dag_display_name=title,
-        description=description,
-        schedule=None,
-        default_args=default_args("slc-ops", hours=0.5),
-        tags=["slc", "registry"],
-        doc_md=doc,
-        params={"deployment": deployment_field(), **fields},
-    ) as dag:
+    params = {"deployment": deployment_field(), **fields}
+    with form_dag(dag_id, title, description, doc, "registry", 0.5, params=params) as dag:
         move()
     return dag

@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 from airflow.sdk import DAG
 
-from slc_ops.airflow.backfill import backfill_dag
+from slc_ops.airflow.backfill import backfill_dag, replay_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.late import late_dag
 from slc_ops.airflow.refresh import weekly_refreshes
-from slc_ops.airflow.replay import replay_dag
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
 from slc_ops.settings.deployments import Places, read_deployments

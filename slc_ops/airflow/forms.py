@@ -1,9 +1,10 @@
-"""Fields that several forms share."""
+"""DAGs that people start from a form, and the fields that several forms share."""
 
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import DAG, Param
 
+from slc_ops.airflow.retries import default_args
 from slc_ops.base.errors import SlcError
 from slc_ops.base.methods import METHODS
 from slc_ops.settings.deployments import Deployment, Places, read_deployments
@@ -15,6 +16,22 @@ def usable_deployments() -> dict[str, Deployment]:
         return read_deployments(Places.from_environment().deployments_file)[0]
     except SlcError:
         return {}
+
+
+def form_dag(
+    dag_id: str, title: str, description: str, doc: str, tag: str, hours: float, **options: Any
+) -> DAG:
+    """A DAG without a schedule, whose ``params`` are a form; each task may take so many hours."""
+    return DAG(
+        dag_id=dag_id,
+        dag_display_name=title,
+        description=description,
+        doc_md=doc,
+        schedule=None,
+        default_args=default_args("slc-ops", hours=hours),
+        tags=["slc", tag],
+        **options,
+    )
 
 
 def deployment_field() -> Param:

@@ -6,15 +6,16 @@ but nothing is registered in it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json, replacing, write_json, write_text
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
@@ -28,7 +29,7 @@ LADDER = ("base", "platt", "rescal", "slc", "slc_eb")
 
 
 @dataclass(frozen=True)
-class Arm:
+class Arm(JsonForm):
     """``role`` says what is expected of it; ``window`` is the test window, the one before it calibrates."""
 
     name: str
@@ -36,15 +37,6 @@ class Arm:
     seed: int
     role: Role
     window: Window
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self) | {"window": self.window.as_dict()}
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "Arm":
-        """Read what :meth:`as_dict` wrote."""
-        return cls(**{**value, "window": Window.from_dict(value["window"])})
 
 
 @dataclass(frozen=True)

@@ -66,17 +66,8 @@ def rule_of(settings: Deployment, kind: str) -> str:
 
 
 def read_verdict(plan: Plan) -> dict[str, Any]:
-    """The refresh's verdict.
-
-    Raises :class:`~slc_ops.base.errors.PromotionRefused` where an older release gave it: an approval may be
-    open while the package is upgraded, and its verdict knows only one window.
-    """
+    """The refresh's verdict."""
     verdict: dict[str, Any] = read_json(plan.files.verdict)
-    if "kind" not in verdict:
-        raise PromotionRefused(
-            f"{plan.deployment}: the verdict on {plan.window} was given by an older release, on one window "
-            f"alone; nothing is promoted: refresh {plan.window} again"
-        )
     return verdict
 
 

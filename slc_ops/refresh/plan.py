@@ -17,6 +17,7 @@ from slc_ops.base.files import (
     understanding,
     write_json,
 )
+from slc_ops.base.json_form import JsonForm
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
@@ -34,7 +35,7 @@ the windows themselves: their bounds and the digests of their rows are part of t
 
 
 @dataclass(frozen=True)
-class PlannedWindow:
+class PlannedWindow(JsonForm):
     """A validated window: where its usable rows lie, and the digest of their content.
 
     ``rows_key`` names the usable rows: the window's content, the settings of its validation, and the code.
@@ -45,27 +46,6 @@ class PlannedWindow:
     digest: str
     validation: dict[str, Any]
     rows_key: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "window": self.window.as_dict(),
-            "log": str(self.log),
-            "digest": self.digest,
-            "rows_key": self.rows_key,
-            "validation": self.validation,
-        }
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> "PlannedWindow":
-        """Read what :meth:`as_dict` wrote; plans of older releases have no ``rows_key``."""
-        return cls(
-            Window.from_dict(value["window"]),
-            Path(value["log"]),
-            value["digest"],
-            value["validation"],
-            value.get("rows_key", ""),
-        )
 
 
 @dataclass(frozen=True)

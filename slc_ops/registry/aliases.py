@@ -113,12 +113,6 @@ def _mark(client: "MlflowClient", move: ChampionChange) -> None:
         client.set_model_version_tag(registered_model(move.deployment), str(move.to_version), tag, value)
 
 
-def read_aliases(client: "MlflowClient", deployment: str) -> dict[str, int]:
-    """Alias → version number."""
-    found = _read(client, deployment)
-    return {alias: number for alias, number in found.items() if alias != RETIRED_TAG}
-
-
 def _read(client: "MlflowClient", deployment: str) -> dict[str, int]:
     """Aliases and the mark of a retirement; the SQL stores answer with int, REST with str."""
     from mlflow.exceptions import MlflowException

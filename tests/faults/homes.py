@@ -18,9 +18,8 @@ from typing import Any
 from slc_ops.base.files import SEAL
 from slc_ops.base.window import Window
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.settings.deployments import Places
-from tests.registry.factory import places_in
+from tests.registry.factory import places_in, read_aliases
 
 ROOT = Path(__file__).parents[2]
 BEFORE = Window.parse("2026-02-09/2026-02-16")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import PromotionRefused
-from slc_ops.base.files import read_json, write_json
+from slc_ops.base.files import write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.gate import evidence_text, promote, promote_if_allowed, propose
@@ -151,16 +151,6 @@ def settings(places: Places, **changes: Any) -> None:
     entry = {"source": {"kind": "lake", "path": "lake"}, **changes}
     places.deployments_file.parent.mkdir(parents=True, exist_ok=True)
     places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
-
-
-def test_a_verdict_of_an_older_release_promotes_nothing_and_says_what_to_do(
-    places: Places, parameters: Path
-) -> None:
-    plan = refreshed(places, parameters, 0)
-    verdict = read_json(plan.files.verdict)
-    write_json(plan.files.verdict, {name: value for name, value in verdict.items() if name != "kind"})
-    with pytest.raises(PromotionRefused, match=f"given by an older release.*: refresh {WEEKS[0]} again"):
-        propose(places, plan, "auto")
 
 
 @pytest.mark.parametrize(

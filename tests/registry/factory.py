@@ -15,6 +15,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Publication, Registry, Version
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.settings.deployments import Places
+from slc_ops.settings.environment import registered_model
 
 WEEKS = [Window.parse("2026-01-05/2026-01-12")]
 for _ in range(12):
@@ -88,3 +89,11 @@ def files_of(registry: Registry, version: Version) -> Path:
     """Where a version's parameter set lies on this disk."""
     source = registry.client.get_model_version(f"slc-{version.deployment}", str(version.number)).source
     return Path(source.removeprefix("file://")) / "artifacts" / "parameters"
+
+
+def read_aliases(client: Any, deployment: str) -> dict[str, int]:
+    """Alias → version number, as MLflow has it."""
+    names = [model.name for model in client.search_registered_models()]
+    name = registered_model(deployment)
+    aliases = client.get_registered_model(name).aliases if name in names else {}
+    return {alias: int(number) for alias, number in aliases.items()}

@@ -12,9 +12,8 @@ import pytest
 
 from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from tests.registry.crashing import main
-from tests.registry.factory import places_in
+from tests.registry.factory import places_in, read_aliases
 
 NEVER = 10_000
 

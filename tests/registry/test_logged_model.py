@@ -10,9 +10,8 @@ import pytest
 from slc_ops.base.errors import SettingsError
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.serving import Corrector
-from tests.registry.factory import WEEKS, publication
+from tests.registry.factory import WEEKS, publication, read_aliases
 
 WINDOWS = {
     "training": {"2026-01-05/2026-01-12": "a" * 64, "2026-01-12/2026-01-19": "b" * 64},

@@ -8,9 +8,8 @@ import pytest
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.registry import Registry, Version
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.ledger import Head
-from tests.registry.factory import WEEKS, publication
+from tests.registry.factory import WEEKS, publication, read_aliases
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import pytest
 
 from slc_ops.base.errors import ParameterSetError, PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.registry import Registry, Version
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.rules import NO_CHAMPION
-from tests.registry.factory import WEEKS, files_of, publication
+from tests.registry.factory import WEEKS, files_of, publication, read_aliases
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import pytest
 
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.settings.deployments import Places
-from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication
+from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication, read_aliases
 
 
 def test_the_same_publication_twice_is_one_run_and_one_version(registry: Registry, parameters: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from slc_ops.base.errors import PromotionConflict, PromotionRefused, RegistryError
 from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry import Registry, Version
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.overview import overview
 from slc_ops.registry.rules import NO_CHAMPION
-from tests.registry.factory import WEEKS, publication
+from tests.registry.factory import WEEKS, publication, read_aliases
 from tests.registry.test_ledger import address, ledger, version
 
 __all__ = ["address", "ledger"]

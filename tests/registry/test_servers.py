@@ -11,9 +11,8 @@ import pytest
 from slc_ops.base.errors import RegistryError
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.serving import Corrector
-from tests.registry.factory import WEEKS, parameter_set, places_in, publication
+from tests.registry.factory import WEEKS, parameter_set, places_in, publication, read_aliases
 from tests.serving.servers import mlflow_server, model_server, s3_server
 
 pytestmark = pytest.mark.services

@@ -10,8 +10,7 @@ import pytest
 
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.registry import Registry, aliases, ledger
-from slc_ops.registry.aliases import read_aliases
-from tests.registry.factory import WEEKS, no_file_above, places_in, publication
+from tests.registry.factory import WEEKS, no_file_above, places_in, publication, read_aliases
 
 
 @pytest.mark.faults(
