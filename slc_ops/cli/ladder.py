@@ -211,6 +211,17 @@ def compare(
     )
     titles = [metric.title for metric in METRICS.values()]
     print_table(json_path, title, ["method", *titles, "fit, s"], rows)
+    kinds = list(next(iter(found.methods.values())).within)
+    if kinds:
+        print_table(
+            json_path,
+            f"AUC over pairs of the same {' or '.join(kinds)} only",
+            ["method", *(f"within {kind}" for kind in kinds)],
+            [
+                [name, *(METRICS["auc"].text(value) for value in scored.within.values())]
+                for name, scored in found.methods.items()
+            ],
+        )
     if found.differences:
         ends = [each[metric.name].low for each in found.differences.values() for metric in paired_metrics()]
         how = f", with 95 % intervals that resample {found.clusters}" if any(ends) else ""

@@ -21,6 +21,8 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.methods import METHODS, Method, method_named
 from slc_ops.base.text import count
+from slc_ops.evidence.auc import Scored as ScoredRows
+from slc_ops.evidence.auc import auc_within, weights
 from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
 from slc_ops.evidence.guards import Finding, findings, refuse
 from slc_ops.evidence.metrics import paired_metrics
@@ -70,6 +72,8 @@ class Scored:
     parameters: ParameterSet
     found: Evaluation
     seconds_fit: float
+    within: Mapping[str, float | None] = field(default_factory=dict)
+    """The AUC over pairs of the same user, and of the same item: which kind of ranking it improves."""
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -80,6 +84,7 @@ class Scored:
         """The JSON form (contract, section 3)."""
         return {
             **self.metrics,
+            **{f"auc_within_{name}": value for name, value in self.within.items()},
             "seconds_fit": self.seconds_fit,
             "link": self.parameters.affine(),
             "warnings": list(self.parameters.warnings),
@@ -188,7 +193,7 @@ def compare(
         seconds = perf_counter() - begun
         found = evaluate(parameters, test, [slicing], threads=options.workers)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
-        return Scored(replace(parameters), found, seconds)
+        return Scored(replace(parameters), found, seconds, within(parameters, test))
 
     scored = side_by_side(list(dict.fromkeys([*chosen, REFERENCE])), fitted_and_scored, workers)
     evaluations = {name: each.found for name, each in scored.items()}
@@ -217,6 +222,16 @@ def compare(
         },
         clusters="users" if test.has("user_id") else "rows",
     )
+
+
+def within(parameters: ParameterSet, test: InteractionLog) -> dict[str, float | None]:
+    """The AUC within users and within items, of logs whose rows can be held at once."""
+    log = test.in_memory()
+    if log is None:
+        return {}
+    rows = ScoredRows(parameters.apply(log), log.label == 1, weights(log.n_rows, log.weight))
+    codes = {"user": log.user_codes, "item": log.item_codes}
+    return {name: auc_within(each, rows) for name, each in codes.items() if each is not None}
 
 
 def _against(

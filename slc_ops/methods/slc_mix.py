@@ -26,6 +26,7 @@ from functools import partial
 import numpy as np
 
 from slc_ops.base.errors import FitError
+from slc_ops.base.ids import IdIndex
 from slc_ops.methods import slc_eb
 from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
@@ -61,8 +62,7 @@ def fit(
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
     rows, newest = _rows_of(blocks, older, calibration, link), link or calibration
     model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
-    start = State(np.zeros(2), model.shape.zeros)
-    found = model.minimise(start, blocks.variances)
+    found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
     parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean).on(newest.log)
     platt_too = blocks.variances.item > 0 and not {"group", "user"} & set(blocks.entered)
@@ -89,6 +89,23 @@ def _rows_of(blocks: Chosen, *memories: Calibration | None) -> Calibration:
         f"{given[-1].log.describe()} has {given[-1].log.n_rows:,} rows; effects of users need all rows in "
         f"memory, at most {IN_MEMORY_ROWS:,} (leave user out of effects)"
     )
+
+
+def _start(calibration: Calibration, rows: Calibration, model: Mixed, blocks: Chosen) -> State:
+    """Where the choice of the blocks ended, in the order of these rows' items and groups."""
+    offset = model.shape.zeros
+    if blocks.near is None:
+        return State(np.zeros(2), offset)
+    link, *found = blocks.near
+    item, slope, group, _ = model.shape.split(offset)  # views, which are filled
+    pairs = [(item, found[0], calibration.log.items, rows.log.items)]
+    pairs += [(slope, found[1], calibration.log.items, rows.log.items)] if blocks.variances.slope else []
+    if blocks.variances.group:
+        pairs.append((group[:-1], found[2][:-1], calibration.log.groups, rows.log.groups))
+    for into, values, known, wanted in pairs:
+        same = calibration is rows
+        into[:] = values if same else np.append(values, 0.0)[IdIndex(known).positions(wanted)]
+    return State(link, offset)
 
 
 def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:

@@ -44,6 +44,8 @@ class Chosen:
     shares: dict[str, float]
     gains: dict[str, float]
     """NLL per unit of held-out weight."""
+    near: tuple[Floats, Floats, Floats, Floats] | None = None
+    """Line, items, slopes and groups of the fit to the earlier rows: where a fit to all of them may begin."""
 
     @property
     def entered(self) -> tuple[str, ...]:
@@ -80,7 +82,8 @@ def choose_blocks(
                 gain = float(np.sum(before.losses - found.losses)) / trial.weight
                 chosen = replace(found.chosen, gains={**chosen.gains, name: gain})
                 before = replace(found, chosen=chosen)
-    return chosen
+    item, slope, group, _ = trial.model.shape.split(before.state.offset)
+    return replace(chosen, near=(before.state.link, item, slope, group))
 
 
 def _both_classes(rows: Rows, held: NDArray[np.bool_]) -> bool:
