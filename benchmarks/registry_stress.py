@@ -24,12 +24,11 @@ from slc_ops.base.mlflow_client import quiet_mlflow
 from slc_ops.numerics.curves import Affine
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
-from slc_ops.registry.aliases import read_aliases
 from slc_ops.registry.audit import line_findings
 from slc_ops.registry.model import write_model
 from slc_ops.serving import Corrector
 from slc_ops.settings.deployments import Places
-from tests.registry.factory import WEEKS, parameter_set, places_in, publication
+from tests.registry.factory import WEEKS, parameter_set, places_in, publication, read_aliases
 
 BROKEN = ("golden", "digest", "no parameter set", "schema version", "missing", "understood")
 AT_LEAST = 15  # moves that every process tries, however busy the machine is

@@ -20,4 +20,6 @@ def test_a_directory_with_something_else_in_it_is_left_alone(tmp_path: Path) -> 
 
 
 def test_the_deployments_file_of_the_package_is_that_of_a_checkout() -> None:
-    assert DEPLOYMENTS.read_text() == (ROOT / "dags" / "deployments.yaml").read_text()
+    for_editors, _, text = (ROOT / "dags" / "deployments.yaml").read_text().partition("\n")
+    assert for_editors == "# yaml-language-server: $schema=deployments.schema.json"
+    assert DEPLOYMENTS.read_text() == text

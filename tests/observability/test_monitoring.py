@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from slc_ops.demo.home import run_demo
-from slc_ops.observability.server import MetricsServer
+from slc_ops.observability.server import application, listener
+from slc_ops.serving.running import server_of
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -101,15 +102,16 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = needed("prometheus")
     home = tmp_path_factory.mktemp("demo")
     places, _ = run_demo(home / "home", lambda text: None)
-    with MetricsServer(places, "127.0.0.1", 0, TOKEN) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = server_of(application(places, TOKEN), seconds=1)
+    with listener("127.0.0.1", 0, TOKEN) as answering:
+        threading.Thread(target=server.run, kwargs={"sockets": [answering]}, daemon=True).start()
         config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
         (home / "token").write_text(TOKEN)
         shutil.copy(DEPLOY / "prometheus" / "rules.yml", home / "rules.yml")
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         (job,) = config["scrape_configs"]
         job["authorization"]["credentials_file"] = str(home / "token")
-        job["static_configs"] = [{"targets": [f"127.0.0.1:{server.server_port}"]}]
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{answering.getsockname()[1]}"]}]
         job["scrape_timeout"] = "1s"
         (home / "prometheus.yml").write_text(yaml.safe_dump(config))
         with socket.socket() as free:
@@ -132,7 +134,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(30)
-            server.shutdown()
+            server.should_exit = True
 
 
 def fetched(address: str) -> Any:
