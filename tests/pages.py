@@ -93,14 +93,18 @@ def steps(page: str | Path) -> Iterator[Step]:
             yield from commands(block)
 
 
-def shell(command: str, cwd: Path, **variables: str) -> str:
-    """What a shell with our commands answers; it fails where the command does."""
+def environment() -> dict[str, str]:
+    """The variables of a terminal that knows our commands and none of our settings."""
     foreign = ("AIRFLOW", "MLFLOW_", "SLC_OPS_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"}
+
+
+def shell(command: str, cwd: Path, **variables: str) -> str:
+    """What a shell with our commands answers; it fails where the command does."""
     done = subprocess.run(
         ["bash", "-ec", command], cwd=cwd, capture_output=True, text=True, check=False,
-        env={**kept, "PATH": path, "COLUMNS": "200", **variables},
+        env={**environment(), "COLUMNS": "200", **variables},
     )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout

@@ -1,8 +1,7 @@
 """Rows in, probabilities out, with what made them: version, method, unknown ids, a range."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +20,26 @@ Floats = NDArray[np.float64]
 _FROZEN = ParameterSet("base", Affine())
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """Rows as a caller gives them: lists, arrays or Arrow columns of equal length, ids of effects by name."""
 
     logits: Any
     ids: Mapping[str, Any]
     time: Any = None
 
-    @property
-    def plain(self) -> bool:
-        """Whether all of them are Python's own lists."""
-        given = (self.logits, self.time, *self.ids.values())
-        return all(each is None or isinstance(each, list) for each in given)
+    def single(self) -> "Columns | None":
+        """The values of the only row, where that is what lists hold; of other columns None."""
+        logits, ids, time = self
+        if type(logits) is not list or len(logits) != 1:
+            return None
+        one = {}
+        for name, each in ids.items():
+            if each is not None and (type(each) is not list or len(each) != 1):
+                return None
+            one[name] = None if each is None else each[0]
+        if time is not None and (type(time) is not list or len(time) != 1):
+            return None
+        return Columns(logits[0], one, None if time is None else time[0])
 
     def take(self, rows: Positions) -> "Columns":
         """Some of the rows."""
@@ -41,8 +47,7 @@ class Columns:
         return Columns(_take(self.logits, rows), ids, None if self.time is None else _take(self.time, rows))
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """Probabilities and what they were made with; all of one version unless ``versions`` says which row."""
 
     probability: Floats
@@ -59,8 +64,7 @@ class Answer:
     """The version of each row, where they differ."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The rows of a call that one parameter set answers, all of one backbone."""
 
     snapshot: Snapshot
@@ -70,14 +74,15 @@ class Part:
 
 def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | None, interval: bool) -> Answer:
     """Answer rows with one parameter set; a single row of a list without the price of arrays."""
-    if len(columns.logits) == 1 and columns.plain and not interval:
-        one = {name: None if each is None else _only(name, each) for name, each in columns.ids.items()}
-        time = None if columns.time is None else _only("time", columns.time)
-        single, missed, used = correct_row(snapshot, one, columns.logits[0], time, backbone_version)
+    one = None if interval else columns.single()
+    if one is not None:
+        single, missed, used = correct_row(snapshot, one.ids, one.logits, one.time, backbone_version)
         found = np.array([single])
     else:
         found, missed, used = correct_rows(snapshot, columns, backbone_version)
-    unknown = dict.fromkeys(snapshot.parameters.effects, 0) | {name: n for name, (n, _) in missed.items()}
+    unknown = dict.fromkeys(snapshot.parameters.effects, 0)
+    for name, (rows, _) in missed.items():
+        unknown[name] = rows
     low = high = None
     if interval:
         low, high = interval_of(used, columns.logits, columns.time, columns.ids)
@@ -191,12 +196,6 @@ def by_backbone(versions: Any, count: int) -> Iterator[tuple[str | None, NDArray
         raise InputError(f"{len(named)} backbone versions for {count} rows; expected one for each")
     for version in dict.fromkeys(named):
         yield version, named == version
-
-
-def _only(name: str, values: Any) -> Any:
-    if len(values) != 1:
-        raise InputError(f"{len(values)} values of {name} for 1 row; expected one for each")
-    return values[0]
 
 
 def _take(values: Any, rows: Positions) -> Any:

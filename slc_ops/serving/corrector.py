@@ -208,7 +208,10 @@ class Corrector:
     def _answer(
         self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
     ) -> Answer:
-        champion = self._snapshot
+        champion, one_backbone = self._snapshot, backbone_version is None or isinstance(backbone_version, str)
+        if self._canary is None and version is None and one_backbone:
+            with _UNDERSTOOD:
+                return answer_part(champion, columns, backbone_version, interval)
         challenger = None if self._canary is None else self._canary.beside(champion)
         if version is not None:
             served = [each for each in (champion, challenger) if each is not None and each.version == version]
@@ -216,7 +219,6 @@ class Corrector:
                 raise NotServed(f"version {version} is not served here; version {champion.version} is")
             champion, challenger = served[0], None
         with _UNDERSTOOD:
-            one_backbone = backbone_version is None or isinstance(backbone_version, str)
             if challenger is None and one_backbone:
                 return answer_part(champion, columns, backbone_version, interval)
             count = len(columns.logits)

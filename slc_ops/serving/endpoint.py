@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from slc_ops.base.errors import InputError, SlcError
@@ -22,6 +23,7 @@ from slc_ops.serving.exposition import Requests
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _log = logging.getLogger(__name__)
 _SMALL = 1 << 16
 _STATUS: dict[type[SlcError], int] = {
@@ -53,8 +55,7 @@ class Refused(InputError):
         self.status, self.headers = status, headers
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A request, read."""
 
     body: bytes
@@ -78,14 +79,16 @@ class Asked:
         return found == "true"
 
 
-@dataclass(frozen=True)
-class Reply:
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Reply(NamedTuple):
     """What is sent back."""
 
     body: bytes
     kind: str = formats.JSON
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NO_HEADERS
 
 
 Work = Callable[[Asked], Reply]

@@ -21,6 +21,7 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 NAMES = ("item_id", "logit", "probability", "group_id", "user_id", "time", "backbone_version")
 """The columns of a request."""
+_ID_TYPES = {str, int, type(None)}
 _NUMBERS = ({float}, {int}, {float, int})
 _ARROW_RECORD_BATCH, _ARROW_DICTIONARY_BATCH = 3, 2
 
@@ -75,6 +76,8 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
     wanted = "expected {'dataframe_split': {'columns': […], 'data': [[…], …]}} or {'dataframe_records': […]}"
     if not isinstance(found, dict):
         raise InputError(f"the body is a JSON {_kind(found)}; {wanted}")
+    if len({"dataframe_split", "dataframe_records"} & found.keys()) != 1:
+        raise InputError(f"the body has {_others(found, ()) or 'nothing'}; {wanted}")
     if "dataframe_records" in found:
         columns = records(found["dataframe_records"], "dataframe_records", max_rows)
     elif isinstance(frame := found.get("dataframe_split"), dict):
@@ -88,7 +91,7 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
         _check_rows(len(rows), max_rows)
         columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
     else:
-        raise InputError(f"the body has {_others(found, ()) or 'nothing'}; {wanted}")
+        raise InputError(f"dataframe_split is no object; {wanted}")
     if "event_time" in columns:  # the log's own name of it, as MLflow's signature has it
         columns["time"] = columns.pop("event_time")
     return checked({name: columns[name] for name in NAMES if name in columns}, max_rows)
@@ -106,6 +109,10 @@ def checked(columns: Given, max_rows: int) -> Given:
         if values is not named and len(values) != count:
             raise InputError(f"{len(values)} values of {name} and {count} of {score}; expected equal lengths")
     _check_numbers(columns[score], score)
+    for name in ("item_id", "group_id", "user_id"):
+        if name in columns and not set(map(type, columns[name])) <= _ID_TYPES:
+            wrong = next(each for each in columns[name] if type(each) not in _ID_TYPES)
+            raise InputError(f"column {name} holds {wrong!r:.60}; expected ids: texts or integers")
     if isinstance(named, list) and set(map(type, named)) - {str, type(None)}:
         raise InputError("backbone_version has values that are no texts; expected a text for each row")
     if (time := columns.get("time")) is not None:

@@ -22,7 +22,7 @@ _ERRORS = {
 
 def description(max_rows: int) -> Schema:
     """All routes, with the types of what they take and answer."""
-    rows = {"type": "array", "maxItems": max_rows}
+    rows = {"type": "array"}
     columns: dict[str, Schema] = {
         "item_id": {**rows, "items": _ID},
         "logit": {**rows, "items": _NUMBER},
@@ -94,24 +94,28 @@ def description(max_rows: int) -> Schema:
         paths[path] = _get("The model's versions and tensors", _json({"type": "object"}), named)
         paths[f"{path}/ready"] = _get("Whether it can correct", _json({"type": "object"}), named)
         inferred = _json(_inference_answer()) | {"application/octet-stream": arrow}
-        paths[f"{path}/infer"] = _post("Correct tensors", _json(_inference(max_rows)), inferred, named)
+        paths[f"{path}/infer"] = _post("Correct tensors", _json(_inference()), inferred, named)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "slc-ops serve", "version": __version__},
+        "info": {
+            "title": "slc-ops serve",
+            "version": __version__,
+            "description": f"Columns of a request have equal lengths, at most {max_rows} rows.",
+        },
         "paths": paths,
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"token": []}],
     }
 
 
-def _inference(max_rows: int) -> Schema:
+def _inference() -> Schema:
     shape = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "maxItems": 2}
     tensor = _object(
         {
             "name": {"type": "string"},
             "datatype": {"enum": _TENSOR_TYPES},
             "shape": shape,
-            "data": {"type": "array", "maxItems": max_rows},
+            "data": {"type": "array"},
             "parameters": {"type": "object"},
         },
         ["name", "datatype", "shape"],

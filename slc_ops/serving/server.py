@@ -16,7 +16,19 @@ from starlette.routing import Route, Router
 from slc_ops import __version__
 from slc_ops.serving import formats, inference
 from slc_ops.serving.corrector import Corrector
-from slc_ops.serving.endpoint import Asked, Endpoint, Limits, Refused, Reply, Shared, Work
+from slc_ops.serving.endpoint import (
+    Application,
+    Asked,
+    Endpoint,
+    Limits,
+    Receive,
+    Refused,
+    Reply,
+    Scope,
+    Send,
+    Shared,
+    Work,
+)
 from slc_ops.serving.openapi import description
 
 _TOLERANCE = 300.0
@@ -29,7 +41,7 @@ def app(
     token: str | None = None,
     webhook_secret: str | None = None,
     limits: Limits | None = None,
-) -> Router:
+) -> Application:
     """The application. Whoever has no ``token`` (where there is one) gets 401; probes need none.
 
     ``webhook_secret`` is what MLflow signs its webhooks with; without one there is no such route.
@@ -61,11 +73,18 @@ def app(
         signed = partial(routes.webhook, webhook_secret.encode())
         hook = Endpoint(shared, "/webhooks/mlflow", {"POST": signed}, is_open=True, in_thread=True)
         endpoints["/webhooks/mlflow"] = hook
-    return Router(
+    router = Router(
         [Route(path, endpoint) for path, endpoint in endpoints.items()],
         redirect_slashes=False,
         default=Endpoint(shared, "", {}),
     )
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        # The router matches patterns one after the other; a path without one, not mounted, needs no pattern.
+        known = endpoints.get(scope["path"]) if scope["type"] == "http" and not scope["root_path"] else None
+        await (known or router)(scope, receive, send)
+
+    return application
 
 
 class _Routes:

@@ -1,11 +1,16 @@
 """README.md and serving.md tell of the demo what it does: their commands, programs and answers."""
 
+import json
 import re
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, run, shell, to_run
+from tests.pages import ROOT, environment, run, shell, steps, to_run
 
 pytestmark = pytest.mark.slow
 README = "README.md"
@@ -45,14 +50,41 @@ def done_elsewhere(command: str) -> bool:
     if command.startswith("make "):
         assert re.search(rf"^{command.split()[1]}:", MAKEFILE, re.MULTILINE), command
         return True
-    return command.startswith("pip install") or command == "slc-ops demo"
+    return command.startswith("pip install") or command == "slc-ops demo" or served(command)
+
+
+def served(command: str) -> bool:
+    """The server and those who ask it: run below, on a port that is free."""
+    return command.startswith(("slc-ops serve ", "curl "))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+@pytest.mark.parametrize("page", [README, "docs/serving.md"])
+def test_every_answer_of_the_server_is_as_shown(directory: Path, tmp_path: Path, page: str) -> None:
+    start, *asked = [step for step in steps(page) if served(step.text)]
+    assert asked
+    said = tmp_path / "address.json"
+    arguments = start.text.removesuffix(" &").replace("--port 8080", f"--port 0 --json {said}").split()
+    home = directory / "slc-demo"
+    variables = {"SLC_OPS_HOME": str(home), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
+    command = [str(Path(sys.executable).parent / arguments[0]), *arguments[1:]]
+    with subprocess.Popen(command, env=environment() | variables, start_new_session=True) as server:
+        try:
+            while not said.exists():
+                assert server.poll() is None
+                time.sleep(0.05)
+            address = json.loads(said.read_text())["address"]
+            for step in asked:
+                step.check(shell(step.text.replace("http://127.0.0.1:8080", address), tmp_path))
+        finally:
+            server.terminate()
 
 
 def test_every_command_and_program_about_serving_runs(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(directory)
-    assert run("docs/serving.md", directory) > 3
+    assert run("docs/serving.md", directory, skip=served) > 3
 
 
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:

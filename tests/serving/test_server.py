@@ -180,7 +180,7 @@ REFUSED: list[tuple[int, str, Any]] = [
     (422, "item ids are of type int", {"item_id": [17], "logit": [0.3]}),
     (422, "cast the column", {"item_id": [17, 18, 19, 1, 2, 3, 4, 5, 6], "logit": [0.3] * 9}),
     (422, "", {"item_id": [1.5, "a", True, {}, [], 3, 4, 5, 6], "logit": [0.3] * 9}),
-    (422, "item ids are of type", {"item_id": [{}], "logit": [0.3]}),
+    (422, "expected ids", {"item_id": [{}], "logit": [0.3]}),
     (422, "no column 'grop_id'", {"item_id": ["a"], "logit": [0.3], "grop_id": ["x"]}),
     (422, "rows alone", {"rows": [], "logit": []}),
     (422, "list of objects", {"rows": [1]}),
