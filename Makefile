@@ -65,7 +65,8 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
-docs-tables: install ## Write the settings tables of the docs and dags/deployments.schema.json from the settings themselves
+docs-tables: install ## Write what the docs have from the code: settings tables, the schema, figures of the concepts, list of decisions
+	@$(PY) scripts/docs_pages.py
 	@$(PY) scripts/settings_tables.py docs/operations.md
 	@$(PY) scripts/settings_tables.py docs/sources.md
 	@.venv/bin/slc-ops schema --out dags/deployments.schema.json

@@ -85,9 +85,12 @@ def commands(block: Block) -> Iterator[Step]:
 
 
 def steps(page: str | Path) -> Iterator[Step]:
-    """The steps of a page in its order: the commands of ``console`` blocks, whole ``python`` blocks."""
-    for block in to_run(page, "console", "python"):
-        if block.kind == "python":
+    """The steps of a page in its order: commands of ``console`` blocks, whole ``python`` and ``sh`` blocks.
+
+    A here-document is an ``sh`` block: no prompts stand in it, so that it can be pasted.
+    """
+    for block in to_run(page, "console", "python", "sh"):
+        if block.kind in ("python", "sh"):
             yield Step(block.kind, block.text)
         else:
             yield from commands(block)

@@ -7,6 +7,7 @@ from airflow.sdk import DAG
 
 from slc_ops.airflow.backfill import backfill_dag, replay_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
+from slc_ops.airflow.clean import clean_dag, says_what_it_keeps
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.late import late_dag
@@ -61,8 +62,10 @@ def _refreshes() -> list[DAG]:
     built, failures = weekly_refreshes()
     for complaint in [*(str(entry) for entry in broken), *failures]:
         log.warning("%s", complaint)
-    watched = any(each.verdict_due is not None for each in usable_deployments().values())
-    return [*built.values(), *([late_dag()] if watched else [])]
+    usable = usable_deployments().values()
+    watched = any(each.verdict_due is not None for each in usable)
+    cleaned = any(map(says_what_it_keeps, usable))
+    return [*built.values(), *([late_dag()] if watched else []), *([clean_dag()] if cleaned else [])]
 
 
 def _operations() -> list[DAG]:

@@ -5,6 +5,7 @@ id. :class:`IdIndex` is three NumPy arrays of about 30 bytes an id. It answers o
 batch at a few dozen nanoseconds an id, and it can learn further ids.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from slc_ops.base.utf8 import require_utf8
 
 Codes = NDArray[np.int32]
 
+_INTEGER = r"(0|-?[1-9][0-9]{0,17})"  # as integers are written, within 64 bits
 _SLICE = 1 << 14
 _FEW = 8
 _TABLE_LIMIT = 1 << 24  # widest range of integers for which a table (64 MB) is kept
@@ -27,13 +29,17 @@ _TABLE_LIMIT = 1 << 24  # widest range of integers for which a table (64 MB) is 
 class IdIndex:
     """Where each known id stands among the ids in the order in which they came; unknown ids are at −1.
 
-    ``name`` is the column that errors speak of.
+    ``name`` is the column that errors speak of. An integer and its text are one id: an index that meets both
+    holds texts from then on, at the same positions.
 
     >>> index = IdIndex(pa.array(["a", "b"]))
     >>> index.positions(["b", "x"]).tolist(), index.add(pa.array(["x", "b", "y", "x"])).tolist()
     ([1, -1], [2, 1, 3, 2])
     >>> index.ids.to_pylist()
     ['a', 'b', 'x', 'y']
+    >>> numbers = IdIndex(pa.array([7, 9]))
+    >>> numbers.positions(["9", "09", "x"]).tolist(), numbers.add(pa.array(["x", "7"])).tolist()
+    ([1, -1, -1], [2, 0])
     """
 
     def __init__(self, ids: pa.Array | None = None, name: str = "item_id") -> None:
@@ -64,9 +70,8 @@ class IdIndex:
             self._type = kind
             self._integers = _IntegerTable() if kind == pa.int64() else None
         if kind != self._type:
-            raise InputError(
-                "identifiers are integers in one part of the input and text in another; write them in one way"
-            )
+            self._become_text()
+            column = as_text(column)
         encoded = pa.types.is_dictionary(column.type)
         if encoded and len(column.dictionary) > 2 * len(column):
             # A slice of a big row group carries the whole group's dictionary: keep what it uses.
@@ -94,12 +99,15 @@ class IdIndex:
             return np.array([self.position(one) for one in ids], dtype=np.int32)
         column = self._as_column(ids)
         if pa.types.is_dictionary(column.type):
-            return self.find(column.dictionary).take(as_numpy(column.indices))
-        return self.find(column)
+            return self._find_any(column.dictionary).take(as_numpy(column.indices))
+        return self._find_any(column)
 
     def position(self, one: Any) -> int:
         """The position of one id, −1 when it is unknown."""
-        key = key_of(self._checked(one))
+        checked = self._checked(one)
+        if checked is None:
+            return -1
+        key = key_of(checked)
         for table in self._tables:
             position = table.position(key)
             if position >= 0:
@@ -118,6 +126,23 @@ class IdIndex:
                 elif len(left := np.flatnonzero(found < 0)):
                     found[left] = table.positions([words[left] for words in keys])
         return result
+
+    def _find_any(self, column: pa.Array) -> Codes:
+        """The same of texts among integers, or of integers among texts."""
+        if column.type == self._type:
+            return self.find(column)
+        if self._type == pa.string():
+            return self.find(column.cast(pa.string()))
+        whole = pc.match_substring_regex(column, f"^{_INTEGER}$")
+        result = np.full(len(column), -1, np.int32)
+        result[as_numpy(whole)] = self.find(column.filter(whole).cast(pa.int64()))
+        return result
+
+    def _become_text(self) -> None:
+        if self._type == pa.int64():
+            known = self.ids.cast(pa.string())
+            self._type, self._integers, self._tables, self._count = pa.string(), None, [], 0
+            self._learn(known)
 
     def _learn(self, ids: pa.Array) -> None:
         """Append unknown ids, each once; a table takes up smaller ones before it, so that tables stay few."""
@@ -147,23 +172,21 @@ class IdIndex:
                 raise InputError(f"{self._words} cannot be understood: {error}") from None
         if len(ids) == 0:
             return pa.nulls(0, self._type)
-        column = as_ids(ids, self._name, 0)
-        if _value_type(column) != self._type:
-            raise self._wrong_type(str(_value_type(column)))
-        return column
+        return as_ids(ids, self._name, 0)
 
-    def _checked(self, one: Any) -> int | str:
-        if self._type == pa.int64():
-            if not isinstance(one, int | np.integer) or isinstance(one, bool):
-                raise self._wrong_type(type(one).__name__)
-            if not -(1 << 63) <= one < 1 << 63:  # its lower bits may be another id's
-                raise InputError(
-                    f"{self._words[:-1]} {one} does not fit 64 bits; expected an integer of the log"
-                )
-            return int(one)
-        if not isinstance(one, str):
+    def _checked(self, one: Any) -> int | str | None:
+        """An id as the index holds it; None where it cannot be among them."""
+        numbers = self._type == pa.int64()
+        if isinstance(one, str):
+            if not numbers:
+                return one
+            one.encode()  # a text that is none is refused, as among texts
+            return int(one) if re.fullmatch(_INTEGER, one) else None
+        if not isinstance(one, int | np.integer) or isinstance(one, bool):
             raise self._wrong_type(type(one).__name__)
-        return one
+        if not -(1 << 63) <= one < 1 << 63:  # its lower bits may be another id's
+            raise InputError(f"{self._words[:-1]} {one} does not fit 64 bits; expected an integer of the log")
+        return int(one) if numbers else str(one)
 
     @property
     def _words(self) -> str:
@@ -292,6 +315,13 @@ def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
             column = pa.DictionaryArray.from_arrays(column.indices, values)
         return column
     return column if kind == wanted else _cast(column, wanted, name)
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """Ids as texts; a dictionary stays one."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
+    return column.cast(pa.string())
 
 
 def example_of(column: pa.Array) -> str:

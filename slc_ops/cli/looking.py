@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_records, print_table, say
+from slc_ops.base.console import emit_json, json_option, print_lines, print_records, print_table, say
 from slc_ops.base.errors import RegistryError, SettingsError
 from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
@@ -16,6 +17,7 @@ from slc_ops.cli.registry import deployment_option, open_registry
 from slc_ops.settings.deployments import Places, json_schema, read_deployments
 
 if TYPE_CHECKING:
+    from slc_ops.observability.troubles import Trouble
     from slc_ops.registry import ChampionChange, Registry
 
 
@@ -24,13 +26,26 @@ if TYPE_CHECKING:
 def status(json_path: str | None) -> None:
     """Show the champion and challenger of every deployment.
 
-    The answer comes from the ledger. Where an alias in MLflow says something else, a line tells so.
+    First a line for each: ok, or what is wrong (a window stopped or late, a step that failed, a broken entry,
+    an alias that was moved, the disk) with the runbook to open. The rest comes from the ledger.
     """
+    from slc_ops.observability.troubles import RUNBOOKS, Trouble
     from slc_ops.refresh.backbone import read_news
 
     registry = open_registry()
     answer = registry.status(_named_deployments(registry.places))
+    found = _troubles(registry, list(answer["deployments"]))
+    for name, entry in answer["deployments"].items():
+        aliases = [
+            Trouble("alias", each["sentence"], f"{RUNBOOKS}restored-backup") for each in entry["findings"]
+        ]
+        found[name] = [*found[name], *aliases]
+        entry["troubles"] = [each.as_dict() for each in found[name]]
+    answer["broken"] = {
+        n: [t.as_dict() for t in each] for n, each in found.items() if n not in answer["deployments"]
+    }
     emit_json(json_path, answer)
+    _say_troubles(json_path, found)
     rows = []
     for name, entry in answer["deployments"].items():
         rows.append([name, "", "", "", ""])
@@ -51,8 +66,18 @@ def status(json_path: str | None) -> None:
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
         if (news := read_news(registry.places, name, champion)) is not None:
             say(json_path, f"{name}: {news.sentence}")
-        for finding in entry["findings"]:
-            click.echo(f"{name}: {finding['sentence']} (see slc-ops verify)", err=True)
+
+
+def _troubles(registry: "Registry", names: list[str]) -> "dict[str, list[Trouble]]":
+    from slc_ops.observability.troubles import troubles
+
+    return troubles(registry.places, datetime.now(UTC), names)
+
+
+def _say_troubles(json_path: str | None, found: "dict[str, list[Trouble]]") -> None:
+    """A line for each deployment."""
+    if json_path != "-":
+        print_lines(f"{name}: {'; '.join(map(str, each)) or 'ok'}" for name, each in found.items())
 
 
 def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
@@ -74,11 +99,13 @@ def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
 @json_option
 def history(deployment: str, json_path: str | None) -> None:
     """Show a deployment's line of champions, oldest first: who moved it, when and why."""
-    moves = open_registry(deployment).history(deployment)
+    registry = open_registry(deployment)
+    moves = registry.history(deployment)
     emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
     print_records(json_path, f"Champions of {deployment}", [_record(move) for move in moves])
     if not moves:
         say(json_path, "no version has been promoted yet")
+    _say_troubles(json_path, {deployment: _troubles(registry, [deployment])[deployment]})
 
 
 @click.command()
@@ -135,6 +162,7 @@ def verify(
     for found in findings.values():
         for finding in found:
             say(json_path, f"{finding.code}: {finding}")
+    _say_troubles(json_path, {name: each for name, each in _troubles(registry, names).items() if each})
     left = [f for found in findings.values() for f in found if f.code not in ("repaired", "interrupted")]
     if left:
         advice = (

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 deployment_option = click.option(
     "--deployment", required=True, metavar="NAME", help="The deployment, by its name in the deployments file."
 )
+for_option = click.option(
+    "--for", "windows", type=click.IntRange(1, 1000), metavar="N",
+    help="Let the method that is taken back return by rule after N windows. Default: only a person brings it "
+    "back.",
+)  # fmt: skip
 actor_option = click.option(
     "--actor", metavar="NAME", help="Who decides; recorded. Default: SLC_OPS_ACTOR, or the user's login name."
 )
@@ -68,11 +73,7 @@ def promote(
 @click.command()
 @deployment_option
 @click.option("--to", type=int, metavar="N", help="An earlier champion. Default: the one before this one.")
-@click.option(
-    "--for", "windows", type=click.IntRange(1, 1000), metavar="N",
-    help="Let the method that is taken back return by rule after N windows. Default: only a person brings it "
-    "back.",
-)  # fmt: skip
+@for_option
 @click.option(
     "--exclude-window", is_flag=True, help="Leave the window of the version taken back out of later fits."
 )
@@ -107,10 +108,16 @@ def rollback(
 @click.option(
     "--against", type=int, metavar="N", help="Refuse if the champion is not version N any more."
 )  # fmt: skip
+@for_option
 @actor_option
 @json_option
 def retire(
-    deployment: str, reason: str, against: int | None, actor: str | None, json_path: str | None
+    deployment: str,
+    reason: str,
+    against: int | None,
+    windows: int | None,
+    actor: str | None,
+    json_path: str | None,
 ) -> None:
     """Let the frozen model serve again: the champion goes, and nobody comes.
 
@@ -119,7 +126,7 @@ def retire(
     """
     registry = open_registry(deployment, writes=True)
     before = registry.champion(deployment)
-    change = registry.retire(deployment, actor=acting(actor), reason=reason, against=against)
+    change = registry.retire(deployment, actor=acting(actor), reason=reason, against=against, windows=windows)
     emit_json(json_path, {"deployment": deployment, "champion": None, "change": change.as_dict()})
     if before is None:
         say(json_path, f"{deployment} has no champion already: {change}")

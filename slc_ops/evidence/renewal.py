@@ -8,7 +8,8 @@ Two lengths say how far a renewal moves the answers of the rows that it learned 
 Past renewals need no records: the fits behind the series' windows are what was published window by window,
 and the lengths between neighbours are those of the renewals. A renewal is held when a length exceeds five
 times the past median (floor 0.1), given four past renewals; with fewer only a slope that is not above 0, or
-a number that is not finite, holds it.
+a number that is not finite, holds it. The move over the last four renewals together is held against twice
+the limit, so that small steps into one direction are seen, too; the items behind a large move are named.
 
 The median of at most seven lengths is noisy, hence the floor: with 0.05 four ordinary weeks of nine flight
 logs were held (offsets up to 6.3 times the median, where it was small), with 0.1 none of 684 renewals; the
@@ -25,17 +26,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.json_form import JsonForm
 from slc_ops.numerics.curves import Affine
+from slc_ops.numerics.kernels import Floats
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 
 FACTOR = 5.0
 FLOOR = 0.1
 LEAST_RENEWALS = 4
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,15 @@ def check_renewal(
     past: Sequence[ParameterSet],
     moments: tuple[float, float],
     *,
+    slope_error: float = 0.0,
     held_before: bool = False,
 ) -> Renewal:
     """Hold new parameters that moved as no renewal before.
 
-    ``past`` are the same method's earlier fits, oldest first; ``held_before`` says that the window before was
-    held by this check.
+    ``past`` are the same method's earlier fits, oldest first; ``slope_error`` is the standard error of its
+    slope; ``held_before`` says that the window before was held by this check.
     """
-    backwards = _backwards(after)
+    backwards = _backwards(after, slope_error)
     refused = _broken(after) or (backwards if len(past) <= LEAST_RENEWALS else None)
     if refused is not None:
         return Renewal(False, False, None, None, refused)
@@ -95,6 +100,13 @@ def check_renewal(
     )
     beyond = found.link > limit.link or found.offsets > limit.offsets
     moved = f"{after.method} moved by {_words(found)} (limits {limit.link:.2f} and {limit.offsets:.2f})"
+    over = lengths(past[-LEAST_RENEWALS], after, moments)
+    root = LEAST_RENEWALS**0.5  # steps that do not belong together add up like this
+    if not beyond and (over.link > root * limit.link or over.offsets > root * limit.offsets):
+        beyond = True
+        moved += f", and by {_words(over)} over the last {LEAST_RENEWALS} renewals"
+    if beyond:
+        moved += _movers(past[-LEAST_RENEWALS], after)
     if not beyond:
         return Renewal(True, False, found, limit, moved)
     news = held_before and backwards is None
@@ -119,15 +131,15 @@ def _broken(after: ParameterSet) -> str | None:
     return None
 
 
-def _backwards(after: ParameterSet) -> str | None:
-    """Whether they turn the backbone's order round.
+def _backwards(after: ParameterSet, slope_error: float) -> str | None:
+    """Whether they turn the backbone's order round, by more than two standard errors of the slope.
 
     Logits that were turned round move the link far, and are held for as long as they do. Those of a backbone
     that says next to nothing have a slope around 0, now above and now below: that moves little and does no
     harm.
     """
     affine = after.affine()
-    if affine is None or affine["a"] > 0:
+    if affine is None or affine["a"] > min(0.0, -2 * slope_error):
         return None
     return (
         f"the slope of {after.method} is {affine['a']:.3f}: the backbone ranks no better than backwards, "
@@ -144,15 +156,32 @@ def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:
 def _effect_moved(before: Effect, after: Effect) -> float:
     if before.time_edges is not None:
         return 0.0
-    index = IdIndex(before.ids)
-    positions = index.positions(after.ids)
-    known = positions >= 0
-    weight = as_numpy(after.table.column("n_obs"))[known]
-    if not weight.sum() > 0:
-        return 0.0
+    weight, moved, _ = _moves(before, after)
+    return float(np.sqrt(weight @ moved**2 / weight.sum())) if weight.sum() > 0 else 0.0
+
+
+def _moves(before: Effect, after: Effect) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Weight and move of the ids that both have, and where they stand in the newer one."""
+    positions = IdIndex(before.ids).positions(after.ids)
+    known = np.flatnonzero(positions >= 0)
     offset = as_numpy(before.table.column("offset"))
     moved = as_numpy(after.table.column("offset"))[known] - offset[positions[known]]
-    return float(np.sqrt(weight @ moved**2 / weight.sum()))
+    return as_numpy(after.table.column("n_obs"))[known], moved, known
+
+
+def _movers(before: ParameterSet, after: ParameterSet) -> str:
+    """The items behind a large move, where a few are behind at least half of it."""
+    one, two = before.effects.get("item"), after.effects.get("item")
+    if one is None or two is None or one.time_edges is not None:
+        return ""
+    weight, moved, known = _moves(one, two)
+    share = weight * moved**2
+    most = np.argsort(-share, kind="stable")[:NAMED]
+    if not len(most) or share[most].sum() < 0.5 * share.sum():
+        return ""
+    ids = two.ids
+    named = ", ".join(f"{ids[int(known[k])].as_py()} by {moved[k]:+.2f}" for k in most if share[k] > 0)
+    return f"; most of it are the items {named}" if named else ""
 
 
 def _words(found: Lengths) -> str:

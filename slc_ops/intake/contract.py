@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -17,6 +18,7 @@ from slc_ops.base.utf8 import marked, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
+FLOOR = 1e-6  # of probabilities that become logits
 REPEATED_TIMES = "times_repeated"
 SKIPPED_TIMES = "times_skipped"
 """Notes of a window's manifest: rows whose local time a clock showed twice, or skipped."""
@@ -124,7 +126,28 @@ def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
         require_utf8(column, values)
     if column == "event_time":
         return to_utc(values, source)
-    return cast(column, values, target_type(column, values.type))
+    values = cast(column, values, target_type(column, values.type))
+    if column == "weight" and values.null_count and pt.is_floating(values.type):
+        values = values.fill_null(1.0)  # a table that has got the column has none for its older rows
+    return values
+
+
+def one_score(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a table that has logits and probabilities: logits, of probabilities where there is none."""
+    names = rows.schema.names
+    if not {"logit", "probability"} <= set(names) or rows.schema.field("logit").type != pa.float64():
+        return rows
+    logits = rows.column("logit")
+    scores = rows.column("probability")
+    if logits.null_count and scores.type == pa.float64():
+        inside = pc.if_else(
+            pc.and_(pc.greater_equal(scores, 0.0), pc.less_equal(scores, 1.0)), scores, np.nan
+        )
+        clipped = pc.max_element_wise(pc.min_element_wise(inside, 1 - FLOOR), FLOOR)
+        odds = pc.subtract(pc.ln(clipped), pc.log1p(pc.negate(clipped)))
+        logits = pc.if_else(pc.is_null(logits), pc.if_else(pc.is_nan(inside), inside, odds), logits)
+    kept = {name: logits if name == "logit" else rows.column(name) for name in names if name != "probability"}
+    return pa.record_batch(kept)
 
 
 def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:

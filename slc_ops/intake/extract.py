@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_file, digest_json, replacing_directory
 from slc_ops.base.window import Window
-from slc_ops.intake.contract import TIME, clock_changes, common_type, convert, selection, target_type
+from slc_ops.intake.contract import (
+    TIME,
+    clock_changes,
+    common_type,
+    convert,
+    one_score,
+    selection,
+    target_type,
+)
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.labels import (
     CHANGED,
@@ -252,6 +260,8 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
                 types[column] = common_type(column, types.get(column, pa.null()), found)
             except InputError as error:
                 raise InputError(f"{part}: {error}") from None
+    if "logit" in types:
+        types.pop("probability", None)
     return types
 
 
@@ -278,6 +288,7 @@ def in_contract(
         rows = pa.record_batch(
             {column: convert(column, batch.column(name), settings) for column, name in chosen.items()}
         )
+        rows = one_score(rows)
         notes.setdefault("source_columns", batch.schema.names)
         odd = clock_changes(batch.column(chosen["event_time"]), settings)
         if not source.selects:

@@ -125,7 +125,10 @@ class LogWriter:
         columns = []
         for field in schema:
             if field.name not in batch.schema.names:
-                columns.append(pa.nulls(batch.num_rows, field.type))
+                ones = field.name == "weight" and field.type == pa.float64()  # a weight that is missing is 1
+                columns.append(
+                    pa.array(np.ones(batch.num_rows)) if ones else pa.nulls(batch.num_rows, field.type)
+                )
                 continue
             values = batch.column(field.name)
             common_type(field.name, field.type, values.type)

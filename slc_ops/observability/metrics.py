@@ -18,10 +18,12 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import FILE as MANIFEST
+from slc_ops.observability.troubles import free_bytes
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
 from slc_ops.refresh.versions import find_version, held_in_a_row, outcomes
 from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.environment import ServiceVariables
 
 if TYPE_CHECKING:
     from slc_ops.registry import Version
@@ -57,10 +59,18 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
     for name in names:
         every = deployments[name].cadence.days * deployments[name].refresh_every
         interval.add(86400 * every, deployment=name)
+    free = Gauge("slc_ops_disk_free_bytes", "Bytes that are free below SLC_OPS_HOME.")
+    least = Gauge(
+        "slc_ops_disk_least_bytes", "Fewer free bytes than these are trouble (SLC_OPS_MIN_FREE_MB)."
+    )
+    free.add(free_bytes(places))
+    least.add(ServiceVariables.read().min_free_mb << 20)
     return [
         info,
         wrong,
         interval,
+        free,
+        least,
         *_refresh_metrics(places, names),
         *_window_metrics(places, names),
         *_quality_metrics(places, names),

@@ -84,6 +84,7 @@ def against_trailing(
         return {}
     past = [statistics for _, statistics in before]
     table: dict[str, Any] = {"rows_ratio": now.rows / median(s.rows for s in past)}
+    table["columns_changed"] = len(changed_columns(now, past))
     if unusual := most_unusual_day(day_ratios(now, past)):
         table["rows_by_day_ratio"] = unusual[1]
     rates = [s.label_rate for s in past if s.label_rate is not None]
@@ -106,6 +107,16 @@ def against_trailing(
     if now.versions and any(s.versions for s in past):
         table["backbone_mix_shift"] = mix_distance(now, past)
     return table
+
+
+def changed_columns(now: Statistics, past: Sequence[Statistics]) -> list[str]:
+    """Columns that are not as in the newest window before, and of which a fit makes the same."""
+    before = past[-1].types if past else now.types
+    return [
+        f"{name}: {before[name]}, now {now.types[name]}"
+        for name in ("item_id", "user_id", "group_id", "logit", "probability", "weight")
+        if before[name] != now.types[name]
+    ]
 
 
 def usual_days(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:

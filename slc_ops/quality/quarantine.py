@@ -14,9 +14,11 @@ from slc_ops.base.files import replacing
 from slc_ops.base.parquet import log_writer
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.heavy_users import Scaled
 from slc_ops.quality.rows import DUPLICATE, failures, row_checks
 from slc_ops.rows.engine import LOCAL, Engine
 
+NOBODY = Scaled()
 CLEAN = "clean.parquet"
 QUARANTINE = "quarantine.parquet"
 
@@ -29,6 +31,7 @@ def split(
     ids_repeat: bool = True,
     keep_clean: bool = True,
     seen: np.ndarray | None = None,
+    heavy: Scaled = NOBODY,
 ) -> tuple[int, str]:
     """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``.
 
@@ -37,7 +40,7 @@ def split(
     """
     directory = manifest.directory.absolute()
     clean_path = directory / CLEAN if keep_clean else None
-    rows = PutAside(manifest.window, logit_limit, seen)
+    rows = PutAside(manifest.window, logit_limit, seen, heavy)
     return engine.divide(manifest.path, rows, directory / QUARANTINE, clean_path, ids_repeat=ids_repeat)
 
 
@@ -49,6 +52,7 @@ class PutAside:
     logit_limit: float
     seen: np.ndarray | None = None
     """Hashes of event ids that earlier windows had."""
+    heavy: Scaled = NOBODY
 
     def __call__(
         self,
@@ -65,11 +69,14 @@ class PutAside:
             bad_log = files.enter_context(parquet(bad_path, schema.append(pa.field("reason", pa.string()))))
             clean_log = None
             if clean_path is not None:
-                clean_log = files.enter_context(parquet(clean_path, clean(schema.empty_table()).schema))
+                clean_log = files.enter_context(
+                    parquet(clean_path, clean(self.heavy.applied(schema.empty_table(), 0)).schema)
+                )
             for batch in rows:
                 failing = failures(batch, checks)
                 failing[DUPLICATE] = np.isin(np.arange(offset, offset + batch.num_rows), duplicate)
                 table = pa.Table.from_batches([batch])
+                scaled = self.heavy.applied(table, offset)
                 reasons = reason_per_row(failing, batch.num_rows)
                 wrong = reasons.is_valid()
                 if pc.any(wrong).as_py():
@@ -77,7 +84,7 @@ class PutAside:
                     bad_log.write_table(found)
                     quarantined += found.num_rows
                 if clean_log is not None:
-                    clean_log.write_table(clean(table.filter(pc.invert(wrong))))
+                    clean_log.write_table(clean(scaled.filter(pc.invert(wrong))))
                 offset += batch.num_rows
         return quarantined
 

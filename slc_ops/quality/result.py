@@ -13,6 +13,8 @@ from slc_ops.intake.manifest import WindowManifest
 Severity = Literal["critical", "warning"]
 RESULT = "validation.json"
 PAGE = "validation.html"
+LONGEST = 40
+"""Characters of a value that a line shows."""
 PLACES = ("clean_path", "docs_path", "result_path")
 Status = Literal["passed", "warned", "stopped"]
 
@@ -36,18 +38,15 @@ class Finding:
     examples: list[dict[str, Any]] = field(default_factory=list)
 
     def line(self) -> str:
-        """The finding in one sentence, examples last."""
-        what = f"{self.code}: {self.sentence} ({self.expectation}): "
+        """The finding in one short line: what to do, what was found, one example; the page has them all."""
+        what = f"{self.code}: {self.sentence}: "
         if self.count is not None and self.rows:
             what += f"{self.count} of {self.rows} rows ({self.count / self.rows:.2%}) fail, {self.expected}"
         else:
             what += f"found {self.observed}, {self.expected}"
         if self.examples:
-            shown = ", ".join(
-                "{" + ", ".join(f"{name}={value}" for name, value in entry.items()) + "}"
-                for entry in self.examples
-            )
-            what += f"; for example {shown}"
+            shown = ", ".join(f"{name}={str(value)[:LONGEST]}" for name, value in self.examples[0].items())
+            what += f"; for example {{{shown}}}"
         return what
 
 

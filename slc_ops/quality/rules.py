@@ -74,6 +74,11 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
         SKIPPED_TIMES, SKIPPED_TIMES, "warning",
         "local times that a clock skips are moved on by what it skips; log in UTC", high=0,
     )  # fmt: skip
+    yield Rule(
+        "columns_changed", "columns_changed", "warning",
+        "columns are not those of the window before: a missing weight is 1, a probability becomes its logit, "
+        "an integer and its text are one id", high=0,
+    )  # fmt: skip
     yield from drift_rules(quality)
 
 

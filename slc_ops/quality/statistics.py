@@ -16,6 +16,7 @@ from slc_ops.base.window import Window, day_start
 from slc_ops.intake.contract import ALLOWED_TYPES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.event_ids import keep_ids
+from slc_ops.quality.heavy_users import Pairs
 from slc_ops.quality.passes import HASHED, HOUR, Pass, short
 from slc_ops.quality.rows import DUPLICATE
 from slc_ops.rows.engine import LOCAL, Engine
@@ -87,14 +88,17 @@ class RowStatistics:
         self.window, self.logit_limit = window, logit_limit
         self._pass = Pass(window, logit_limit, MAX_EXAMPLES)
         self._repeats: Repeats | None = None
+        self._pairs: Pairs | None = Pairs()
 
     def take(self, run: Pass, repeats: "Repeats") -> None:
         """Take a pass that was made elsewhere, and what repeats in its rows."""
-        self._pass, self._repeats = run, repeats
+        self._pass, self._repeats, self._pairs = run, repeats, None
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         """Count rows in; ``hashes`` are those of their columns."""
         self._pass.add(batch, hashes)
+        if self._pairs is not None:
+            self._pairs.add(batch, hashes)
 
     def finish(self, manifest: WindowManifest) -> Statistics:
         """Keep the statistics beside the window. Rows are read only where event ids seem to repeat."""
@@ -102,6 +106,8 @@ class RowStatistics:
         found, items = summed_up(self._pass, repeats, manifest)
         with replacing(manifest.directory / ITEMS) as temporary:
             write_parquet(items, temporary)
+        if self._pairs is not None:
+            self._pairs.finish(manifest.directory)
         write_json(manifest.directory / FILE, asdict(found))
         return found
 

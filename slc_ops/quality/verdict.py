@@ -13,9 +13,10 @@ from slc_ops.intake.labels import NOTES
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.docs import write_pages
 from slc_ops.quality.event_ids import NOTHING, Seen, rows_with, seen_before
-from slc_ops.quality.measures import day_ratios, measures, most_unusual_day, usual_days
+from slc_ops.quality.heavy_users import Scaled, scaled
+from slc_ops.quality.measures import changed_columns, day_ratios, measures, most_unusual_day, usual_days
 from slc_ops.quality.own import own_evaluated
-from slc_ops.quality.quarantine import CLEAN, split
+from slc_ops.quality.quarantine import CLEAN, NOBODY, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
 from slc_ops.quality.rules import rules
@@ -24,7 +25,7 @@ from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 8
+VERSION = 9
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
@@ -68,7 +69,11 @@ def judge_window(
             return stop_if_critical(result, manifest, pages=suite)
     seen = seen_before(manifest, earlier, quality.row_budget)
     evaluated, now, past = by_rules(manifest, trailing, quality, engine, suite=suite, seen=seen)
-    result = settle(manifest, now, findings_of(evaluated, now, past, manifest), quality, engine, seen)
+    findings = findings_of(evaluated, now, past, manifest)
+    heavy = scaled(manifest, quality.user_item_limit)
+    if len(heavy) and quality.user_item_limit is not None:
+        findings.append(heavy.finding(now.rows, quality.user_item_limit))
+    result = settle(manifest, now, findings, quality, engine, seen, heavy)
     write_json(
         path,
         {
@@ -147,12 +152,13 @@ def settle(
     quality: Quality,
     engine: Engine = LOCAL,
     seen: Seen = NOTHING,
+    heavy: Scaled = NOBODY,
 ) -> ValidationResult:
     """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""
     stopped = any(finding.severity == "critical" for finding in findings)
     quarantined, clean_path, clean_digest = 0, manifest.path, ""
     fractional = now.types["label"] == str(pa.float64())
-    if now.failed_rows or (fractional and not stopped):
+    if now.failed_rows or ((fractional or len(heavy)) and not stopped):
         clean_path = manifest.path if stopped else manifest.directory / CLEAN
         quarantined, clean_digest = split(
             manifest,
@@ -161,6 +167,7 @@ def settle(
             ids_repeat=now.failed[DUPLICATE] > 0,
             keep_clean=not stopped,
             seen=seen.hashes,
+            heavy=heavy,
         )
     return ValidationResult(
         status="stopped" if stopped else "warned" if findings else "passed",
@@ -206,6 +213,8 @@ def details(expectation: Evaluated, now: Statistics, past: list[Statistics], man
         day, usual = unusual[0], usual_days(now, past)[unusual[0]]
         date = manifest.window.dates[day]
         return f"{observed:.3g} ({date}: {now.rows_by_day[day]} rows, usually {usual:g})"
+    if expectation.rule.code == "columns_changed":
+        return "; ".join(changed_columns(now, past))
     if expectation.rule.code in ("backbones_mixed", "backbone_mix"):
         return f"{observed:g} ({', '.join(f'{name}: {count} rows' for name, count in now.versions.items())})"
     if observed == "missing" or expectation.rule.code == "score_missing":
@@ -221,7 +230,7 @@ def stop_if_critical(
         return result
     first, *others = [finding for finding in result.findings if finding.severity == "critical"]
     more = f"; also critical: {', '.join(finding.code for finding in others)}" if others else ""
-    where = f". The champion stays. Full result: {result.result_path}, for people: {result.docs_path}"
+    where = f". The champion stays; all findings: {result.docs_path}"
     with_names = replace(first, examples=with_ids(first.examples, manifest) if first.examples else [])
     said, kept = (
         f"window {manifest.window} is not fit for use: {each.line()}{more}{where if pages else ''}"

@@ -173,4 +173,17 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
         return Renewal(False, False, None, None, text)
     found = [read_parameters(fold, method, plan.files.scores) for fold in folds_of(plan).folds]
     past = [each for each in found if each is not None]
-    return check_renewal(after, past, calibration.logit_moments, held_before=plan.held_before)
+    return check_renewal(
+        after,
+        past,
+        calibration.logit_moments,
+        slope_error=slope_error(calibration),
+        held_before=plan.held_before,
+    )
+
+
+def slope_error(calibration: "Calibration") -> float:
+    """The standard error of a link's slope where it is about 0, and every row has the mean label."""
+    rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
+    information = calibration.total_weight * rate * (1 - rate) * calibration.logit_moments[1] ** 2
+    return float(information**-0.5) if information > 0 else 0.0

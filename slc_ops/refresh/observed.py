@@ -14,13 +14,18 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from slc_ops.base.files import write_json
+from slc_ops.base.errors import RegistryError, SettingsError, SourceUnavailable, StorageError
+from slc_ops.base.files import storage_refusal, write_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import STEPS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LONGEST = 300
+"""Characters of an error that are kept."""
+QUOTES_NO_ROW = (RegistryError, SettingsError, SourceUnavailable, StorageError)
+"""Errors whose text may be kept: no user's row stands in it, which an erasure would have to find."""
 _log = logging.getLogger(__name__)
 _inside: ContextVar[bool] = ContextVar("inside a step", default=False)
 
@@ -53,6 +58,12 @@ def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterato
             try:
                 yield
                 record["outcome"] = "finished"
+            except QUOTES_NO_ROW as error:
+                record["error"] = str(error)[:LONGEST]
+                raise
+            except OSError as error:
+                record["error"] = storage_refusal(error)
+                raise
             finally:
                 record["ended"] = time.time()
                 seconds = record["ended"] - record["started"]

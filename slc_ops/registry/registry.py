@@ -200,13 +200,15 @@ class Registry:
         automatic: bool = False,
         against: int | None = None,
         request: str | None = None,
+        windows: int | None = None,
     ) -> ChampionChange:
         """Let the frozen model serve again: the champion goes, and nobody comes. Answers the ledger's row.
 
         Retiring again changes nothing and answers the retirement that is in force. ``against`` is the
         champion that is meant; if it is another one by now, :class:`PromotionConflict` says so. A person may
         leave it out, a schedule (``automatic``) may not. :class:`PromotionRefused` where there never was a
-        champion. :meth:`promote` leads out of it, :meth:`rollback` brings the retired champion back.
+        champion. :meth:`promote` leads out of it, :meth:`rollback` brings the retired champion back; after so
+        many ``windows`` a rule may.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -214,7 +216,7 @@ class Registry:
         done = changed_by(line, request) or check_retirement(deployment, champion, line)
         if done is None:
             check_against(against, champion, line, deployment, automatic=automatic)
-            said = act(person=not automatic, method=None, taken=champion)
+            said = act(person=not automatic, method=None, taken=champion, windows=windows)
             done = self._retire(head, actor, reason, _with(evidence, request, said))
         self._project(deployment, expected=True)
         return done

@@ -204,7 +204,10 @@ def _check_automatic(
     serves = None if champion is None else champion.method
     for each in taken_back(line):
         if candidate.method == each.method != serves and each.waits(candidate.window):
-            raise PromotionRefused(f"{name}: {each.sentence}; a person may promote it, a schedule may not")
+            raise PromotionRefused(
+                f"{name}: {each.sentence}; a schedule may not promote it, a person may: slc-ops promote "
+                f"--deployment {candidate.deployment} --version {candidate.number}"
+            )
     if line and line[-1].kind == RETIREMENT and candidate.window.end < line[-1].window.end:
         raise PromotionRefused(
             f"{name} is of window {candidate.window}, older than {line[-1].window} of the champion that was "

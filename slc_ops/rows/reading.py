@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import BadRowsError, ColumnError, InputError
 from slc_ops.base.tabular import SUFFIXES, TabularFile, suffix_of
+from slc_ops.rows.columns import as_logits
 
 BATCH_ROWS = 1 << 18
 
@@ -140,8 +143,40 @@ def converted(
         raise error.at(source.describe(), rename.get(error.column, error.column)) from None
 
 
+class Completed:
+    """A source with what others of the same input have: a weight of 1, the logits of its probabilities."""
+
+    def __init__(self, source: Source, weight: str | None, logit: tuple[str, str] | None) -> None:
+        self._source, self._weight = source, weight
+        self._logit, self._probability = logit or ("", "")
+        self.n_rows = source.n_rows
+        added = {} if weight is None else {weight: pa.float64()}
+        self.types = {**source.types, **added, **({self._logit: pa.float64()} if logit else {})}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        read = {name: self._probability if name == self._logit else name for name in columns}
+        kept = [name for name in dict.fromkeys(read.values()) if name != self._weight]
+        first = 0
+        for batch in self._source.batches(kept or list(self._source.types)[:1]):
+            values = {name: batch.column(each) for name, each in read.items() if each != self._weight}
+            if self._logit in read:
+                scores = batch.column(self._probability)
+                named = {"probability": self._probability}
+                found = converted(self._source, named, as_logits, scores, first, "probability")
+                values[self._logit] = as_arrow(found)
+            if self._weight in read:
+                values[self._weight] = as_arrow(np.ones(batch.num_rows))
+            first += batch.num_rows
+            yield pa.record_batch([values[name] for name in columns], list(columns))
+
+    def describe(self) -> str:
+        return self._source.describe()
+
+
 def _widest(types: list[pa.DataType]) -> pa.DataType:
-    return types[0] if len(set(types)) == 1 else pa.float64()
+    if len(set(types)) == 1:
+        return types[0]
+    return pa.string() if any(map(pa.types.is_string, types)) else pa.float64()
 
 
 def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, str]) -> Source:
@@ -154,15 +189,21 @@ def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, 
 
 
 def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
-    """Several sources as one, in the given order; they must agree about the columns that change a fit."""
-    for part in parts[1:]:
-        optional = {rename.get(name, name) for name in ("weight", "logit", "probability")}
-        if optional & set(parts[0].types) != optional & set(part.types):
-            raise InputError(
-                f"{part.describe()} and {parts[0].describe()} disagree about the columns "
-                f"{', '.join(sorted(optional))}: all files of one input need the same ones"
-            )
-    return parts[0] if len(parts) == 1 else Joined(parts)
+    """Several sources as one, in the given order.
+
+    Where only some have weights, the others' are 1; where only some have logits, those of the others are made
+    of their probabilities.
+    """
+    weight, logit, probability = (rename.get(name, name) for name in ("weight", "logit", "probability"))
+    having = {name: [name in part.types for part in parts] for name in (weight, logit)}
+
+    def completed(part: Source) -> Source:
+        ones = weight if any(having[weight]) and weight not in part.types else None
+        scores = any(having[logit]) and logit not in part.types and probability in part.types
+        pair = (logit, probability) if scores else None
+        return part if ones is None and pair is None else Completed(part, ones, pair)
+
+    return parts[0] if len(parts) == 1 else Joined([completed(part) for part in parts])
 
 
 def files_of(path: Path) -> list[Path]:

@@ -154,13 +154,17 @@ class Deployment(Part):
     decision: Decision = Field(default=Decision(), description="what it takes to change the method, below")
     quality: Quality = Field(default=Quality(), description="what a window must look like, below")
     keep_windows: int = Field(
-        default=104, ge=1, le=10_000, description="newest windows that `slc-ops clean` keeps on disk"
+        default=104,
+        ge=1,
+        le=10_000,
+        description="newest windows that `slc-ops clean` keeps on disk; where an entry sets it, the DAG "
+        "`slc_clean` cleans every night",
     )
     keep_refreshes: int = Field(
         default=52,
         ge=1,
         le=10_000,
-        description="newest windows whose refreshes `slc-ops clean` keeps on disk",
+        description="newest windows whose refreshes `slc-ops clean` keeps on disk; likewise",
     )
     owner: str = Field(default="slc-ops", description="owner shown in Airflow")
     start: date = Field(

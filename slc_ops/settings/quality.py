@@ -60,6 +60,12 @@ class Quality(Part):
         default=True,
         description="stop when all logits lie in [0, 1] and explain the labels better as probabilities",
     )
+    user_item_limit: float | None = Field(
+        default=100.0,
+        ge=5,
+        description="what one user may count for one item, in multiples of the usual weight of a user on an "
+        "item: rows beyond it get smaller weights, and a warning names them; null: no limit",
+    )
     docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
     rows: Band = Field(
         default=Band(warn=(0.6, 1.7), stop=(0.0, 5.0)),

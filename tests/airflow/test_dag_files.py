@@ -50,6 +50,23 @@ def test_every_good_entry_is_a_dag(places: Places) -> None:
     assert errors == {}
 
 
+def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(places: Places) -> None:
+    entries = {"school": ENTRY, "second": {**ENTRY, "keep_windows": 3}}
+    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+    for name in entries:
+        (places.refreshes(name) / ".2026-01-05.gone").mkdir(parents=True)
+    long_ago = 1_000_000_000.0
+    for name in entries:
+        os.utime(places.refreshes(name) / ".2026-01-05.gone", (long_ago, long_ago))
+
+    assert "slc_clean" in parse()[0]
+    from slc_ops.airflow.clean import clean
+
+    assert clean.function() == {"second": 0}
+    assert [path.name for path in places.refreshes("school").iterdir()] == [".2026-01-05.gone"]
+    assert list(places.refreshes("second").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("text", "line", "rule"),
     [

@@ -89,6 +89,7 @@ def test_status_shows_what_the_deployments_file_names_before_anything_is_publish
         "taken_back": [],
         "challenger": None,
         "findings": [],
+        "troubles": [],
     }
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "other.yaml"))
     assert call("status")["deployments"] == {}
@@ -139,7 +140,8 @@ def test_verify_tells_and_repairs(home: Registry) -> None:
     home.client.delete_registered_model_alias("slc-demo", "champion")
     assert "verify --repair" in refused("verify", "--deployment", "demo")
     shown = CliRunner().invoke(app, ["status"], catch_exceptions=False)
-    assert "points to nothing" in shown.stderr
+    assert "points to nothing" in shown.stdout.replace("\n  ", " ")
+    assert "docs/runbooks.md#restored-backup" in shown.stdout
     assert call("verify", "--repair")["deployments"]["demo"][0]["code"] == "repaired"
     assert call("verify") == {"deployments": {"demo": []}}
 

@@ -13,7 +13,7 @@ from tests.pages import ROOT, Block, blocks, pages
 READERS = {
     "README.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py", "text": "docs/test_demo.py"},
     "docs/api.md": {"python": "api/test_replaying.py"},
-    "docs/adopting.md": {"console": "release/test_adopting.py"},
+    "docs/adopting.md": {"console": "release/test_adopting.py", "sh": "release/test_adopting.py"},
     "docs/log.md": {"console": "docs/test_pages.py"},
     "docs/operations.md": {
         "console": "docs/test_operating.py",
@@ -27,7 +27,7 @@ READERS = {
     "docs/serving.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py"},
     "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
     "docs/start.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
-    "docs/study.md": {"console": "study/test_the_page.py"},
+    "docs/study.md": {"console": "study/test_the_page.py", "sh": "study/test_the_page.py"},
     "docs/windows.md": {
         "console": "settings/test_windows_page.py",
         "python": "settings/test_windows_page.py",

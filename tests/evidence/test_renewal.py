@@ -84,6 +84,21 @@ def test_what_no_parameters_may_be_is_held_without_any_past(broken, says):
     assert says in found.sentence
 
 
+def test_a_slope_within_two_standard_errors_of_0_is_not_backwards():
+    assert check_renewal(made(a=-0.01), [], MOMENTS, slope_error=0.006).accepted
+    assert not check_renewal(made(a=-0.01), [], MOMENTS, slope_error=0.004).accepted
+
+
+def test_small_steps_into_one_direction_are_held_by_their_sum_and_the_items_are_named():
+    steps = [made(offsets=(-0.45 * k, 0.0, 0.0), n=(30.0, 20.0, 10.0)) for k in range(5)]
+    rest = [steps[0]] * 5
+    assert check_renewal(steps[1], rest, MOMENTS).accepted
+    found = check_renewal(steps[4], [*rest, *steps[1:4]], MOMENTS)
+    assert not found.accepted
+    assert "over the last 4 renewals" in found.sentence
+    assert "most of it are the items a by" in found.sentence
+
+
 def test_a_method_without_items_has_a_link_only():
     past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
     assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -114,6 +115,26 @@ def test_a_column_that_was_added_is_empty_in_older_files(tmp_path: Path, rows: p
     found = pq.read_table(pulled(tmp_path).path)
     assert found["group_id"].null_count == 300
     assert found.num_rows == rows.num_rows
+
+
+def test_a_weight_and_a_probability_that_were_added_leave_older_rows_what_they_are(
+    tmp_path: Path, rows: pa.Table
+) -> None:
+    old = rows.select([name for name in rows.column_names if name not in ("weight", "probability")])
+    scores = 1 / (1 + np.exp(-rows["logit"].to_numpy()))
+    place = old.schema.get_field_index("logit")
+    new = old.set_column(place, "logit", pa.nulls(len(old), pa.float64()))
+    new = new.append_column("probability", pa.array(scores)).append_column(
+        "weight", pa.array([2.0] * len(old))
+    )
+    write_deltalake(tmp_path / "table", old.slice(0, 300))
+    write_deltalake(tmp_path / "table", new.slice(300), mode="append", schema_mode="merge")
+    found = pq.read_table(pulled(tmp_path).path)
+    assert "probability" not in found.column_names
+    order = pc.index_in(old["event_id"], found["event_id"].combine_chunks())
+    found = found.take(order.combine_chunks())
+    assert found["weight"].to_pylist() == [1.0] * 300 + [2.0] * (len(old) - 300)
+    np.testing.assert_allclose(found["logit"].to_numpy(), rows["logit"].to_numpy(), atol=1e-9)
 
 
 def test_partition_values_are_columns_whatever_they_are(tmp_path: Path, rows: pa.Table) -> None:

@@ -111,7 +111,7 @@ SCORES = [
     Case("logits given as probabilities", AS_PROBABILITY, "stopped", "probability_outside", -1),
     Case(
         "probabilities in their column", d.both(d.replacing("logit", d.probabilities), AS_PROBABILITY),
-        "passed", "",
+        "warned", "columns_changed",
     ),
     Case("logits moved by 5", logits(lambda x: x + 5), "stopped", "logit_mean_shift"),
     Case("logits five times as wide", logits(lambda x: 5 * x), "stopped", "logit_sd_ratio"),
@@ -188,7 +188,7 @@ def test_a_critical_finding_stops_the_refresh(bench: Bench, case: Case) -> None:
         refresh(bench)
     window = bench.places.windows("demo") / NEWEST.key
     assert case.because in str(stopped.value)
-    assert str(window / "validation.json") in str(stopped.value)
+    assert str(window / "validation.html") in str(stopped.value)
     assert nothing_was_published(bench)
     assert not (window / "clean.parquet").exists()
     if case.quarantined >= 0:

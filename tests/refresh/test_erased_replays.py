@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from slc_ops.base.files import write_json
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import rows_of
@@ -19,6 +21,10 @@ def rows_in(replay: Path, erased: Erased) -> list[int]:
     return [rows_of(log, erased) for log in sorted(replay.rglob("log.parquet"))]
 
 
+@pytest.mark.faults(
+    "users are erased, a replay is run, the list of the erased is emptied",
+    "no replay holds a row of theirs; `verify` names the list",
+)
 def test_erased_users_are_in_no_replay_and_an_emptied_list_is_noticed(school: Places) -> None:
     settings, replay = school.deployment("school"), school.replays("school") / "span"
     run_replay("school", settings, [NEWEST], replay, home=school.home)

@@ -56,6 +56,18 @@ def test_the_champion_goes_and_the_ledger_says_who_and_why(
     assert (glance.head.champion, glance.last) == (None, change)
 
 
+def test_after_as_many_windows_as_the_person_said_a_rule_may_bring_the_method_back(
+    registry: Registry, promoted: list[Version], parameters: Path
+) -> None:
+    retire(registry, windows=2)
+    later = registry.publish(publication(parameters, window=WEEKS[4]))
+    rule = {"actor": "refresh", "reason": "by rule", "automatic": True, "against": NO_CHAMPION}
+    with pytest.raises(PromotionRefused, match="slc-ops promote --deployment demo --version 3"):
+        registry.promote("demo", 3, **rule)  # type: ignore[arg-type]
+    registry.promote("demo", later.number, **rule)  # type: ignore[arg-type]
+    assert registry.champion("demo") == later
+
+
 def test_retiring_twice_changes_nothing(registry: Registry, promoted: list[Version]) -> None:
     first = registry.retire("demo", actor="bob", reason="a new backbone")
     assert registry.retire("demo", actor="eve", reason="once more") == first

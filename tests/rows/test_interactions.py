@@ -225,18 +225,21 @@ def test_a_file_with_a_damaged_page_is_named(tmp_path):
         InteractionLog.read(path)
 
 
-def test_ids_that_are_text_in_one_file_and_numbers_in_another_are_refused(tmp_path):
-    pq.write_table(rows(), tmp_path / "a.parquet")
-    pq.write_table(rows(item_id=[1, 2, 3, 4]), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match="integers in one part"):
-        InteractionLog.read([tmp_path / "a.parquet", tmp_path / "b.parquet"])
-
-
-def test_files_that_disagree_about_weights_are_refused(tmp_path):
-    pq.write_table(rows(), tmp_path / "a.parquet")
-    pq.write_table(rows(weight=[1.0] * 4), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match="disagree"):
-        InteractionLog.read([tmp_path / "a.parquet", tmp_path / "b.parquet"])
+def test_files_of_other_columns_read_as_if_all_had_the_same(tmp_path):
+    """A weight that is missing is 1, a probability becomes its logit, an integer and its text are one id."""
+    logits = np.array([0.5, -1.0, 0.25, 2.0])
+    other = rows(item_id=["2", "4", "b", "2"], weight=[1.0, 2.0, 0.5, 0.0])
+    old = rows(item_id=[1, 2, 3, 4], probability=1 / (1 + np.exp(-logits))).drop_columns(["logit"])
+    same = rows(item_id=["1", "2", "3", "4"], weight=[1.0] * 4)
+    for name, table in (("a", old), ("b", other), ("c", same)):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    found, expected = (
+        InteractionLog.read([tmp_path / f"{first}.parquet", tmp_path / "b.parquet"]) for first in "ac"
+    )
+    assert found.items.to_pylist() == expected.items.to_pylist() == ["1", "2", "3", "4", "b"]
+    np.testing.assert_allclose(found.logit, expected.logit, rtol=1e-12)
+    for column in ("weight", "item_codes", "label"):
+        np.testing.assert_array_equal(getattr(found, column), getattr(expected, column))
 
 
 def test_renaming_what_is_not_there_is_refused():

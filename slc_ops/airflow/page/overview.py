@@ -13,6 +13,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
+from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_news
 from slc_ops.refresh.files import VERSIONS, RefreshFiles
@@ -69,6 +70,8 @@ class Card:
     """That the champion is of another backbone than the newest window, in words."""
     taken_back: list[str]
     """What people took back, by whom and until when."""
+    troubles: list[Trouble]
+    """What else is wrong: late, a step that failed, the disk. A stop is the outcome."""
     outcome: Outcome | None
     published: list[Version]
     """The newest versions, oldest first."""
@@ -80,7 +83,8 @@ class Card:
     @property
     def attention(self) -> int:
         """0 when all is well; what needs a person comes first."""
-        if self.schedule.waiting_run or self.backbone or (self.outcome and self.outcome.word == "stopped"):
+        stopped = self.outcome is not None and self.outcome.word == "stopped"
+        if self.schedule.waiting_run or self.backbone or stopped or self.troubles:
             return 2
         return int(
             self.schedule.state == "failed" or (self.outcome is not None and self.outcome.word == "reject")
@@ -105,11 +109,12 @@ class Card:
 def cards(places: Places, deployments: Mapping[str, Schedule]) -> list[Card]:
     """Every deployment, those that need a person first."""
     found = overview(Registry.open(places, create=False).ledger, list(deployments), VERSIONS_READ)
-    made = [_card(places, name, schedule, found[name]) for name, schedule in deployments.items()]
+    wrong = troubles(places, datetime.now(UTC), deployments)
+    made = [_card(places, name, schedule, found[name], wrong[name]) for name, schedule in deployments.items()]
     return sorted(made, key=lambda card: (-card.attention, card.name))
 
 
-def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card:
+def _card(places: Places, name: str, schedule: Schedule, glance: Glance, wrong: list[Trouble]) -> Card:
     newest = glance.versions[-1] if glance.versions else None
     return Card(
         name=name,
@@ -120,6 +125,7 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance) -> Card
         retired=glance.last if glance.head.champion is None else None,
         backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
         taken_back=[each.sentence for each in taken_back(glance.changes)],
+        troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
         outcome=_outcome(places, name, newest, glance.head.champion),
         published=glance.versions,
         newest=newest,

@@ -179,11 +179,7 @@ class SparkLog:
     def _distinct(self, column: str, own: str, kind: pa.DataType | None = None) -> pa.Array:
         """Distinct identifiers in the order of appearance: each split's own, then Spark's aggregation."""
         kinds = {kind or _id_type(source.types[column]) for source in self._sources}
-        if len(kinds) > 1:
-            raise InputError(
-                "identifiers are integers in one part of the input and text in another; write them in one way"
-            )
-        kind = kinds.pop()
+        kind = kinds.pop() if len(kinds) == 1 else pa.string()  # an integer and its text are one id
         schema = f"id {'long' if kind == pa.int64() else 'string'}, position long, error string"
         rows = mapped(self.frame, Identifiers(self._shared, own, kind), schema)
         found = collected(self._session, rows.groupBy("error", "id").agg({"position": "min"}))
@@ -206,7 +202,7 @@ class Identifiers:
             for number in batch.column(0).to_pylist():
                 values, error = pa.nulls(1, self.kind), None
                 try:
-                    values = getattr(read_split(self.splits.value[number]), self.own)
+                    values = getattr(read_split(self.splits.value[number]), self.own).cast(self.kind)
                 except SlcError as found:
                     error = as_text(found)
                 position = (number << _POSITION) + np.arange(len(values), dtype=np.int64)

@@ -227,7 +227,7 @@ def test_a_window_without_rows_and_a_broken_file_are_told_alike(engine: SparkEng
 def validate_refused(manifest: WindowManifest, engine: Engine) -> str:
     with pytest.raises(ValidationStopped) as refusal:
         validate(manifest, [], deployment(), engine)
-    return str(refusal.value).split("Full result")[0]
+    return str(refusal.value).split("all findings")[0]
 
 
 def test_a_worker_killed_while_it_writes_changes_nothing(

@@ -1,0 +1,137 @@
+"""What is wrong with a deployment right now, and which runbook to open: one list for status and page.
+
+Worked out from the deployments file, what validation and the steps left on disk, the clock and the disk.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.files import read_json
+from slc_ops.quality.result import RESULT
+from slc_ops.refresh.files import STEPS
+from slc_ops.refresh.versions import outcomes
+from slc_ops.settings.deployments import Deployment, Places, read_deployments
+from slc_ops.settings.environment import ServiceVariables
+
+RUNBOOKS = "docs/runbooks.md#"
+GRACE = timedelta(days=1)
+"""How long a window that is due may be without a verdict, where `verdict_due` does not say it."""
+OF_FINDINGS = {
+    "rows_by_day": "late-labels",
+    "rows_unlabelled": "late-labels",
+    "event_time_outside": "wrong-time-zone",
+    "backbones_mixed": "new-backbone",
+    "event_id_seen_before": "rows-put-aside",
+    "quarantine_over_budget": "rows-put-aside",
+}
+"""What stopped a window → the runbook; any other finding is an outage or a broken log."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One thing that needs a look."""
+
+    code: str
+    """``entry``, ``stopped``, ``late``, ``step``, ``alias`` or ``disk``."""
+    sentence: str
+    runbook: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The JSON form of ``slc-ops status``."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.sentence} ({self.runbook})"
+
+
+def troubles(places: Places, now: datetime, names: Iterable[str] = ()) -> dict[str, list[Trouble]]:
+    """Deployment → its troubles, of ``names`` and of the whole file; the disk's are everybody's."""
+    try:
+        there = places.deployments_file.exists()
+        good, broken = read_deployments(places.deployments_file) if there else ({}, [])
+    except SettingsError as error:
+        whole = Trouble("entry", str(error), RUNBOOKS + "broken-entry")
+        return {name: [whole, *disk(places)] for name in names}
+    found: dict[str, list[Trouble]] = {name: [] for name in sorted({*names, *good})}
+    for entry in broken:
+        trouble = Trouble("entry", f"its entry cannot be used: {entry}", RUNBOOKS + "broken-entry")
+        found.setdefault(entry.name, []).append(trouble)
+    full = list(disk(places))
+    for name in found:
+        overdue = late(places, name, good[name], now) if name in good else ()
+        found[name] += [*stopped(places, name), *failed_step(places, name), *overdue, *full]
+    return found
+
+
+def stopped(places: Places, name: str) -> Iterator[Trouble]:
+    """The newest window, where validation stopped it."""
+    newest = _newest(places.windows(name), RESULT)
+    result = {} if newest is None else _read(places, newest / RESULT)
+    if newest is not None and result.get("status") == "stopped":
+        critical = [each for each in result.get("findings", []) if each.get("severity") == "critical"]
+        codes = ", ".join(each.get("code", "?") for each in critical)
+        runbook = next(
+            (OF_FINDINGS[each["code"]] for each in critical if each.get("code") in OF_FINDINGS), "outage-week"
+        )
+        said = f"window {newest.name} was stopped by validation ({codes}); the champion stays"
+        yield Trouble("stopped", said, RUNBOOKS + runbook)
+
+
+def failed_step(places: Places, name: str) -> Iterator[Trouble]:
+    """The step of the newest refreshed window that failed last; validation that stopped says so itself."""
+    newest = _newest(places.refreshes(name), STEPS)
+    if newest is None:
+        return
+    records = [_read(places, path) for path in sorted((newest / STEPS).glob("*.json"))]
+    for record in records:
+        if record.get("outcome") == "failed" and not any(stopped(places, name)):
+            why = f": {record['error']}" if record.get("error") else ""
+            sentence = f"the step {record['step']} of window {newest.name} failed{why}"
+            yield Trouble("step", sentence, RUNBOOKS + "failed-step")
+
+
+def late(places: Places, name: str, settings: Deployment, now: datetime) -> Iterator[Trouble]:
+    """The newest window that should have a verdict by now and has none."""
+    window = settings.newest_window(now - (settings.verdict_due or GRACE))
+    if window.start < settings.starts_at or any(stopped(places, name)):
+        return
+    try:
+        decided = [found[-1][1].window for found in outcomes(places.refreshes(name))]
+    except SlcError:  # damaged: whoever needs it says so
+        return
+    if decided and decided[-1]["end"] < window.as_dict()["end"]:
+        since = f"the newest is of {decided[-1]['start'][:10]}"
+        yield Trouble("late", f"no verdict exists for window {window}, {since}", RUNBOOKS + "late-verdict")
+
+
+def disk(places: Places) -> Iterator[Trouble]:
+    """Too little room below the home."""
+    free, least = free_bytes(places) >> 20, ServiceVariables.read().min_free_mb
+    if free < least:
+        sentence = f"only {free} MB are free below {places.home}; refreshes need {least}"
+        yield Trouble("disk", sentence, RUNBOOKS + "full-disk")
+
+
+def free_bytes(places: Places) -> int:
+    """Room below the home, or where it will be made."""
+    home = next(path for path in (places.home, *places.home.parents) if path.exists())
+    return shutil.disk_usage(home).free
+
+
+def _newest(directory: Path, holding: str) -> Path | None:
+    return max((path.parent for path in directory.glob(f"[!.]*/{holding}")), default=None)
+
+
+def _read(places: Places, path: Path) -> dict[str, Any]:
+    """A file of the home; a link leads to nothing."""
+    try:
+        here = path.resolve().is_relative_to(places.home.resolve())
+        value = read_json(path) if here else {}
+    except (SlcError, OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

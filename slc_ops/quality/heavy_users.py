@@ -1,0 +1,170 @@
+"""How much one user counts for one item: at most a multiple of what others do there.
+
+Whoever sends the same answer fifteen hundred times moves an item's offset alone, and so does a row of weight
+1,000. Their rows stay, with weights scaled down so that together they count as the limit says:
+``user_item_limit`` times the median weight of a (user, item) pair of the window, or of the item's own pairs
+where that is more. A log whose users are tenants or carriers has large pairs everywhere, and none stands out.
+
+Pairs are added up while a window is extracted; rows are read again only where one stands out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slc_ops.base.files import replacing
+from slc_ops.base.hashing import mix
+from slc_ops.base.parquet import read_parquet, write_parquet
+from slc_ops.base.text import count
+from slc_ops.intake.manifest import WindowManifest
+from slc_ops.quality.result import Finding
+from slc_ops.quality.rows import WEIGHT_LIMIT
+from slc_ops.rows.stored import hashes_for, stored_batches
+
+CODE = "user_item_limited"
+FILE = "pairs.parquet"
+LEAST = 5.0
+"""Pairs below this multiple are not kept, so that no limit can be lower."""
+SHOWN = 10
+TIMES = "times the usual weight"
+SENTENCE = "one user counts for one item as others do there: the weights of rows beyond that are scaled down"
+
+Hashes = NDArray[np.uint64]
+
+
+class Pairs:
+    """Adds up the weight of every (user, item) pair of a window."""
+
+    hashed = ("user_id", "item_id")
+
+    def __init__(self) -> None:
+        self._pairs: list[Hashes] = []
+        self._items: list[Hashes] = []
+        self._weights: list[NDArray[np.float64]] = []
+
+    def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
+        """Count rows in; ``hashes`` are those of their columns."""
+        if {"user_id", "item_id"} <= set(batch.schema.names):
+            self._pairs.append(pair_hashes(hashes))
+            self._items.append(hashes["item_id"])
+            self._weights.append(weights(batch))
+
+    def finish(self, directory: Path) -> None:
+        """Keep the pairs that stand out, with how many times the usual weight they have."""
+        pair, times = self._multiples()
+        with replacing(directory / FILE) as temporary:
+            write_parquet(pa.table({"pair": pair, "times": times}), temporary)
+
+    def _multiples(self) -> tuple[Hashes, NDArray[np.float64]]:
+        nothing = np.empty(0, np.uint64), np.empty(0)
+        if not self._pairs:
+            return nothing
+        pair, item = np.concatenate(self._pairs), np.concatenate(self._items)
+        weight = np.concatenate(self._weights)
+        order = np.argsort(pair, kind="stable")
+        begins = np.flatnonzero(np.append(True, pair[order][1:] != pair[order][:-1]))
+        total = np.add.reduceat(weight[order], begins)
+        if not (total > 0).any():
+            return nothing
+        usual = np.full(len(total), np.median(total[total > 0]))
+        out = np.flatnonzero(total > LEAST * usual)
+        items = item[order[begins]]
+        for each in np.unique(items[out]):
+            own = np.sort(total[items == each])
+            usual[items == each] = max(usual[0], own[(len(own) - 1) // 2])
+        out = out[total[out] > LEAST * usual[out]]
+        return pair[order[begins[out]]], total[out] / usual[out]
+
+
+def pair_hashes(hashes: Mapping[str, np.ndarray]) -> Hashes:
+    """A number for each row's user and item."""
+    return mix(hashes["user_id"] ^ mix(hashes["item_id"]))
+
+
+def weights(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    """What rows count; 0 for weights that are none, whose rows are put aside elsewhere."""
+    place = batch.schema.get_field_index("weight")
+    if place < 0 or not pa.types.is_floating(batch.column(place).type):
+        return np.ones(batch.num_rows)
+    found = batch.column(place).fill_null(0.0).to_numpy(zero_copy_only=False)
+    return np.where((found > 0) & (found <= WEIGHT_LIMIT), found, 0.0)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Numbers of rows whose weight is scaled, in order, and by what."""
+
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    factors: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    pairs: list[dict[str, Any]] = field(default_factory=list)
+    """The heaviest (user, item) pairs: the first row (whose user it is), the item, and how heavy they are."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def applied(self, table: pa.Table, first: int) -> pa.Table:
+        """A piece of the log that begins with row ``first``, with its weights scaled; without any of 1."""
+        if not len(self):
+            return table
+        place = table.schema.get_field_index("weight")
+        weight = np.ones(len(table)) if place < 0 else table.column(place).to_numpy().copy()
+        low, high = np.searchsorted(self.rows, [first, first + len(table)])
+        weight[self.rows[low:high] - first] *= self.factors[low:high]
+        if place < 0:
+            return table.append_column("weight", pa.array(weight))
+        return table.set_column(place, "weight", pa.array(weight))
+
+    def finding(self, rows: int, limit: float) -> Finding:
+        """The items behind it, and the users by a row of theirs: results name nobody, who may be erased."""
+        return Finding(
+            code=CODE,
+            severity="warning",
+            sentence=SENTENCE,
+            expectation="user_item_limit",
+            observed=f"{count(len(self))} rows",
+            expected=f"the limit is {limit:g} times the usual weight of a user on an item",
+            count=len(self),
+            rows=rows,
+            examples=self.pairs,
+        )
+
+
+def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
+    """The rows of users who count too much for an item; none without a limit, and in logs of parts."""
+    if limit is None or manifest.path.is_dir() or not {*Pairs.hashed} <= set(manifest.schema):
+        return Scaled()
+    if not (manifest.directory / FILE).exists():
+        pairs = Pairs()
+        for batch in stored_batches(manifest.path):
+            pairs.add(batch, hashes_for(pairs, batch))
+        pairs.finish(manifest.directory)
+    kept = read_parquet(manifest.directory / FILE)
+    pair, times = (kept.column(name).to_numpy() for name in ("pair", "times"))
+    heavy = times > limit
+    return _rows_of(manifest, limit, pair[heavy], times[heavy]) if heavy.any() else Scaled()
+
+
+def _rows_of(manifest: WindowManifest, limit: float, pair: Hashes, times: NDArray[np.float64]) -> Scaled:
+    order = np.argsort(pair)
+    pair, times = pair[order], times[order]
+    rows, factors, first = [], [], 0
+    shown: dict[int, dict[str, Any]] = {}
+    for batch in stored_batches(manifest.path):
+        found = pair_hashes(hashes_for(Pairs(), batch))
+        place = np.minimum(np.searchsorted(pair, found), len(pair) - 1)
+        here = np.flatnonzero(pair[place] == found)
+        rows.append(here + first)
+        factors.append(limit / times[place[here]])
+        for row, k in zip(here.tolist(), place[here].tolist(), strict=True):
+            if k not in shown:
+                item = batch.column("item_id")[row].as_py()
+                shown[k] = {"row": first + row, "item_id": item, "rows": 0, TIMES: round(float(times[k]), 1)}
+            shown[k]["rows"] += 1
+        first += batch.num_rows
+    heaviest = sorted(shown.values(), key=lambda each: -float(each[TIMES]))[:SHOWN]
+    return Scaled(np.concatenate(rows), np.concatenate(factors), heaviest)

@@ -1,0 +1,77 @@
+"""One user counts for one item as others do: what is beyond is scaled down and named."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from slc_ops.quality.heavy_users import CODE
+from slc_ops.rows.interactions import InteractionLog
+from tests.quality.lake_bench import Bench
+
+
+def attack(bench: Bench, rows: int) -> pa.Table:
+    """One user answers one item again and again, always wrong."""
+    week = bench.read()
+    item = week["item_id"][0].as_py()
+    copied = pa.concat_tables([week.slice(0, 1)] * rows)
+    for name, values in {
+        "event_id": [f"again-{k}" for k in range(rows)],
+        "user_id": ["mallory"] * rows,
+        "label": [0] * rows,
+        "event_time": [copied["event_time"][0].as_py()] * rows,
+    }.items():
+        place = copied.schema.get_field_index(name)
+        copied = copied.set_column(place, name, pa.array(values, copied.schema.field(place).type))
+    bench.write(pa.concat_tables([week, copied]))
+    return week.filter(pc.equal(week["item_id"], item))
+
+
+def pair_weight(path: object, user: str = "mallory") -> float:
+    found = pq.read_table(path, columns=["user_id", "weight"])
+    return float(pc.sum(found.filter(pc.equal(found["user_id"], user))["weight"]).as_py())
+
+
+@pytest.mark.faults(
+    "one user answers one item 400 times in a week; a row has the weight 1,000",
+    "they count as others do there, and the report names user and item",
+)
+def test_a_user_who_floods_an_item_counts_as_the_limit_says_and_is_named(bench: Bench) -> None:
+    attack(bench, 400)
+    result = bench.validate()
+    (finding,) = [each for each in result.findings if each.code == CODE]
+    first = pq.read_table(result.result_path.parent / "log.parquet").slice(finding.examples[0]["row"], 1)
+    assert first["user_id"].to_pylist() == ["mallory"]
+    assert first["item_id"].to_pylist() == [finding.examples[0]["item_id"]]
+    assert finding.examples[0]["rows"] == 400
+    times = finding.examples[0]["times the usual weight"]
+    assert pair_weight(result.clean_path) == pytest.approx(400 * 100 / times, rel=1e-3)
+    assert pair_weight(result.clean_path) < 201
+    log = InteractionLog.read(result.clean_path)
+    assert log.n_rows == result.rows
+    assert np.sum(log.weight < 1) == 400
+    bench.configure(quality={"user_item_limit": None})
+    assert CODE not in [each.code for each in bench.validate().findings]
+
+
+@pytest.mark.faults(
+    "one user answers one item 400 times in a week; a row has the weight 1,000",
+    "they count as others do there, and the report names user and item",
+)
+def test_a_row_of_weight_1000_counts_as_the_limit_says(bench: Bench) -> None:
+    week = bench.read()
+    weights = np.ones(len(week))
+    weights[7] = 1000.0
+    bench.write(week.append_column("weight", pa.array(weights)))
+    result = bench.validate()
+    assert max(InteractionLog.read(result.clean_path).weight) < 201
+    assert CODE in [each.code for each in result.findings]
+
+
+def test_a_log_whose_users_are_few_and_busy_has_nobody_who_stands_out(bench: Bench) -> None:
+    week = bench.read()
+    place = week.schema.get_field_index("user_id")
+    tenants = pa.array([f"tenant-{k % 3}" for k in range(len(week))], week.schema.field(place).type)
+    bench.write(week.set_column(place, "user_id", tenants))
+    assert CODE not in [each.code for each in bench.validate().findings]
