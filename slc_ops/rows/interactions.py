@@ -202,7 +202,9 @@ class InteractionLog(InSpans):
         before, after = (InteractionLog(table, rename=self._loader.rename) for table in tables)
         return before, after
 
-    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
+    def over_splits(
+        self, work: Callable[[ReadableRows], Partial], *, columns: Columns = NO_COLUMNS
+    ) -> Partial:
         """What ``work`` makes of the rows: those of this process are one split."""
         return work(self)
 

@@ -172,6 +172,11 @@ class Log(RowSource, Protocol):
         """The rows up to and including a timestamp, and the rows after it; there must be some."""
         ...
 
-    def over_splits(self, work: Callable[[ReadableRows], Partial]) -> Partial:
-        """The sum of what ``work`` makes of all rows, wherever they can be read, in their order."""
+    def over_splits(
+        self, work: Callable[[ReadableRows], Partial], *, columns: Columns = NO_COLUMNS
+    ) -> Partial:
+        """The sum of what ``work`` makes of all rows, wherever they can be read, in their order.
+
+        ``columns`` are those whose codes of the whole log it looks at.
+        """
         ...

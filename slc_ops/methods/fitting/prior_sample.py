@@ -176,7 +176,8 @@ class Brought:
 
 def _gathered(log: Log, choice: Choice | None, columns: Columns) -> Rows:
     """The chosen rows of a log, or all."""
-    return _with_user_codes(log.over_splits(partial(_gather, choice, columns)))
+    codes = columns - {"user", "time"}  # of the whole log; users are hashes
+    return _with_user_codes(log.over_splits(partial(_gather, choice, columns), columns=codes))
 
 
 def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] | None:
