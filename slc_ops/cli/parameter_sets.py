@@ -12,6 +12,7 @@ from slc_ops.base.errors import RegistryError
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.serving.export import Exported
 
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
 
@@ -44,10 +45,25 @@ def parameter_set(reference: str) -> "ParameterSet":
     if not reference.startswith("models:/"):
         return ParameterSet.read(Path(reference))
     with tempfile.TemporaryDirectory(prefix="slc-ops-") as directory:
-        return ParameterSet.read(_download(reference, Path(directory)))
+        return ParameterSet.read(_download(reference, Path(directory))[0])
 
 
-def _download(reference: str, directory: Path) -> Path:
+def to_export(reference: str) -> "Exported":
+    """The same with its digest and, from the registry, its version."""
+    from slc_ops.parameters import PARAMS
+    from slc_ops.parameters.parameter_set import ParameterSet
+    from slc_ops.parameters.storage import read_params
+    from slc_ops.serving.export import Exported
+
+    with tempfile.TemporaryDirectory(prefix="slc-ops-") as scratch:
+        directory, version = Path(reference), None
+        if reference.startswith("models:/"):
+            directory, version = _download(reference, Path(scratch))
+        found = ParameterSet.read(directory)
+        return Exported(found, read_params(directory / PARAMS)["params_digest"], version)
+
+
+def _download(reference: str, directory: Path) -> tuple[Path, int]:
     from slc_ops.base.mlflow_client import connect
     from slc_ops.registry.tracking import typed
     from slc_ops.settings.deployments import Places
@@ -70,4 +86,4 @@ def _download(reference: str, directory: Path) -> Path:
     sets = sorted(directory.rglob("params.json"))
     if len(sets) != 1:
         raise RegistryError(f"{reference} holds {len(sets)} parameter sets; expected exactly one")
-    return sets[0].parent
+    return sets[0].parent, int(version)

@@ -24,7 +24,11 @@ READERS = {
     "docs/paper.md": {"console": "docs/test_pages.py"},
     "docs/parameter-set.md": {"python": "docs/test_pages.py"},
     "docs/runbooks.md": {"console": "docs/test_operating.py"},
-    "docs/serving.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py"},
+    "docs/serving.md": {
+        "console": "docs/test_demo.py",
+        "python": "docs/test_demo.py",
+        "ts": "serving/test_typescript.py",
+    },
     "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
     "docs/start.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
     "docs/study.md": {"console": "study/test_the_page.py", "sh": "study/test_the_page.py"},

@@ -1,0 +1,64 @@
+"""``slc-ops export``: a parameter set for systems that read something else."""
+
+from pathlib import Path
+
+import click
+
+from slc_ops.base.console import emit_json, json_option, progress, say
+from slc_ops.cli.ladder import map_option
+
+DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
+
+
+@click.command()
+@click.option("--params", required=True, metavar="DIR|MODEL", help="A parameter set, or models:/NAME@ALIAS.")
+@click.option(
+    "--format",
+    "form",
+    required=True,
+    type=click.Choice(["sql", "csv", "jsonl", "redis"]),
+    help="What to write.",
+)
+@click.option("--dialect", type=click.Choice(DIALECTS), help="Whose SQL; needed with --format sql.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Directory; replaced as a whole.")
+@click.option(
+    "--table", default="log", show_default=True, help="SQL: the table (or view) of rows to correct."
+)
+@click.option("--view", default="slc_corrected", show_default=True, help="SQL: the view that corrects them.")
+@click.option(
+    "--prefix",
+    help="Begin of the names of tables, files or keys [default: slc; for SQL slc_ and the set's digest].",
+)
+@click.option(
+    "--times", type=click.Choice(["timestamp", "number"]), default="timestamp", show_default=True,
+    help="SQL: what event_time is, where the set looks at it.",
+)  # fmt: skip
+@map_option
+@json_option
+def export(
+    params: str, form: str, dialect: str | None, out: Path, table: str, view: str, prefix: str | None,
+    times: str, rename: dict[str, str], json_path: str | None,
+) -> None:  # fmt: skip
+    """Write a parameter set for systems that read something else.
+
+    sql: run effects.sql, then score.sql. Its view is your table with a column p_corrected; ids are compared
+    as text, byte for byte, and a row without a finite logit gets NULL. The tables of a set have names of
+    their own, so nothing that serves changes before score.sql replaces the view.
+
+    redis: redis-cli --pipe < load.resp writes a hash for this version and moves the key PREFIX:current to it
+    last, and only when the hash is complete.
+    """
+    from slc_ops.cli.parameter_sets import to_export
+    from slc_ops.serving.export import export as write
+    from slc_ops.serving.export_sql import Names
+
+    if (form == "sql") != (dialect is not None):
+        raise click.UsageError(f"--dialect goes with --format sql: one of {', '.join(DIALECTS)}")
+    with progress("exporting ..."):
+        found = to_export(params)
+        prefix = prefix or (f"slc_{found.digest[:8]}" if form == "sql" else "slc")
+        names = Names(table, view, prefix, rename, timestamps=times == "timestamp")
+        files = write(found, out, form, dialect=dialect or "", names=names)
+    answer = {"method": found.parameters.method, "version": found.version, "out": str(out), "files": files}
+    emit_json(json_path, answer)
+    say(json_path, f"{found.comment}; written to {out}: {', '.join(files)}")

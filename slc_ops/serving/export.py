@@ -1,0 +1,163 @@
+"""A parameter set for systems that read something else: SQL, CSV, JSON lines, the commands of a Redis.
+
+Every export is a directory with ``export.json``: method, version, link and where the effects are. It replaces
+an earlier export as a whole, and nothing else.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+
+from slc_ops.base.buffers import as_numpy
+from slc_ops.base.errors import StorageError
+from slc_ops.base.files import replacing_directory, write_text
+from slc_ops.parameters.effects import COLUMNS, SERVED, Effect
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.serving.export_sql import Names, write_sql
+
+DESCRIPTION = "export.json"
+KEPT = 86_400
+"""Seconds for which a Redis keeps the hash of the version before, for readers that still hold its name."""
+_AT_ONCE = 500
+"""Ids of a command."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A parameter set with the names that an export gives it."""
+
+    parameters: ParameterSet
+    digest: str
+    """``params_digest`` of the set."""
+    version: int | None = None
+    """Its number in the registry."""
+
+    @property
+    def comment(self) -> str:
+        """What it is, in a line."""
+        origin = self.parameters.provenance
+        parts = [
+            f"deployment {origin.deployment}" if origin.deployment else None,
+            f"version {self.version}" if self.version is not None else None,
+            f"method {self.parameters.method}",
+            f"window {origin.window}" if origin.window else None,
+            f"set {self.digest[:12]}",
+        ]
+        return "slc_ops: " + ", ".join(part for part in parts if part)
+
+    def described(self) -> dict[str, Any]:
+        """The link, and everything else that is not a row of an effect."""
+        ours, origin = self.parameters, self.parameters.provenance
+        return {
+            "method": ours.method,
+            "deployment": origin.deployment,
+            "version": self.version,
+            "params_digest": self.digest,
+            "backbone_version": origin.backbone_version,
+            "link": ours.link.as_dict(),
+            "cold_link": None if ours.cold is None else ours.cold.as_dict(),
+            "logit_mean": ours.logit_mean,
+            "effects": {
+                name: {"time_edges": None if each.time_edges is None else each.time_edges.tolist()}
+                for name, each in ours.effects.items()
+            },
+        }
+
+
+def export(
+    found: Exported, directory: Path, form: str, *, dialect: str = "duckdb", names: Names | None = None
+) -> list[str]:
+    """Write the export; answers the names of its files."""
+    if directory.is_dir() and not (directory / DESCRIPTION).exists() and any(directory.iterdir()):
+        raise StorageError(
+            f"{directory} holds other files than an export, which would be lost; choose a new name"
+        )
+    with replacing_directory(directory) as temporary:
+        names = names or Names()
+        if form == "sql":
+            files = write_sql(found.parameters, temporary, dialect, names, found.comment)
+        else:
+            write: Callable[[Exported, Path, str], Iterator[str]] = {
+                "csv": _write_csv, "jsonl": _write_jsonl, "redis": _write_redis,
+            }[form]  # fmt: skip
+            files = list(write(found, temporary, names.prefix))
+        described = {"format": form, **({"dialect": dialect} if form == "sql" else {}), **found.described()}
+        text = json.dumps({**described, "files": files}, indent=2, ensure_ascii=False) + "\n"
+        write_text(temporary / DESCRIPTION, text)
+    return [*files, DESCRIPTION]
+
+
+def _ordered(parameters: ParameterSet) -> Iterator[tuple[str, Effect]]:
+    return ((name, parameters.effects[name]) for name in COLUMNS if name in parameters.effects)
+
+
+def _write_csv(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
+    """A row for each id, or for each id and time bin; texts are quoted, numbers are not."""
+    for name, effect in _ordered(found.parameters):
+        table = effect.table.select([each for each in SERVED if each in effect.table.column_names])
+        pyarrow.csv.write_csv(table, directory / f"{prefix}_{name}.csv")
+        yield f"{prefix}_{name}.csv"
+
+
+def _write_jsonl(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
+    """An object for each id; with time bins, lists with an entry for each."""
+    for name, effect in _ordered(found.parameters):
+        with (directory / f"{prefix}_{name}.jsonl").open("w", encoding="utf-8") as out:
+            out.writelines(
+                json.dumps({"id": each, **values}, ensure_ascii=False) + "\n"
+                for each, values in _by_id(effect)
+            )
+        yield f"{prefix}_{name}.jsonl"
+
+
+def _by_id(effect: Effect) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What each id adds: a number, or one for each time bin."""
+    columns = [each for each in ("offset", "slope") if each in effect.table.column_names]
+    values = [as_numpy(effect.table.column(each)) for each in columns]
+    if effect.time_edges is not None:
+        values = [each.reshape(-1, effect.bins) for each in values]
+    for first in range(0, len(ids := effect.ids), _AT_ONCE):
+        parts = [each[first : first + _AT_ONCE].tolist() for each in values]
+        for each, *row in zip(ids.slice(first, _AT_ONCE).to_pylist(), *parts, strict=True):
+            yield each, dict(zip(columns, row, strict=True))
+
+
+# --- Redis and Valkey -------------------------------------------------------------------------------------
+
+_SWAP = """
+if redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
+  return redis.error_reply('slc_ops: ' .. KEYS[1] .. ' is not complete; the version before still serves')
+end
+local before = redis.call('GET', KEYS[2])
+redis.call('PERSIST', KEYS[1])
+redis.call('SET', KEYS[2], KEYS[1])
+if before and before ~= KEYS[1] then redis.call('EXPIRE', before, ARGV[2]) end
+return redis.status_reply('OK')
+"""
+"""The pointer moves only to a hash that is complete, in one step."""
+
+
+def _write_redis(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
+    """Commands for ``redis-cli --pipe``: a hash of the version, then the pointer ``<prefix>:current``."""
+    key = f"{prefix}:{found.digest[:16]}"
+    fields = 1
+    with (directory / "load.resp").open("wb") as out:
+        link = json.dumps(found.described(), ensure_ascii=False)
+        out.write(_command("HSET", key, "link", link))
+        for name, effect in _ordered(found.parameters):
+            entries = ((f"{name}:{each}", json.dumps(values)) for each, values in _by_id(effect))
+            while some := list(islice(entries, _AT_ONCE)):
+                out.write(_command("HSET", key, *chain.from_iterable(some)))
+                fields += len(some)
+        out.write(_command("EVAL", _SWAP, "2", key, f"{prefix}:current", str(fields), str(KEPT)))
+    yield "load.resp"
+
+
+def _command(*words: str) -> bytes:
+    encoded = [word.encode() for word in words]
+    return b"".join([b"*%d\r\n" % len(encoded), *(b"$%d\r\n%b\r\n" % (len(each), each) for each in encoded)])
