@@ -35,9 +35,11 @@ ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
     "weight": ("double",),
     "group_id": ("string", "int64"),
     "backbone_version": ("string",),
+    "served_probability": ("double",),
+    "served_version": ("int64",),
 }
 REQUIRED = ("event_id", "event_time", "user_id", "item_id", "label")
-NUMBERS = ("label", "logit", "probability", "weight")
+NUMBERS = ("label", "logit", "probability", "weight", "served_probability")
 IDS = ("user_id", "item_id", "group_id")
 TEXTS = ("event_id", *IDS, "backbone_version")
 REPETITIVE = (*IDS, "backbone_version")
@@ -63,7 +65,9 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
         wanted = TIME if text or whole or pt.is_timestamp(found) else found
     elif column in ("event_id", "backbone_version") and whole:
         wanted = pa.string()
-    elif (column in IDS and whole) or (column == "label" and (whole or pt.is_boolean(found))):
+    elif (column in (*IDS, "served_version") and whole) or (
+        column == "label" and (whole or pt.is_boolean(found))
+    ):
         wanted = pa.int64()
     elif column in NUMBERS and number:
         wanted = pa.float64()

@@ -21,6 +21,7 @@ from slc_ops.intake.manifest import FILE as MANIFEST
 from slc_ops.observability.troubles import free_bytes
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
+from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.refresh.versions import find_version, held_in_a_row, outcomes
 from slc_ops.settings.deployments import Places, read_deployments
 from slc_ops.settings.environment import ServiceVariables
@@ -74,6 +75,7 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
         *_refresh_metrics(places, names),
         *_window_metrics(places, names),
         *_quality_metrics(places, names),
+        *_served_metrics(places, names),
         *_champion_metrics(places, names, now),
     ]
 
@@ -223,6 +225,26 @@ def _quality_metrics(places: Places, names: list[str]) -> list[Gauge]:
                 for bound, number in _gains(intervals.get(each.name), each.better).items():
                     gain.add(number, deployment=name, method=method, metric=each.name, bound=bound)
     return [value, gain, verdicts]
+
+
+def _served_metrics(places: Places, names: list[str]) -> list[Gauge]:
+    """What the newest audit found, where logs say what was served."""
+    off = Gauge("slc_ops_served_off_share", "Share of rows served otherwise than their version answers.")
+    rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
+    stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
+    for name in names:
+        audits = sorted(places.windows(name).glob(f"[!.]*/{SERVED}"))
+        if not audits:
+            continue
+        found = read_json(audits[-1])
+        off.add(found["share"], deployment=name)
+        stale.add(sum(each["rows"] for each in found["served"] if each["stale"]), deployment=name)
+        by_version: Counter[int] = Counter()
+        for each in found["served"]:
+            by_version[each["version"]] += each["rows"]
+        for version, number in sorted(by_version.items()):
+            rows.add(number, deployment=name, version=str(version))
+    return [off, rows, stale]
 
 
 def _item_metrics(places: Places, champions: "Mapping[str, Version | None]") -> list[Gauge]:

@@ -1,12 +1,14 @@
 """The steps ``extract`` and ``validate``: which windows a refresh needs, and which of them it may use."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import InputError, SettingsError, SlcError, ValidationStopped
 from slc_ops.base.files import digest_json
+from slc_ops.base.json_form import to_json
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.window import Window
 from slc_ops.refresh.backbone import exact_names, rows_of, serving_version
@@ -186,9 +188,8 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         held_windows([(each, _renewal(places, name, each)) for each in needed[:-1]]),
         _left_out_by_people(places, name),
     )
-    limit = deployment.quality.logit_limit
     names = {
-        each: set(statistics_of(manifest, limit, engine).versions)
+        each: set(statistics_of(manifest, deployment.quality.logit_limit, engine).versions)
         for each in needed
         if (manifest := manifest_of(each)).rows
     }
@@ -206,6 +207,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
             if each == window:
                 raise
             exclusions.append(excluded(each, STOPPED, stopped.kept))
+    validated[-1] = _audited(places, name, validated[-1], deployment)
     serving = serving_version(validated[-1].log, names[window], engine)
     usable = []
     for one in validated:
@@ -231,6 +233,24 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         earlier,
         serving,
     )
+
+
+def _audited(places: Places, name: str, newest: PlannedWindow, deployment: Deployment) -> PlannedWindow:
+    """The newest window with what is found where its log says what was served; too much of it stops."""
+    from slc_ops.refresh.served import audit_served
+
+    if places.rehearsal:
+        return newest
+    directory = places.windows(name) / newest.window.key
+    table, found = audit_served(places, name, newest.log, directory, deployment.quality.served_off)
+    if critical := [each for each in found if each.severity == "critical"]:
+        raise ValidationStopped(f"window {newest.window}: {critical[0].line()}. The champion stays")
+    if table is None:
+        return newest
+    old = newest.validation
+    findings = [*old["findings"], *(to_json(each) for each in found)]
+    status = "warned" if findings else old["status"]
+    return replace(newest, validation={**old, "status": status, "findings": findings, "served": table})
 
 
 def _renewal(places: Places, name: str, window: Window) -> dict[str, Any]:

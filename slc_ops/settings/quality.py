@@ -128,6 +128,10 @@ class Quality(Part):
         default=Limit(warn=0.0),
         description="share of rows whose label is another than when the window was extracted before",
     )
+    served_off: Limit = Field(
+        default=Limit(warn=0.001, stop=0.5),
+        description="with `served_probability`: share of rows over 1e-6 from what `served_version` answers",
+    )
     silent_hours: Limit = Field(
         default=Limit(warn=24.0), description="longest stretch of hours without a row"
     )

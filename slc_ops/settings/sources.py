@@ -20,7 +20,7 @@ from slc_ops.settings.blocks import Part
 
 CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit",
-    "probability", "weight", "group_id", "backbone_version",
+    "probability", "weight", "group_id", "backbone_version", "served_probability", "served_version",
 )  # fmt: skip
 
 KIND = "`lake`, `delta`, `iceberg`, `sql`, `duckdb`, `files` or `simulator`"
