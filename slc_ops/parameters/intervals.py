@@ -30,8 +30,8 @@ def interval_of(
     >>> from slc_ops.parameters.effects import Effect
     >>> items = Effect(pa.table({"id": ["a"], "offset": [1.0], "offset_var": [0.25]}), prior_var=1.0)
     >>> found = interval_of(ParameterSet("slc", Affine(), {"item": items}), [0.0], None, {"item": ["a"]})
-    >>> [each.round(4).tolist() for each in found]
-    [[0.505], [0.8786]]
+    >>> [each.round(3).tolist() for each in found]
+    [[0.505], [0.879]]
     """
     lookups = parameters.lookups
     if not lookups or any(each.variance is None for each in lookups):
