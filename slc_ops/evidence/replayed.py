@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import mul
 from typing import Any, Literal
 
 from slc_ops.base.methods import METHODS, REFERENCES
@@ -21,7 +22,7 @@ class ReplayedWindow:
     ``served`` and ``serves_next`` are methods, ``base`` is the frozen model. ``entry`` holds the score of
     every method fitted on the windows before and, as ``served``, of what was served. A ``first`` window has
     nothing before it, a ``missing`` one no rows, a ``stopped`` one rows that validation refuses; then
-    ``note`` says why, and what served goes on serving.
+    ``note`` says why, and what served goes on serving. A stopped window was served, so it is scored, too.
     """
 
     window: Window
@@ -46,14 +47,16 @@ class ReplayedWindow:
 class Contender:
     """One way to serve, against a reference: the NLL difference over all scored windows.
 
-    ``mean`` is the plain mean over windows; ``statistic`` is the decision's own over all of them, whose unit
-    is the window: its mean weighs small windows less, and its interval is the one that is shown.
+    ``mean`` is the plain mean over windows, ``row_mean`` weighs them by their rows; ``statistic`` is the
+    decision's own over all of them, whose unit is the window: its mean weighs small windows less, and its
+    interval is the one that is shown.
     """
 
     name: str
     reference: str
     windows: int
     mean: float
+    row_mean: float
     worst: float
     worst_window: Window
     statistic: Statistic
@@ -71,6 +74,7 @@ class Contender:
         return {
             "windows": self.windows,
             "mean": self.mean,
+            "row_weighted": self.row_mean,
             "low": found.low,
             "high": found.high,
             "weighted_mean": found.mean,
@@ -98,8 +102,13 @@ class Replay:
 
     @cached_property
     def scored(self) -> tuple[ReplayedWindow, ...]:
-        """The windows on which everything has a number."""
-        return tuple(each for each in self.windows if each.status == "scored")
+        """The windows on which what was served has a number: all with rows, beside a log's very first."""
+        return tuple(each for each in self.windows if each.entry is not None and SERVED in each.entry.nll)
+
+    @property
+    def rows_without_evidence(self) -> int:
+        """Rows that were served and of which no evidence was made: those of stopped windows."""
+        return sum(each.entry.rows for each in self.with_status("stopped") if each.entry is not None)
 
     def differences(self, name: str, reference: str) -> list[tuple[Window, float]]:
         """NLL of ``name`` minus that of the reference, window by window."""
@@ -111,6 +120,11 @@ class Replay:
             elif pair is not None:
                 found.append((each.window, pair.d))
         return found
+
+    @cached_property
+    def _rows(self) -> dict[Window, float]:
+        """The weight of every scored window."""
+        return {each.window: each.entry.weight for each in self.scored if each.entry is not None}
 
     def cumulated(self, name: str, reference: str) -> list[tuple[Window, float]]:
         """The running sum of :meth:`differences`."""
@@ -129,8 +143,9 @@ class Replay:
             seen = statistic(entries, name, reference, last=len(entries), confidence=self.confidence)
             if name != reference and values and seen is not None:
                 worst = max(values, key=lambda each: each[1])
-                mean = sum(value for _, value in values) / len(values)
-                found[name] = Contender(name, reference, len(values), mean, worst[1], worst[0], seen)
+                d, rows = [value for _, value in values], [self._rows[window] for window, _ in values]
+                mean, by_row = sum(d) / len(d), sum(map(mul, d, rows)) / sum(rows)
+                found[name] = Contender(name, reference, len(d), mean, by_row, worst[1], worst[0], seen)
         return found
 
     @cached_property
@@ -145,10 +160,18 @@ class Replay:
     @property
     def kept(self) -> float | None:
         """The share of the best method's gain over Platt that was served; None where it gains nothing."""
+        return self._kept("mean")
+
+    @property
+    def kept_by_row(self) -> float | None:
+        """The same with windows weighed by their rows."""
+        return self._kept("row_mean")
+
+    def _kept(self, kind: Literal["mean", "row_mean"]) -> float | None:
         found = self.against("platt")
-        if self.best not in found or SERVED not in found or found[self.best].mean >= 0:
+        if self.best not in found or SERVED not in found or getattr(found[self.best], kind) >= 0:
             return None
-        return found[SERVED].mean / found[self.best].mean
+        return float(getattr(found[SERVED], kind) / getattr(found[self.best], kind))
 
     @property
     def changes(self) -> list[ReplayedWindow]:
@@ -184,11 +207,16 @@ class Replay:
         platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
         if platt is None or frozen is None:
             return "No window could be scored: there is nothing before the first one to learn from."
-        return (
+        text = (
             f"Over {platt.windows} scored windows what would have been served has an NLL of "
             f"{signed(platt.mean)} against Platt refitted every window and {signed(frozen.mean)} against the "
-            "frozen model."
+            f"frozen model; by rows {signed(platt.row_mean)} and {signed(frozen.row_mean)}."
         )
+        stopped = [each for each in self.with_status("stopped") if each.entry is not None]
+        if not stopped:
+            return text
+        windows = "one window" if len(stopped) == 1 else f"{len(stopped)} windows"
+        return f"{text} No evidence was made of {self.rows_without_evidence} of these rows, in {windows}."
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -206,6 +234,8 @@ class Replay:
             },
             "best_in_hindsight": self.best,
             "share_kept": self.kept,
+            "share_kept_row_weighted": self.kept_by_row,
+            "rows_without_evidence": self.rows_without_evidence,
             "changes": [_change(each) for each in self.changes],
             "renewed": len(self.renewals("renewed")),
             "held": _named(self.renewals("held"), "sentence"),

@@ -17,19 +17,22 @@ from slc_ops.base.methods import ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN
-from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
+from slc_ops.evidence.replayed import Renewed, Replay, ReplayedWindow
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import CHAMPION, read_users, score_directory
-from slc_ops.evidence.series import Entry, paired
+from slc_ops.evidence.series import Entry
+from slc_ops.evidence.series import entry as series_entry
 from slc_ops.evidence.verdict import current_method
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.backbone import News
 from slc_ops.refresh.backfill import LONGEST, border
+from slc_ops.refresh.champion import current_champion
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.retention import discard
-from slc_ops.refresh.window_rules import is_scheduled
+from slc_ops.refresh.served_rows import entry_of_unscored, platt_on_all_rows, with_served
+from slc_ops.refresh.window_rules import BACKBONE, is_scheduled
 from slc_ops.refresh.windows import NoRows
 from slc_ops.settings.deployments import Deployment, Places
 
@@ -122,7 +125,7 @@ def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
     from slc_ops.registry import Registry
 
     settings, registry = places.deployment(name), Registry.open(places)
-    before = _serving(registry, name)
+    before, champion_then = _serving(registry, name), current_champion(places, name)
     due = is_scheduled(window, settings.cadence, settings.refresh_every)
     leave_out: tuple[pipeline.OptionalStep, ...] = () if due else ("decide", "publish", "promote")
     try:
@@ -131,11 +134,16 @@ def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
         return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
     except (ValidationStopped, SelfTestFailed) as stopped:
         note = stopped.kept if isinstance(stopped, ValidationStopped) else str(stopped)
-        return ReplayedWindow(window, "stopped", before, _serving(registry, name), note=note)
+        entry_then = entry_of_unscored(places, name, window, champion_then)
+        return ReplayedWindow(
+            window, "stopped", before, _serving(registry, name), entry=entry_then, note=note
+        )
     backtest = read_backtest(plan)
     served, note = current_method(backtest), _about_backbone(registry, name, window, backtest)
-    entry = _with_served(plan, backtest)
-    status: Literal["first", "scored"] = "first" if entry.hold_out else "scored"
+    entry = _with_served(places, plan, backtest)
+    status: Literal["first", "scored"] = "scored"
+    if entry.hold_out:  # nothing is before it that a refresh uses; but something may have served it
+        status, entry = "first", entry_of_unscored(places, name, window, champion_then) or entry
     if not due:
         return ReplayedWindow(window, status, served, before, entry=entry, note=note)
     verdict = read_json(plan.files.verdict)
@@ -164,20 +172,24 @@ def _about_backbone(registry: "Registry", name: str, window: Window, backtest: B
     return backtest.champion.reason if backtest.champion.status == "other_backbone" else ""
 
 
-def _with_served(plan: Plan, backtest: Backtest) -> Entry:
-    """The window's entry, with what was served beside the methods; a first window was served by nothing."""
+def _with_served(places: Places, plan: Plan, backtest: Backtest) -> Entry:
+    """The window's entry, with what was served beside the methods; a first window was served by nothing.
+
+    Platt is refitted on every window with rows, also on those that the refresh left out.
+    """
     entry, fold = backtest.entries[-1], backtest.plan.newest
     if entry.hold_out or not entry.nll:
         return entry
     sums = {method: read_users(score_directory(plan.files.scores, fold, method)) for method in entry.nll}
+    if any(each["kind"] != BACKBONE for each in plan.excluded):
+        platt = platt_on_all_rows(places, plan.deployment, plan.window, plan.newest.log)
+        if platt is not None:
+            sums["platt"] = platt
+            entry = series_entry(entry.window, sums, left_out=entry.left_out)
     served = sums[FROZEN]
     if backtest.champion.status == "scored":
         served = read_users(score_directory(plan.files.scores, fold, CHAMPION))
-    return replace(
-        entry,
-        nll={**entry.nll, SERVED: float(served.means["nll"].sum()) / entry.weight},
-        against={**entry.against, SERVED: {method: paired(served, each) for method, each in sums.items()}},
-    )
+    return with_served(entry, sums, served)
 
 
 def _sentence(verdict: Mapping[str, Any]) -> str:

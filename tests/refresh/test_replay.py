@@ -94,7 +94,18 @@ def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school
     stopped = found.as_dict()["stopped"]
     assert [each["window"] for each in stopped] == [str(WEEKS[5])]
     assert "label_one_class" in stopped[0]["why"]
-    assert len(found.scored) == 4
+    # What serves a stopped window is scored nevertheless, on the champion of the windows before it.
+    assert [each.window for each in found.scored] == [WEEKS[1], WEEKS[2], WEEKS[4], WEEKS[5], WEEKS[6]]
+    entry, served = found.windows[5].entry, found.windows[5].served
+    assert entry is not None
+    assert served == "slc_eb"
+    assert entry.nll["served"] != entry.nll["base"]
+    assert found.rows_without_evidence == entry.rows
+    weights = [each.entry.weight for each in found.scored if each.entry is not None]
+    d = [value for _, value in found.differences("served", "platt")]
+    assert found.against("platt")["served"].row_mean == pytest.approx(
+        sum(w * x for w, x in zip(weights, d, strict=True)) / sum(weights)
+    )
 
 
 def of_backbone(version: str) -> Callable[[pa.Table], pa.Table]:
