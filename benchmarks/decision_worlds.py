@@ -19,7 +19,7 @@ between 0.90 and 0.98 where windows share a shock.
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slc_ops.base.errors import FitError
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.decision import decide_method
 from slc_ops.evidence.series import Entry, entry, statistic
@@ -36,17 +37,26 @@ from slc_ops.evidence.uncertainty import Clusters, UserSums, averaged
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Decision
+from slc_ops.settings.deployments import Decision, Deployment
 
-METHODS = ("base", "platt", "slc_eb")
+METHODS = ("base", "platt", "platt_eb", "slc_eb")
+LISTED: tuple[str, ...] = Deployment.model_fields["methods"].default
+LONG = ("temperature", "isotonic", "histogram", "rescal", "rescal_iso", "ridge", "slc", "slc_iso")
 FIRST = Window.parse("2026-01-05/2026-01-12")
-ITEMS_WINDOWS, LINK_WINDOWS, LAST = 8, 4, 8
+ITEMS_WINDOWS, LINK_WINDOWS, LAST, AGE = 8, 4, 8, 26
 OPTIONS = FitOptions(threads=1)
 
 
 @dataclass(frozen=True)
 class World:
-    """``bias``: sd of lasting item offsets; ``weekly``: of offsets drawn anew; ``jump``: of the level."""
+    """``bias``: sd of lasting item offsets; ``weekly``: of offsets drawn anew; ``jump``: of the level.
+
+    ``turn``: what becomes of the lasting offsets in the middle; ``new``: the share of items that every
+    window replaces; ``shock``: sd of what tenths of the items share for a window; ``user``: sd of users'
+    effects, whose activity is even or ``heavy``, on all items or on a few that change (``moves``); ``share``:
+    rows that share user, item and label; ``first``: the first window's part of the rows; ``gap``: windows
+    without rows; ``listed``: further methods.
+    """
 
     rows: int = 2000
     users: int = 250
@@ -55,6 +65,16 @@ class World:
     weekly: float = 0.0
     jump: float = 0.0
     shift: float = 0.3
+    turn: str = ""
+    new: float = 0.0
+    shock: float = 0.0
+    user: float = 0.0
+    heavy: bool = False
+    moves: bool = False
+    share: int = 1
+    first: float = 1.0
+    gap: tuple[int, int] = (0, 0)
+    listed: tuple[str, ...] = ()
 
 
 WORLDS = {
@@ -63,53 +83,100 @@ WORLDS = {
     "null_small": World(rows=300, users=60, jump=0.3),
     "null_many": World(items=800, jump=0.3),
     "null_weekly": World(weekly=0.5),
+    "null_tiny": World(rows=200, users=60, shift=0.0),
+    "null_list": World(jump=0.5, listed=LONG),
+    "calib": World(shift=0.0),
     "calib_jump": World(jump=0.5, shift=0.0),
     "big_jump_calib": World(jump=1.0, shift=0.0),
+    "calib_clusters": World(rows=5000, share=170, items=30, shift=0.0),
+    "heavy_users": World(user=0.5, heavy=True),
+    "heavy_users_move": World(user=0.5, heavy=True, moves=True),
+    "shared_shocks": World(shock=0.5),
     "bias": World(bias=0.5),
     "bias_jump": World(bias=0.5, jump=0.5),
     "bias_jump_calib": World(bias=0.5, jump=0.5, shift=0.0),
     "weak_bias": World(bias=0.25, jump=0.3),
+    "small_bias": World(bias=0.12, jump=0.1),
+    "bias_tiny": World(rows=200, users=60, bias=0.5),
+    "bias_vanishes": World(bias=0.5, turn="vanishes"),
+    "bias_flips": World(bias=0.5, turn="flips"),
+    "bias_seasonal": World(bias=0.5, turn="seasonal"),
+    "bias_grows": World(bias=0.5, new=0.1),
+    "bias_sunday": World(bias=0.5, jump=0.3, first=1 / 7),
+    "bias_winter": World(bias=0.5, jump=0.3, gap=(10, 18)),
 }
 NULL = tuple(name for name in WORLDS if "bias" not in name)
 BIASED = ("bias", "bias_jump", "bias_jump_calib")
-"""``weak_bias`` (a gain of 0.003) is shown, and no bar is set for it."""
+"""The others are shown; of them only the regret has a bar."""
 
 
-def tables(world: World, windows: int, seed: int) -> list[pa.Table]:
-    """The rows of every window."""
+def tables(world: World, windows: int, seed: int) -> list[pa.Table | None]:
+    """The rows of every window, None for one without."""
     rng = np.random.default_rng(seed)
     lasting = rng.normal(0, world.bias, world.items)
-    found = []
+    effect = rng.normal(0, world.user, world.users) if world.user else np.zeros(world.users)
+    activity = 1 / np.arange(1, world.users + 1) if world.heavy else np.ones(world.users)
+    activity /= activity.sum()
+    names = np.arange(world.items)
+    found: list[pa.Table | None] = []
     for number in range(windows):
-        item, user = rng.integers(0, world.items, world.rows), rng.integers(0, world.users, world.rows)
-        truth = rng.normal(0, 1, world.rows) - 0.5
-        passing = rng.normal(0, world.weekly, world.items) if world.weekly else np.zeros(world.items)
-        level = world.shift + rng.normal(0, world.jump)
-        p = 1 / (1 + np.exp(-(truth + lasting[item] + passing[item] + level)))
+        rows = int(world.rows * (world.first if number == 0 else 1))
+        blocks = -(-rows // world.share)
+        user = rng.choice(world.users, blocks, p=activity)
+        item = rng.integers(0, world.items, blocks)
+        if world.moves:  # a user has a few items, others in every window
+            item = (user * 7 + number * 13 + rng.integers(0, 5, blocks)) % world.items
+        if world.new and number:
+            fresh = rng.random(world.items) < world.new
+            lasting = np.where(fresh, rng.normal(0, world.bias, world.items), lasting)
+            names = np.where(fresh, names.max() + 1 + np.arange(world.items), names)
+        season = np.cos(2 * np.pi * number / 26)
+        late = number >= windows // 2
+        now = {"vanishes": 1.0 - late, "flips": 1.0 - 2 * late, "seasonal": season}.get(world.turn, 1.0)
+        off = now * lasting + (rng.normal(0, world.weekly, world.items) if world.weekly else 0.0)
+        if world.shock:
+            off = off + rng.normal(0, world.shock, 10)[np.arange(world.items) % 10]
+        level = world.shift + (rng.normal(0, world.jump) if world.jump else 0.0)
+        if world.share > 1:
+            user = number * blocks + np.arange(blocks)
+        block = np.repeat(np.arange(blocks), world.share)[:rows]
+        user, item = user[block], item[block]
+        truth = (rng.normal(0, 1, blocks) - 0.5)[block]
+        chance = 1 / (1 + np.exp(-(truth + off[item] + effect[user % world.users] + level)))
+        label = (rng.random(blocks)[block] < chance).astype(np.int8)
+        kept = not world.gap[0] <= number < world.gap[1]
         found.append(
             pa.table(
                 {
-                    "item_id": item,
+                    "item_id": names[item],
                     "user_id": user,
-                    "event_time": number * world.rows + np.arange(world.rows, dtype=np.float64),
-                    "label": (rng.random(world.rows) < p).astype(np.int8),
+                    "event_time": number * world.rows + np.arange(rows, dtype=np.float64),
+                    "label": label,
                     "logit": truth,
                 }
             )
+            if kept
+            else None
         )
     return found
 
 
-def series(parts: list[pa.Table]) -> list[Entry]:
+def series(parts: Sequence[pa.Table | None], listed: Sequence[str] = ()) -> list[Entry]:
     """The entries of all windows but the first, and before them the hold-out inside the first."""
-    cut = int(parts[0].num_rows * 0.7)
-    found = [_entry(0, [parts[0].slice(0, cut)], parts[0].slice(cut), hold_out=True)]
-    for number in range(1, len(parts)):
-        found.append(_entry(number, parts[max(0, number - ITEMS_WINDOWS) : number], parts[number]))
+    first = parts[0]
+    assert first is not None
+    cut = int(first.num_rows * 0.7)
+    found = [_entry(0, [first.slice(0, cut)], first.slice(cut), listed, hold_out=True)]
+    for number, part in enumerate(parts):
+        memory = [each for each in parts[max(0, number - AGE) : number] if each is not None]
+        if number and part is not None:
+            found.append(_entry(number, memory[-ITEMS_WINDOWS:], part, listed))
     return found
 
 
-def _entry(number: int, memory: list[pa.Table], test: pa.Table, hold_out: bool = False) -> Entry:
+def _entry(
+    number: int, memory: list[pa.Table], test: pa.Table, listed: Sequence[str] = (), hold_out: bool = False
+) -> Entry:
     long = Calibration(InteractionLog.from_table(pa.concat_tables(memory)), None, OPTIONS)
     short = long
     if len(memory) > LINK_WINDOWS:
@@ -120,8 +187,11 @@ def _entry(number: int, memory: list[pa.Table], test: pa.Table, hold_out: bool =
     log = InteractionLog.from_table(test)
     label, users = test["label"].to_numpy(), Clusters.of(test["user_id"].to_numpy(), test.num_rows)
     sums = {}
-    for method in METHODS:
-        fitted = fit_prepared(method, short, None if short is long else long)
+    for method in (*METHODS, *listed):
+        try:
+            fitted = fit_prepared(method, short, None if short is long else long)
+        except FitError:  # labels of one class, in a tiny window
+            continue
         sums[method] = loss_sums(label, fitted.apply(log, threads=1), users)
     return entry(window, sums, hold_out=hold_out)
 
@@ -191,7 +261,8 @@ def coverage(all_of: list[list[Entry]], method: str) -> float:
 
 def simulate(kind: str, windows: int, seed: int) -> list[dict[str, Any]]:
     """One world's series, as JSON."""
-    return [each.as_dict() for each in series(tables(WORLDS[kind], windows, seed))]
+    world = WORLDS[kind]
+    return [each.as_dict() for each in series(tables(world, windows, seed), world.listed)]
 
 
 def failures(kind: str, found: dict[str, float]) -> Iterator[str]:

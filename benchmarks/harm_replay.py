@@ -4,8 +4,8 @@
 
 DIR keeps what is fetched, and holds ``as17_dkt.{calibration,test}.parquet`` where ``pupils`` is asked for.
 Every log of :mod:`benchmarks.real_logs` is written as a lake and replayed by the command line with the
-deployment's default methods. Large logs keep the users whose hash is low, about ``--rows`` a window. The table
-says, as means over all windows with rows and over their rows: NLL of what was served minus the frozen
+deployment's default methods. Large logs keep the users whose hash is low, about ``--rows`` a window. The
+table says, as means over all windows with rows and over their rows: NLL of what was served minus the frozen
 model's, minus weekly Platt's; the share of ``slc_eb``'s gain over Platt that was served, where it gains more
 than 0.002; and for how many windows an item method served.
 """

@@ -217,12 +217,14 @@ def _wanted(log: Log) -> Columns:
 
 
 def _with_user_codes(brought: Brought) -> Rows:
-    """The rows, with users as codes in the order of their appearance."""
+    """The rows, with users as codes in the order of their ids' hashes."""
     found = joined(brought.pieces)
     if found.user is None:
         return found
-    codes = as_numpy(as_arrow(found.user.view(np.int64)).dictionary_encode().indices)
-    return replace(found, user=codes)
+    encoded = as_arrow(found.user.view(np.int64)).dictionary_encode()
+    rank = np.empty(len(encoded.dictionary), dtype=np.int32)
+    rank[np.argsort(as_numpy(encoded.dictionary))] = np.arange(rank.size, dtype=np.int32)
+    return replace(found, user=rank[as_numpy(encoded.indices)])
 
 
 def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Brought:

@@ -17,6 +17,12 @@ offsets are fitted to the rest for v = 1, ½, ¼, …, 2⁻¹⁰ and for v = 0, 
 Users who come once cannot be split: where less than a tenth of the weight is held out that way, the last
 fifth of time is. Decision 0019 has the alternatives and their figures.
 
+**Rows of a user may share their outcome** (a game, a session, a trip). Then the first rows of a user tell the
+last, and items seem to. So the choice is made once more with whole users held out (those with the highest
+hashes of their ids, a fifth of the weight), of v and the smaller variances with the same s, and must foretell
+them better than v = 0 by half a standard error; otherwise v is 0. Whole users alone would not see what
+passes. Decision 0200.
+
 **A new backbone** may begin from what an earlier one's rows said of the items. With ρ = 1 or ½ the offsets'
 prior mean is ρ times the earlier offsets instead of 0, and v is chosen as before; what is fitted is then
 shrunk towards that mean. The smaller loss on the held-out rows of the *new* backbone chooses ρ, and only
@@ -27,7 +33,7 @@ Rows of equal time share their fate, so neither the order of the rows nor writin
 giving it weight 2 changes anything.
 
 **Without a forward hold-out** (no event time, one time only, one class left on a side) the marginal
-likelihood decides alone, and s is 1.
+likelihood decides alone, and s is 1; whole users are held out nevertheless.
 
 Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.methods.fitting.prior_sample`).
 """
@@ -49,8 +55,9 @@ from slc_ops.rows.rows import Log, Rows
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 0.1
+ROWS_OF_USER = 2  # on average, from which on users come back
 HALF_LASTS = 0.5  # the lasting share beside 1
-MARGIN = 0.5  # standard errors by which it must win
+MARGIN = 0.5  # standard errors by which it must win, and any variance against 0
 EARLIER = (1.0, 0.5)  # shares of an earlier backbone's offsets that are tried as prior mean
 EARLIER_MARGIN = 2.0  # standard errors by which one of them must win
 PAST = 0.5  # what the marginal likelihood of the past counts beside the loss in the future
@@ -83,6 +90,18 @@ def choose_prior(
     rows = prior_rows(log) if rows is None else rows
     if rows is None or not _two_classes(rows):
         return _by_evidence(model, start)
+    prior, near = _by_time(rows, model, start, earlier)
+    if prior.earlier or not prior.variance or (held := held_out_users(rows)) is None:
+        return prior, near
+    past, ahead = (rows.chosen(side) for side in (~held, held))
+    if not (_two_classes(past) and _two_classes(ahead)):
+        return prior, near
+    rest, future = (_of_rows(model, part) for part in (past, ahead))
+    return _for_whole_users(rest, future, prior, near, _n_users(rows))
+
+
+def _by_time(rows: Rows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
+    """What the later rows say."""
     held = held_out(rows)
     if held is not None:
         users = rows.codes if rows.user is None else rows.user
@@ -90,13 +109,16 @@ def choose_prior(
         past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
         if _two_classes(past) and _two_classes(ahead):
             rest, future = (_of_rows(model, part) for part in (past, ahead))
-            del rows, users  # which were copied: the choice takes a while, and memory
             prior, near, reached = _by_hold_out(rest, future, start, n_users)
             found = None
             if earlier is not None and earlier.any():
                 found = _from_earlier(rest, future, start, n_users, reached, earlier)
             return found or (prior, near)
     return _by_evidence(_of_rows(model, rows), start)
+
+
+def _n_users(rows: Rows) -> int:
+    return 0 if rows.user is None else int(rows.user.max()) + 1
 
 
 def _of_rows(model: Logistic, rows: Rows) -> Logistic:
@@ -109,14 +131,33 @@ def held_out(rows: Rows) -> NDArray[np.bool_] | None:
     if rows.time is None:
         return None
     weight = None if rows.weight is None else rows.weight.astype(np.float64, copy=False)
-    everything = float(len(rows) if weight is None else weight.sum())
     for groups in (rows.user, np.zeros(len(rows), dtype=np.int32)):
         if groups is not None:
             held = position(groups, rows.time, weight) >= 1.0 - HELD_OUT
-            future = np.count_nonzero(held) if weight is None else weight[held].sum()
-            if float(future) >= LEAST_HELD_OUT * everything:
+            if _enough(held, weight):
                 return held
     return None
+
+
+def held_out_users(rows: Rows) -> NDArray[np.bool_] | None:
+    """The rows of a fifth of the users, or None where they are unknown, come once, or one holds too much.
+
+    Users' codes are in the order of their ids' hashes, so the last ones are a fair sample.
+    """
+    if rows.user is None or len(rows) < ROWS_OF_USER * _n_users(rows):
+        return None
+    weight = None if rows.weight is None else rows.weight.astype(np.float64, copy=False)
+    of_user = np.bincount(rows.user, weight)
+    upto = np.cumsum(of_user)
+    held = (upto - of_user >= (1.0 - HELD_OUT) * upto[-1])[rows.user]
+    return held if _enough(held, weight) else None
+
+
+def _enough(held: NDArray[np.bool_], weight: Floats | None) -> bool:
+    """Whether what is held out weighs enough."""
+    future = np.count_nonzero(held) if weight is None else weight[held].sum()
+    everything = len(held) if weight is None else weight.sum()
+    return float(future) >= LEAST_HELD_OUT * float(everything)
 
 
 def _two_classes(rows: Rows) -> bool:
@@ -125,10 +166,12 @@ def _two_classes(rows: Rows) -> bool:
     return len(label) > 0 and label.min() != label.max()
 
 
-def _path(model: Logistic, start: State) -> Iterator[tuple[float, State, Visited]]:
+def _path(
+    model: Logistic, start: State, most: float = VARIANCES[0]
+) -> Iterator[tuple[float, State, Visited]]:
     """The minimum for each variance, from the largest down; each starts from the one before."""
     here = model.visit(start)
-    for variance in VARIANCES:
+    for variance in (each for each in VARIANCES if each <= most):
         found = model.minimise(here, variance, last_gain=_PATH_GAIN)
         here = found.near
         yield variance, found.state, here
@@ -163,10 +206,33 @@ def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -
     best, other = (min(reversed(found), key=lambda each: each.criterion) for found in (whole, half))
     # Half of the offsets lie far from where their link was worked out: once more, from there.
     halved = _refined(rest, other.state)
-    gain = future.loss(best.state) - future.loss(halved)
-    if gain > 0 and gain > MARGIN * _standard_error(future, best.state, halved, n_users):
+    if _clearly_better(future, halved, best.state, n_users):
         return Prior(other.variance, HALF_LASTS, "hold-out"), other.near, halved
     return Prior(best.variance, 1.0, "hold-out"), best.near, best.state
+
+
+def _for_whole_users(
+    rest: Logistic, future: Logistic, prior: Prior, start: State, n_users: int
+) -> tuple[Prior, State]:
+    """The prior, or a smaller variance where that foretells users better who were not seen at all."""
+    found: list[_Candidate] = []
+    for variance, state, near in _path(rest, start, prior.variance):
+        shown = state if prior.lasting == 1 else near.relinked(prior.lasting * state.offset)
+        found.append(_Candidate(future.loss(shown), variance, shown, state))
+        if _stale(found):
+            break
+    platt = _refined(rest, near.relinked(np.zeros_like(state.offset)))
+    found.append(_Candidate(future.loss(platt), 0.0, platt, platt))
+    best = min(reversed(found), key=lambda each: each.criterion)
+    if not _clearly_better(future, best.state, found[0].state, n_users):
+        return prior, start
+    return replace(prior, variance=best.variance, lasting=prior.lasting if best.variance else 1.0), best.near
+
+
+def _clearly_better(future: Logistic, one: State, other: State, n_users: int) -> bool:
+    """Whether held-out rows are foretold better by more than chance."""
+    gain = future.loss(other) - future.loss(one)
+    return gain > 0 and gain > MARGIN * _standard_error(future, other, one, n_users)
 
 
 def _from_earlier(

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from slc_ops.methods.fitting.prior_sample import prior_rows
-from slc_ops.methods.fitting.prior_variance import held_out
+from slc_ops.methods.fitting.prior_variance import held_out, held_out_users
 from slc_ops.numerics.time_bins import position
 from tests.methods.biased_rows import log_of, prior_of, world
 
@@ -27,6 +27,32 @@ def test_each_users_last_fifth_is_held_out():
     table = pa.table({"item_id": [0] * 15, "user_id": [1] * 10 + [2] * 5, "label": [0, 1, 1] * 5,
                       "event_time": [*range(10, 20), 5, 4, 3, 2, 1], "logit": [0.0] * 15})  # fmt: skip
     assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == [8, 9, 10]
+
+
+def test_whole_users_are_held_out_and_the_order_of_the_rows_does_not_matter():
+    table = world(rows=2000)[0]
+    held = held_out_users(prior_rows(log_of(table)))
+    users = table["user_id"].to_numpy()
+    assert not set(users[held]) & set(users[~held])
+    assert 0.1 <= held.mean() <= 0.2
+    order = np.random.default_rng(0).permutation(2000)
+    assert (held_out_users(prior_rows(log_of(table.take(order)))) == held[order]).all()
+    assert (
+        held_out_users(prior_rows(log_of(table.set_column(1, "user_id", pa.array(np.arange(2000)))))) is None
+    )
+
+
+def test_rows_of_a_user_that_share_their_outcome_are_not_taken_for_items_that_differ():
+    rng = np.random.default_rng(4)
+    games, rows = 120, 40  # a game is a user, its rows share item and label, and items say nothing
+    game = np.repeat(np.arange(games), rows)
+    logit = rng.normal(0, 1, games)[game]
+    label = (rng.random(games)[game] < 1 / (1 + np.exp(-logit))).astype(int)
+    table = pa.table({"item_id": rng.integers(0, 15, games)[game], "user_id": game, "label": label,
+                      "event_time": np.arange(games * rows), "logit": logit})  # fmt: skip
+    assert prior_of(table).variance <= 2**-5
+    forgotten = table.drop_columns(["user_id"])  # by rows alone nothing can be seen of it
+    assert prior_of(forgotten).variance >= prior_of(table).variance
 
 
 def test_rows_of_one_moment_share_their_fate():
