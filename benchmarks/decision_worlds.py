@@ -211,11 +211,11 @@ def loss_sums(label: np.ndarray, probability: np.ndarray, users: Clusters) -> Us
     )
 
 
-def served(entries: list[Entry], rules: Decision | None = None) -> list[str]:
+def served(entries: list[Entry], rules: Decision | None = None, listed: Sequence[str] = LISTED) -> list[str]:
     """The method after each window: what serves the next one."""
     current, found = "base", []
     for number in range(1, len(entries) + 1):
-        current = decide_method(entries[:number], current, METHODS, rules or Decision()).method
+        current = decide_method(entries[:number], current, listed, rules or Decision()).method
         found.append(current)
     return found
 
