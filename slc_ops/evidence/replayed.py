@@ -103,7 +103,7 @@ class Replay:
     @cached_property
     def scored(self) -> tuple[ReplayedWindow, ...]:
         """The windows on which what was served has a number: all with rows, beside a log's very first."""
-        return tuple(each for each in self.windows if each.entry is not None and SERVED in each.entry.nll)
+        return tuple(each for each in self.windows if each.entry is not None and SERVED in each.entry.against)
 
     @property
     def rows_without_evidence(self) -> int:
