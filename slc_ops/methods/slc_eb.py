@@ -36,7 +36,7 @@ s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: 
 ...     pa.table({"item_id": item, "user_id": user, "event_time": np.arange(4000), "logit": np.zeros(4000),
 ...               "label": (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(int)}))
 >>> fit(Calibration(log)).prior_var
-1.0
+0.5
 """
 
 from dataclasses import replace
