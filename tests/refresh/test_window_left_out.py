@@ -1,0 +1,40 @@
+"""A rollback with ``--exclude-window``, through whole refreshes: no later fit learns from that window."""
+
+from click.testing import CliRunner
+
+from slc_ops.base.window import Window
+from slc_ops.cli import app
+from slc_ops.refresh import pipeline
+from slc_ops.refresh.plan import Plan
+from slc_ops.registry import Registry
+from slc_ops.settings.deployments import Places
+from tests.refresh.school import NEWEST
+
+WRONG, LATER = NEWEST.before(1)[0], NEWEST
+
+
+def refreshed(places: Places, window: Window) -> Plan:
+    return pipeline.refresh(places, "school", window, tell=lambda _: None)
+
+
+def test_no_later_refresh_learns_from_a_window_that_a_person_left_out(school: Places) -> None:
+    registry = Registry.open(school)
+    first, second = NEWEST.before(2)
+    refreshed(school, first)
+    if registry.champion("school") is None:
+        registry.promote("school", 1, actor="ann", reason="first", override="for the test")
+    refreshed(school, second)
+    champion = registry.champion("school")
+    assert champion is not None
+    assert champion.window == WRONG
+
+    taken_back = ["rollback", "--deployment", "school", "--actor", "ann", "--reason", "a broken export"]
+    said = CliRunner().invoke(app, [*taken_back, "--exclude-window"], catch_exceptions=False)
+    assert said.exit_code == 0, said.output
+    plan = refreshed(school, LATER)
+
+    assert WRONG not in [each.window for each in plan.pinned]
+    (reason,) = [each for each in plan.excluded if each["window"] == str(WRONG)]
+    assert reason["kind"] == "taken_back"
+    assert "ann" in reason["reason"]
+    assert "a broken export" in reason["reason"]
