@@ -71,13 +71,14 @@ class Pairs:
         total = np.add.reduceat(weight[order], begins)
         if not (total > 0).any():
             return nothing
-        usual = np.full(len(total), np.median(total[total > 0]))
-        out = np.flatnonzero(total > LEAST * usual)
         items = item[order[begins]]
-        for each in np.unique(items[out]):
-            own = np.sort(total[items == each])
-            usual[items == each] = max(usual[0], own[(len(own) - 1) // 2])
-        out = out[total[out] > LEAST * usual[out]]
+        by_item = np.lexsort((total, items))
+        first = np.flatnonzero(np.append(True, items[by_item][1:] != items[by_item][:-1]))
+        count_of = np.diff(np.append(first, len(items)))
+        own = total[by_item][first + (count_of - 1) // 2]  # the lower median of each item's pairs
+        usual = np.empty(len(total))
+        usual[by_item] = np.repeat(np.maximum(own, np.median(total[total > 0])), count_of)
+        out = np.flatnonzero(total > LEAST * usual)
         return pair[order[begins[out]]], total[out] / usual[out]
 
 
