@@ -268,7 +268,8 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Plat
 
         tab.run(f"{inside}.querySelector('a[href$=\"/slc/demo\"]').click()")
         tab.until(f"{inside}.querySelector('#items td.item')", "the item table")
-        assert tab.run("location.pathname") == f"{here}/plugin/slc{here}/slc/demo"
+        # The frame tells its page once all of its pictures are there.
+        tab.until(f"location.pathname === '{here}/plugin/slc{here}/slc/demo'", "the page's own address")
         assert "ann (Airflow approval)" in tab.run(f"{inside}.body.innerText")
 
         tab.size(390, 844, phone=True)

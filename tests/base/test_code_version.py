@@ -36,6 +36,7 @@ DECIDES_NOTHING = {
     "refresh/gate.py": "who may promote",
     "refresh/schedule.py": "which windows are refused, and when",
     "refresh/observed.py": "how long a step took",
+    "refresh/served.py": "what was served, and whether that stops the newest window",
     "settings/connections.py": "how a store is reached",
     "settings/deployments_file.py": "where a deployment is written",
     "settings/environment.py": "how a store is reached, how a model is called in the registry",

@@ -31,15 +31,17 @@ def test_one_row_many_rows_and_the_parameter_set_agree(tmp_path: Path, method: s
     assert np.abs(np.array(one_by_one) - expected).max() <= 1e-15
 
 
-def test_integer_ids_stay_integers(tmp_path: Path) -> None:
+def test_an_integer_and_its_text_are_one_id(tmp_path: Path) -> None:
     parameter_set(tmp_path / "set", integer_ids=True)
     corrector = Corrector.from_directory(tmp_path / "set")
     many = corrector.correct([3, 999], [0.1, 0.1])
     one_by_one = [corrector.correct(3, 0.1), corrector.correct(np.int64(999), 0.1)]
     assert np.abs(np.array(one_by_one) - many).max() <= 1e-15
-    for wrong in ("3", ["3"]):
+    assert corrector.correct("3", 0.1) == one_by_one[0]
+    assert corrector.correct(["3", "03"], [0.1, 0.1]).tolist() == many.tolist()
+    for wrong in (3.5, [3.5]):
         with pytest.raises(InputError, match="type"):
-            corrector.correct(wrong, 0.1 if wrong == "3" else [0.1])
+            corrector.correct(wrong, 0.1 if wrong == 3.5 else [0.1])
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
