@@ -150,7 +150,7 @@ def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> N
     assert "logit_not_finite" in line
     assert "500 of 2000 rows" in line
     assert line.count("logit=nan") == 1  # an example; the page has more
-    assert str(bench.places.windows("demo") / NEWEST.key / "validation.json") in line
+    assert str(bench.places.windows("demo") / NEWEST.key / "validation.html") in line
     assert not (bench.places.home / "ledger.db").exists()
 
 
