@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
 from slc_ops.base.text import count, number, seconds, share
 from slc_ops.cli.methods import CommandOfMethods, known_method, known_methods
 
@@ -211,17 +211,19 @@ def compare(
     )
     titles = [metric.title for metric in METRICS.values()]
     print_table(json_path, title, ["method", *titles, "fit, s"], rows)
-    kinds = list(next(iter(found.methods.values())).within)
+    kinds = list(next(iter(found.methods.values())).found.within)
     if kinds:
         print_table(
             json_path,
             f"AUC over pairs of the same {' or '.join(kinds)} only",
             ["method", *(f"within {kind}" for kind in kinds)],
             [
-                [name, *(METRICS["auc"].text(value) for value in scored.within.values())]
+                [name, *(METRICS["auc"].text(value) for value in scored.found.within.values())]
                 for name, scored in found.methods.items()
             ],
         )
+        if found.ranking and json_path != "-":
+            print_lines([found.ranking])
     if found.differences:
         ends = [each[metric.name].low for each in found.differences.values() for metric in paired_metrics()]
         how = f", with 95 % intervals that resample {found.clusters}" if any(ends) else ""

@@ -77,7 +77,17 @@ def print_replay(found: "Replay") -> None:
         )
     title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
     print_table(None, title, ["", "to refitted Platt", "to frozen"], contenders)
+    kinds = list(found.ranking["served"])
+    if kinds:
+        print_table(
+            None,
+            "AUC, mean over windows: all pairs of rows, or those of the same user or item only",
+            ["", *("all" if kind == "all" else f"within {kind}" for kind in kinds)],
+            [[name, *(number(each.get(kind)) for kind in kinds)] for name, each in found.ranking.items()],
+        )
     said = [found.sentence]
+    if found.ranking_in_words:
+        said.append(found.ranking_in_words)
     if found.kept is not None:
         said.append(f"Of the gain of {found.best} over Platt {share(found.kept)} was served.")
     said += [

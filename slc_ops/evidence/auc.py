@@ -48,32 +48,6 @@ class Scored:
         return Scored(self.score.take(rows, mode="clip"), self.positive.take(rows, mode="clip"), weight)
 
 
-def auc_within(keys: NDArray[np.integer], scored: Scored) -> float | None:
-    """The AUC over pairs of rows of the same key (a user, an item) only, weighted by pairs; None without any.
-
-    An offset per item moves pairs of different items alone, so it leaves the AUC within items as it was.
-
-    >>> rows = Scored(np.array([0.9, 0.8, 0.2, 0.1]), np.array([True, False, True, False]), ones(4))
-    >>> auc_within(np.array([0, 0, 1, 1]), rows), auc_within(np.array([0, 1, 1, 0]), rows)
-    (1.0, 0.5)
-    """
-    order = np.lexsort((scored.score, keys))
-    key, score = keys[order], scored.score[order]
-    positive, weight = scored.positive[order], scored.weight[order]
-    new_key = np.append(True, key[1:] != key[:-1])
-    new_run = new_key | np.append(True, score[1:] != score[:-1])
-    below = np.append(0.0, np.cumsum(np.where(positive, 0.0, weight)))  # the negatives before each row
-    starts, runs = np.flatnonzero(new_key), np.flatnonzero(new_run)
-    before_run = below[runs] - below[starts[np.cumsum(new_key)[runs] - 1]]
-    in_run = below[np.append(runs[1:], len(key))] - below[runs]
-    ranks = (before_run + 0.5 * in_run)[np.cumsum(new_run) - 1]
-    wins = float(np.sum(np.where(positive, weight * ranks, 0.0)))
-    negatives = below[np.append(starts[1:], len(key))] - below[starts]
-    positives = np.add.reduceat(np.where(positive, weight, 0.0), starts)
-    pairs = float(np.sum(positives * negatives))
-    return wins / pairs if pairs > 0 else None
-
-
 def ones(rows: int) -> Floats:
     """The weights of rows that have none; they take no memory."""
     return np.broadcast_to(np.float64(1.0), rows)

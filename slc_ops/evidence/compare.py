@@ -21,13 +21,12 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.methods import METHODS, Method, method_named
 from slc_ops.base.text import count
-from slc_ops.evidence.auc import Scored as ScoredRows
-from slc_ops.evidence.auc import auc_within, weights
 from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
 from slc_ops.evidence.guards import Finding, findings, refuse
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.slices import by_group
 from slc_ops.evidence.uncertainty import Interval, PairedDifference, UserSums, differences
+from slc_ops.evidence.within import ranking_in_words
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.methods.fitting.calibration import MAX_CELLS, Calibration
 from slc_ops.parameters.parameter_set import ParameterSet
@@ -72,8 +71,6 @@ class Scored:
     parameters: ParameterSet
     found: Evaluation
     seconds_fit: float
-    within: Mapping[str, float | None] = field(default_factory=dict)
-    """The AUC over pairs of the same user, and of the same item: which kind of ranking it improves."""
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -84,7 +81,7 @@ class Scored:
         """The JSON form (contract, section 3)."""
         return {
             **self.metrics,
-            **{f"auc_within_{name}": value for name, value in self.within.items()},
+            **{f"auc_within_{name}": value for name, value in self.found.within.items()},
             "seconds_fit": self.seconds_fit,
             "link": self.parameters.affine(),
             "warnings": list(self.parameters.warnings),
@@ -108,6 +105,11 @@ class Comparison:
     """By method and group: the method minus Platt on the group's rows, all groups of a method together."""
     clusters: str = "rows"
     """What the intervals resample: "users", or "rows" where the test log names no users."""
+
+    @property
+    def ranking(self) -> str | None:
+        """Which kind of ranking each method improves."""
+        return ranking_in_words({name: each.found.within for name, each in self.methods.items()})
 
     @property
     def groups(self) -> dict[str, dict[str, Part]]:
@@ -136,6 +138,7 @@ class Comparison:
             "methods": methods,
             "differences": {"against": REFERENCE, "clusters": self.clusters} if self.differences else None,
             "groups": {group: self._group(group, parts) for group, parts in self.groups.items()} or None,
+            "ranking": self.ranking,
             "warnings": list(self.warnings),
             "findings": [each.as_dict() for each in self.findings],
         }
@@ -191,9 +194,9 @@ def compare(
         begun = perf_counter()
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
-        found = evaluate(parameters, test, [slicing], threads=options.workers)
+        found = evaluate(parameters, test, [slicing], within=True, threads=options.workers)
         # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
-        return Scored(replace(parameters), found, seconds, within(parameters, test))
+        return Scored(replace(parameters), found, seconds)
 
     scored = side_by_side(list(dict.fromkeys([*chosen, REFERENCE])), fitted_and_scored, workers)
     evaluations = {name: each.found for name, each in scored.items()}
@@ -222,16 +225,6 @@ def compare(
         },
         clusters="users" if test.has("user_id") else "rows",
     )
-
-
-def within(parameters: ParameterSet, test: InteractionLog) -> dict[str, float | None]:
-    """The AUC within users and within items, of logs whose rows can be held at once."""
-    log = test.in_memory()
-    if log is None:
-        return {}
-    rows = ScoredRows(parameters.apply(log), log.label == 1, weights(log.n_rows, log.weight))
-    codes = {"user": log.user_codes, "item": log.item_codes}
-    return {name: auc_within(each, rows) for name, each in codes.items() if each is not None}
 
 
 def _against(

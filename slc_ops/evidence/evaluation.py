@@ -8,7 +8,7 @@ its order is kept as counts on a fine grid of scores: rows of one cell count as 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -21,6 +21,7 @@ from slc_ops.evidence.metrics import Metrics, check_scored, log_loss, means_over
 from slc_ops.evidence.row_sums import RowSums
 from slc_ops.evidence.slices import Kind, Slicing
 from slc_ops.evidence.uncertainty import MAX_CLUSTERS, Clusters, UserSums, cluster_sums
+from slc_ops.evidence.within import Within, auc_within
 from slc_ops.methods.fitting.options import FitOptions
 from slc_ops.numerics.kernels import slices
 from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
@@ -55,13 +56,15 @@ class Evaluation:
     """One parameter set on one log; ``parts`` are its slices.
 
     ``items``, where asked for, has per item of the log Σ weight, Σ label, Σ prediction and Σ loss, all
-    weighted.
+    weighted. ``within``, where asked for and the rows are in memory, has the AUC over pairs of rows of the
+    same user and of the same item.
     """
 
     metrics: Metrics
     users: UserSums
     parts: tuple[Part, ...] = ()
     items: NDArray[np.float64] | None = None
+    within: Within = field(default_factory=dict)
 
     def users_by_slice(self) -> dict[str, UserSums]:
         """The users' sums of every slice that has some."""
@@ -75,6 +78,7 @@ class _Found:
     sums: RowSums
     area: Auc
     users: UserSums | None
+    within: Within = field(default_factory=dict)
 
     @property
     def metrics(self) -> Metrics:
@@ -87,6 +91,7 @@ def evaluate(
     slicings: Sequence[Slicing] = (),
     *,
     items: bool = False,
+    within: bool = False,
     threads: int | None = None,
 ) -> Evaluation:
     """What a parameter set is worth on a log, its slices and items, evaluated where the rows lie."""
@@ -94,7 +99,7 @@ def evaluate(
     if log is not None:
         rows = log.rows(0, log.n_rows, _columns(slicings))
         probability = parameters.apply(log, threads=threads)
-        found = dict(_in_memory(rows, probability, _n_users(log), slicings))
+        found = dict(_in_memory(rows, probability, _n_users(log), slicings, within=within))
         by_item = _item_sums(rows, probability, len(log.items)) if items else None
     else:
         apply, size = parameters.on(test), len(test.items)
@@ -110,7 +115,9 @@ def evaluate(
         for kind, name, label in slicing.parts
         for each in (found.get(f"{kind}:{name}", nothing),)
     ]
-    return Evaluation(whole.metrics, whole.users, tuple(parts), None if by_item is None else by_item.values)
+    return Evaluation(
+        whole.metrics, whole.users, tuple(parts), None if by_item is None else by_item.values, whole.within
+    )
 
 
 def tied_logits(test: Log, base: Metrics) -> float:
@@ -138,13 +145,15 @@ _NO_ROWS = Scored(np.zeros(0), np.zeros(0, np.bool_), np.zeros(0))
 
 
 def _in_memory(
-    rows: Rows, probability: Floats, users: int, slicings: Sequence[Slicing]
+    rows: Rows, probability: Floats, users: int, slicings: Sequence[Slicing], *, within: bool
 ) -> Iterator[tuple[str, _Found]]:
     """All rows, then slice by slice: a slice is small enough that its memory serves the next one."""
     check_scored(rows.label, probability)
     order, scored = in_order(rows.label, probability, rows.weight)
     clusters = _clusters(rows, users).take(order)
-    yield ALL_ROWS, _found(scored, clusters)
+    codes = {"user": rows.user, "item": rows.codes} if within else {}
+    pairs = {kind: auc_within(each.take(order), scored) for kind, each in codes.items() if each is not None}
+    yield ALL_ROWS, replace(_found(scored, clusters), within=pairs)
     for name, intervals, chosen in _cut(slicings, rows, order):
         yield name, _found(scored.take(chosen), clusters.take(chosen) if intervals else None)
 

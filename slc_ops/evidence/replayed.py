@@ -1,7 +1,7 @@
 """What a replay found: window by window what was served, and all of it against frozen and refitted Platt."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import mul
 from typing import Any, Literal
@@ -9,6 +9,7 @@ from typing import Any, Literal
 from slc_ops.base.methods import METHODS, REFERENCES
 from slc_ops.base.window import Window
 from slc_ops.evidence.series import Entry, Statistic, statistic
+from slc_ops.evidence.within import Within, ranking_in_words
 
 SERVED = "served"
 Status = Literal["scored", "first", "missing", "stopped"]
@@ -33,6 +34,8 @@ class ReplayedWindow:
     entry: Entry | None = None
     note: str = ""
     sentence: str = ""
+    ranking: Mapping[str, Within] = field(default_factory=dict)
+    """By contender: its AUC over all pairs (``all``), over those of the same user and of the same item."""
 
     @property
     def change(self) -> Literal["promoted", "demoted"] | None:
@@ -173,6 +176,31 @@ class Replay:
             return None
         return float(getattr(found[SERVED], kind) / getattr(found[self.best], kind))
 
+    @cached_property
+    def ranking(self) -> dict[str, dict[str, float]]:
+        """By contender: the mean AUC over all pairs, those of a user and those of an item.
+
+        Only windows count on which every contender has that AUC.
+        """
+        names, found = (SERVED, *self.methods), [each.ranking for each in self.windows]
+        kinds = list(dict.fromkeys(kind for each in found for kind in each.get(SERVED, {})))
+        means: dict[str, dict[str, float]] = {name: {} for name in names}
+        for kind in kinds:
+            values = [[each.get(name, {}).get(kind) for name in names] for each in found]
+            whole = [
+                known for each in values if len(known := [v for v in each if v is not None]) == len(each)
+            ]
+            for name, own in zip(names, zip(*whole, strict=True), strict=False):
+                means[name][kind] = sum(own) / len(own)
+        return means
+
+    @property
+    def ranking_in_words(self) -> str | None:
+        """Which kind of ranking each contender improves, over the windows."""
+        return ranking_in_words(
+            {name: {k: v for k, v in each.items() if k != "all"} for name, each in self.ranking.items()}
+        )
+
     @property
     def changes(self) -> list[ReplayedWindow]:
         """The windows whose refresh changed the method."""
@@ -232,6 +260,8 @@ class Replay:
                 reference: {name: each.as_dict() for name, each in self.against(reference).items()}
                 for reference in REFERENCES
             },
+            "auc": self.ranking,
+            "ranking": self.ranking_in_words,
             "best_in_hindsight": self.best,
             "share_kept": self.kept,
             "share_kept_row_weighted": self.kept_by_row,
@@ -250,6 +280,7 @@ class Replay:
                     "renewal": each.renewal,
                     "rows": 0 if each.entry is None else each.entry.rows,
                     "nll": {} if each.entry is None else each.entry.nll,
+                    "auc": each.ranking,
                     "minus_platt": _pairs(each, names),
                     "cumulated_minus_platt": {
                         name: sums[each.window] for name, sums in running.items() if each.window in sums

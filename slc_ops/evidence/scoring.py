@@ -29,6 +29,7 @@ from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
 from slc_ops.evidence.tuning import Grid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
+from slc_ops.evidence.within import Within
 from slc_ops.methods import FitOptions, fit_prepared
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.rows.engine import LOCAL, Engine
@@ -58,6 +59,8 @@ class Score(OwnForm):
     warnings: tuple[str, ...] = ()
     reliability: list[dict[str, Any]] = field(default_factory=list)
     slices: list[dict[str, Any]] = field(default_factory=list)
+    within: Within = field(default_factory=dict)
+    """On the newest window only."""
     error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,7 +145,7 @@ def key_of(directory: Path) -> str | None:
 
 def as_older(score: Score) -> Score:
     """What a newest window's score says once there is a newer one: of slices, the days."""
-    return replace(score, slices=[each for each in score.slices if each["kind"] == "time"])
+    return replace(score, slices=[each for each in score.slices if each["kind"] == "time"], within={})
 
 
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
@@ -223,7 +226,9 @@ def _score(
     seconds: float | None,
 ) -> Score:
     fold, test = rows.fold, rows.test
-    found = evaluate(parameters, test, rows.slicings, items=fold.newest, threads=rows.options.threads)
+    found = evaluate(
+        parameters, test, rows.slicings, items=fold.newest, within=fold.newest, threads=rows.options.threads
+    )
     _write_users(directory / USERS, {ALL_ROWS: found.users})
     if by_slice := found.users_by_slice():
         _write_users(directory / SLICE_USERS, by_slice)
@@ -244,6 +249,7 @@ def _score(
             {"kind": part.kind, "name": part.name, "label": part.label, **part.metrics.as_dict()}
             for part in found.parts
         ],
+        within=found.within,
     )
 
 

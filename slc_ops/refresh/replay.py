@@ -17,12 +17,13 @@ from slc_ops.base.methods import ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN
-from slc_ops.evidence.replayed import Renewed, Replay, ReplayedWindow
+from slc_ops.evidence.replayed import SERVED, Renewed, Replay, ReplayedWindow
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import CHAMPION, read_users, score_directory
 from slc_ops.evidence.series import Entry
 from slc_ops.evidence.series import entry as series_entry
 from slc_ops.evidence.verdict import current_method
+from slc_ops.evidence.within import Within
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.backbone import News
 from slc_ops.refresh.backfill import LONGEST, border
@@ -144,8 +145,9 @@ def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
     status: Literal["first", "scored"] = "scored"
     if entry.hold_out:  # nothing is before it that a refresh uses; but something may have served it
         status, entry = "first", entry_of_unscored(places, name, window, champion_then) or entry
+    ranking = {} if status == "first" else _ranking(backtest)
     if not due:
-        return ReplayedWindow(window, status, served, before, entry=entry, note=note)
+        return ReplayedWindow(window, status, served, before, entry=entry, note=note, ranking=ranking)
     verdict = read_json(plan.files.verdict)
     champion = registry.champion(name)
     renewal: Renewed = "none"
@@ -154,8 +156,18 @@ def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
     elif verdict["kind"] != "none" and verdict["verdict"] == "hold":
         renewal = "held"
     return ReplayedWindow(
-        window, status, served, _serving(registry, name), renewal, entry, note, _sentence(verdict)
+        window, status, served, _serving(registry, name), renewal, entry, note, _sentence(verdict), ranking
     )
+
+
+def _ranking(backtest: Backtest) -> dict[str, Within]:
+    """The AUC of every method and of what was served."""
+    served = CHAMPION if backtest.champion.status == "scored" else FROZEN
+    scores = {SERVED: backtest.newest[served]} | {each: backtest.newest[each] for each in backtest.methods}
+    return {
+        name: {"all": None if each.metrics is None else each.metrics.auc, **each.within}
+        for name, each in scores.items()
+    }
 
 
 def _serving(registry: "Registry", name: str) -> str:

@@ -98,6 +98,7 @@ def contender_rows(replay: Replay) -> list[dict[str, Any]]:
                 "best": name == replay.best,
                 "chosen": name == SERVED,
                 "cells": cells,
+                "auc": [text.number(replay.ranking[name].get(kind)) for kind in replay.ranking[SERVED]],
                 "worst": text.MISSING
                 if worst is None
                 else f"{text.signed(worst.worst)} ({worst.worst_window.dates[0]:%-d %b})",

@@ -7,6 +7,7 @@ from slc_ops.evidence.metrics import METRICS, headline_metrics, paired_metrics
 from slc_ops.evidence.results import Backtest
 from slc_ops.evidence.scoring import Score
 from slc_ops.evidence.uncertainty import PairedDifference
+from slc_ops.evidence.within import ranking_in_words
 
 MIN_GROUP_ROWS = 100
 Row = dict[str, Any]
@@ -43,15 +44,26 @@ def _pair(nll: float | None, auc: float | None, why: str | None = None) -> Row:
     return {"nll": number(nll), "auc": number(auc), "why": why}
 
 
-def method_columns() -> list[str]:
-    """The columns of :func:`method_rows`: every metric, and the differences to Platt that have intervals."""
-    return [each.title for each in METRICS.values()] + [
-        f"Δ {each.title} to Platt" for each in paired_metrics()
-    ]
+def method_columns(backtest: Backtest) -> list[str]:
+    """The columns of :func:`method_rows`: metrics, the differences to Platt that have intervals, the AUC
+    within users and items."""
+    metrics = [each.title for each in METRICS.values()]
+    gains = [f"Δ {each.title} to Platt" for each in paired_metrics()]
+    return [*metrics, *gains, *(f"AUC within {kind}" for kind in _kinds(backtest))]
+
+
+def _kinds(backtest: Backtest) -> list[str]:
+    """Of which pairs of rows the newest window has an AUC."""
+    return list(next((each.within for each in backtest.newest.values() if each.within), {}))
+
+
+def ranking(backtest: Backtest) -> str | None:
+    """Which kind of ranking each method improves on the newest window."""
+    return ranking_in_words({name: backtest.newest[name].within for name in backtest.methods})
 
 
 def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Per method on the newest window: all metrics, and its differences to Platt."""
+    """Per method on the newest window: metrics, differences to Platt, the AUC within users and items."""
     rows = []
     for name in (*backtest.methods, *(["champion"] if "champion" in backtest.newest else [])):
         score = backtest.newest[name]
@@ -61,11 +73,12 @@ def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
         gains = [
             MISSING if against is None else against[each.name].text(each.signed) for each in paired_metrics()
         ]
+        within = [METRICS["auc"].text(score.within.get(kind)) for kind in _kinds(backtest)]
         rows.append(
             {
                 "name": name,
                 "chosen": name == chosen,
-                "cells": [*values, *gains],
+                "cells": [*values, *gains, *within],
                 "seconds": seconds(score.seconds_fit),
                 "why": score.error or "; ".join(score.warnings),
             }

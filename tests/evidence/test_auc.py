@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from slc_ops.base.errors import InputError
-from slc_ops.evidence.auc import BLOCK, Scored, auc, auc_within, placed
+from slc_ops.evidence.auc import BLOCK, Scored, auc, placed
 from slc_ops.evidence.metrics import metrics_of
 
 
@@ -135,21 +135,3 @@ def test_weights_that_are_all_two_are_not_taken_for_ones():
     two = np.broadcast_to(2.0, 5)
     assert metrics_of(label, score, two).weight == 10
     assert auc(label, score, two) == auc(label, score)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_auc_within_keys_is_that_of_each_key_weighted_by_its_pairs(weighted):
-    rng = np.random.default_rng(2)
-    key, score = rng.integers(0, 7, 300), rng.integers(0, 12, 300) / 12
-    positive = rng.random(300) < 0.4
-    weight = rng.random(300) if weighted else np.ones(300)
-    wins = pairs = 0.0
-    for i in np.flatnonzero(positive):
-        for j in np.flatnonzero(~positive):
-            if key[i] == key[j]:
-                pairs += weight[i] * weight[j]
-                wins += weight[i] * weight[j] * ((score[i] > score[j]) + 0.5 * (score[i] == score[j]))
-    assert auc_within(key, Scored(score, positive, weight)) == pytest.approx(wins / pairs, abs=1e-12)
-    one = auc_within(np.zeros(300, int), Scored(score, positive, weight))
-    assert one == pytest.approx(auc(positive.astype(float), score, weight).value, abs=1e-12)
-    assert auc_within(np.arange(300), Scored(score, positive, weight)) is None

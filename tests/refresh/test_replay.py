@@ -240,6 +240,14 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["against"]["platt"]["served"]["windows"] == 6
     assert found["windows"][-1]["cumulated_minus_platt"]["platt"] == 0
+    scored = [each["auc"] for each in found["windows"] if each["auc"]]
+    assert len(scored) == 6
+    for kind in ("all", "user", "item"):
+        assert found["auc"]["slc_eb"][kind] == pytest.approx(sum(each["slc_eb"][kind] for each in scored) / 6)
+    assert scored[-1]["served"] == scored[-1][found["windows"][-1]["served"]]
+    assert found["auc"]["slc_eb"]["item"] == pytest.approx(found["auc"]["platt"]["item"], abs=1e-12)
+    assert found["ranking"] in " ".join(result.output.split())
+    assert found["ranking"] in (out / "replay.html").read_text()
 
 
 @pytest.mark.slow

@@ -51,6 +51,7 @@ def test_everything_a_reader_may_ask_for_is_there(page):
         "Why", "All methods on the newest window", "The series, window by window", "By observations per item",
         "By group", "Worst group", "Gained most", "Lost most", "Detectability of drift", "Data quality",
         "Provenance", "abc123", "def456", "0.1.0", "temperature", "3 quarantined",
+        "AUC within user", "AUC within item", "rows of the same item are ranked alike by all",
     ):  # fmt: skip
         assert part in text, part
 

@@ -1,0 +1,87 @@
+"""Which rows a method ranks better: the AUC over pairs of rows of the same user, or of the same item.
+
+The AUC of all rows mixes three kinds of pairs. An offset per item moves pairs of different items alone, so it
+improves the AUC within users, who see many items, and leaves that within items as the frozen model made it.
+An effect per user does the reverse. A slope per item moves pairs of different items, too; those of one item
+only where it turns the item's order round. A group moves pairs of one item where the item has several groups.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slc_ops.base.text import signed
+from slc_ops.evidence.auc import Scored
+
+Within = Mapping[str, float | None]
+"""The AUC by kind of pair: ``user``, ``item``; None where no pair has both labels."""
+ALIKE = 5e-5
+"""Smaller differences are not shown by four digits."""
+NAMED = 4
+"""Methods that a sentence names, those that differ most."""
+
+
+def auc_within(keys: NDArray[np.integer], rows: Scored) -> float | None:
+    """The AUC over pairs of rows of the same key only, weighted by pairs; None without any.
+
+    The rows are in the order of their scores.
+
+    >>> from slc_ops.evidence.auc import ones
+    >>> rows = Scored(np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, True, False, True]), ones(4))
+    >>> auc_within(np.array([1, 1, 0, 0]), rows), auc_within(np.array([0, 1, 1, 0]), rows)
+    (1.0, 0.5)
+    """
+    order = np.argsort(keys, kind="stable")
+    key, score = keys[order], rows.score[order]
+    positive, weight = rows.positive[order], rows.weight[order]
+    new_key = np.append(True, key[1:] != key[:-1])
+    new_run = new_key | np.append(True, score[1:] != score[:-1])
+    below = np.append(0.0, np.cumsum(np.where(positive, 0.0, weight)))  # the negatives before each row
+    starts, runs = np.flatnonzero(new_key), np.flatnonzero(new_run)
+    before_run = below[runs] - below[starts[np.cumsum(new_key)[runs] - 1]]
+    in_run = below[np.append(runs[1:], len(key))] - below[runs]
+    ranks = (before_run + 0.5 * in_run)[np.cumsum(new_run) - 1]
+    wins = float(np.sum(np.where(positive, weight * ranks, 0.0)))
+    negatives = below[np.append(starts[1:], len(key))] - below[starts]
+    positives = np.add.reduceat(np.where(positive, weight, 0.0), starts)
+    pairs = float(np.sum(positives * negatives))
+    return wins / pairs if pairs > 0 else None
+
+
+def ranking_in_words(found: Mapping[str, Within]) -> str | None:
+    """Which kind of ranking each method improves, in one sentence; None where there is nothing to compare.
+
+    Methods are compared with Platt, which orders rows as the frozen model does; without it, with that one.
+
+    >>> platt, item, user = (dict(user=u, item=i) for u, i in [(0.66, 0.67), (0.71, 0.67), (0.71, 0.69)])
+    >>> print(ranking_in_words({"platt": platt, "slc_eb": item, "slc_mix": user}).replace("; ", "\\n"))
+    Compared with platt, rows of the same user are ranked better by slc_eb (+0.0500) and slc_mix (+0.0500)
+    rows of the same item are ranked better by slc_mix (+0.0200).
+    """
+    reference = "platt" if "platt" in found else "base"
+    against = {kind: value for kind, value in found.get(reference, {}).items() if value is not None}
+    if not against or len(found) < 2:
+        return None
+    parts = []
+    for kind, value in against.items():
+        gains = {
+            name: own - value
+            for name, each in found.items()
+            if name != reference and (own := each.get(kind)) is not None
+        }
+        better = {name: gain for name, gain in gains.items() if gain >= ALIKE}
+        worse = {name: gain for name, gain in gains.items() if gain <= -ALIKE}
+        said = [f"better by {_listed(better)}"] if better else []
+        said += [f"worse by {_listed(worse)}"] if worse else []
+        parts.append(f"rows of the same {kind} are ranked {' and '.join(said) or 'alike by all'}")
+    return f"Compared with {reference}, {'; '.join(parts)}."
+
+
+def _listed(gains: Mapping[str, float]) -> str:
+    """The methods that differ most, and how many others do."""
+    largest = sorted(gains, key=lambda name: -abs(gains[name]))[:NAMED]
+    named = [f"{name} ({signed(gains[name])})" for name in gains if name in largest]
+    if len(gains) > NAMED:
+        named.append(f"{len(gains) - NAMED} others")
+    return f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
