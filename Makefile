@@ -54,6 +54,7 @@ check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctest
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports --no-cache
+	@! grep -rnwF -f scripts/old_names.txt --include=*.py slc_ops dags plugins tests benchmarks scripts || { echo "these names were replaced: see scripts/old_names.txt"; exit 1; }
 	@.venv/bin/mypy & types=$$!; $(PY) -m pytest --doctest-modules slc_ops; doctests=$$?; wait $$types && exit $$doctests
 
 ROWS := 1e8

@@ -128,12 +128,12 @@ def wide_publish(paths: Paths) -> dict[str, float]:
 
     from slc_ops.base.window import Window
     from slc_ops.registry import Publication, Registry
-    from slc_ops.settings.deployments import Places
+    from slc_ops.settings.deployments import Installation
 
     with tempfile.TemporaryDirectory(dir=paths[0].parent) as home:
         Path(home, "mlflow").mkdir()
         registry = Registry.open(
-            Places(
+            Installation(
                 home=Path(home),
                 deployments_file=Path(home, "deployments.yaml"),
                 tracking_uri=f"sqlite:///{home}/mlflow/mlflow.db",

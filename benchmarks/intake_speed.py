@@ -32,7 +32,7 @@ from slc_ops.settings.deployments import DeltaSource, Deployment, IcebergSource,
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
 PARTITIONED = Deployment(source=LakeSource(path="lake", partition={"key": "week", "days": 7}))
-FLAT = Deployment(source=LakeSource(path="lake"))
+MIN_CURVATURE = Deployment(source=LakeSource(path="lake"))
 
 
 def prepare(home: Path, rows: int) -> None:
@@ -55,7 +55,7 @@ def extract_partitioned(home: Path) -> None:
 
 
 def extract_by_time(home: Path) -> None:
-    extract(FLAT, WEEK, home / "flat", home=home)
+    extract(MIN_CURVATURE, WEEK, home / "flat", home=home)
 
 
 def extract_again(home: Path) -> None:

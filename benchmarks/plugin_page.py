@@ -43,18 +43,20 @@ def measure(deployments: int, items: int) -> float:
     from airflow.api_fastapi.app import create_app
     from airflow.utils.db import initdb
 
-    from slc_ops.settings.deployments import Places
+    from slc_ops.settings.deployments import Installation
     from tests.plugins import school
     from tests.plugins.conftest import caller, register
 
     initdb()
-    places = Places.from_environment()
+    installation = Installation.from_environment()
     names = [f"d{k:02d}" for k in range(deployments)]
     register([f"slc_weekly_refresh__{name}" for name in names])
     for name in names:
         for week in range(52):
-            version = school.publish(places, name, week, items=items if (name, week) == ("d00", 51) else 0)
-        school.crown(places, version)
+            version = school.publish(
+                installation, name, week, items=items if (name, week) == ("d00", 51) else 0
+            )
+        school.crown(installation, version)
     admin = caller(create_app(), "admin", "admin")
     pages = {
         "overview": "/slc/",

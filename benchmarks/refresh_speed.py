@@ -44,10 +44,10 @@ def measure(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
 
 def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
     """One measurement in a process of its own."""
-    places = {"SLC_OPS_HOME": str(home / "home"), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
+    installation = {"SLC_OPS_HOME": str(home / "home"), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
     command = [sys.executable, str(HERE), "--child", what, str(home), *map(str, arguments)]
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **places}
+        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **installation}
     )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"{what} {' '.join(map(str, arguments))}: {found}", file=sys.stderr, flush=True)
@@ -73,7 +73,7 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
     """One weekly refresh; seconds by step, the folds (or methods) of a step together."""
     from slc_ops.base.window import Window
     from slc_ops.refresh import pipeline
-    from slc_ops.settings.deployments import Places
+    from slc_ops.settings.deployments import Installation
 
     steps: dict[str, float] = {}
     cpu: dict[str, float] = {}
@@ -87,7 +87,7 @@ def refresh(home: Path, window: str) -> dict[str, Any]:
             now = time.process_time()
             cpu[name], spent = round(cpu.get(name, 0.0) + now - spent, 2), now
 
-    pipeline.refresh(Places.from_environment(), NAME, Window.parse(window), tell=tell)
+    pipeline.refresh(Installation.from_environment(), NAME, Window.parse(window), tell=tell)
     return {"steps": steps, "cpu_steps": cpu}
 
 

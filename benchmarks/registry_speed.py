@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.serving_speed import write_set
 from slc_ops.registry import Registry
-from tests.registry.factory import WEEKS, places_in, publication
+from tests.registry.factory import WEEKS, installation_in, publication
 
 
 def timed(name: str, action: Callable[[], object]) -> dict[str, dict[str, float]]:
@@ -36,7 +36,7 @@ def processor_time() -> float:
 def measure(home: Path, items: int) -> dict[str, dict[str, float]]:
     """The whole life of two versions."""
     write_set(home / "set", items, "text")
-    registry = Registry.open(places_in(home))
+    registry = Registry.open(installation_in(home))
     result = timed("connect", lambda: registry.client)
     for week, name in ((0, "first"), (1, "second")):
         sent = publication(home / "set", window=WEEKS[week])
@@ -68,7 +68,7 @@ def main() -> None:
         (home / "mlflow").mkdir()
         code = "import sys; from slc_ops.base.mlflow_client import connect; "
         code += "connect(sys.argv[1]).search_experiments()"
-        subprocess.run([sys.executable, "-c", code, places_in(home).tracking_uri], check=True)
+        subprocess.run([sys.executable, "-c", code, installation_in(home).tracking_uri], check=True)
         print(json.dumps(measure(home, given.items), indent=2))
 
 

@@ -27,8 +27,8 @@ from slc_ops.registry import Registry
 from slc_ops.registry.audit import line_findings
 from slc_ops.registry.model import write_model
 from slc_ops.serving import Corrector
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import WEEKS, parameter_set, places_in, publication, read_aliases
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import WEEKS, installation_in, parameter_set, publication, read_aliases
 
 BROKEN = ("golden", "digest", "no parameter set", "schema version", "missing", "understood")
 AT_LEAST = 15  # moves that every process tries, however busy the machine is
@@ -45,7 +45,7 @@ MUST_BE_EMPTY = (
 class Stress:
     """What to do, for how long, where."""
 
-    places: Places
+    installation: Installation
     sets: list[Path]
     seconds: float
     processes: int
@@ -54,7 +54,7 @@ class Stress:
 def worker(stress: Stress, seed: int, ready: Any, results: Any) -> None:
     """Publish, promote, roll back and retire at random until the time is over."""
     chance = random.Random(seed)
-    registry = Registry.open(stress.places)
+    registry = Registry.open(stress.installation)
     registry.client.search_experiments()  # connecting takes seconds and is not what is measured
     counts: Counter[str] = Counter()
     ready.wait()
@@ -101,7 +101,7 @@ def reader(stress: Stress, ready: Any, results: Any) -> None:
     deadline = time.monotonic() + stress.seconds
     while time.monotonic() < deadline:
         try:
-            corrector = corrector or _corrector(stress.places)
+            corrector = corrector or _corrector(stress.installation)
             counts["swaps"] += corrector.refresh()
             problem = corrector.health()["problem"]
         except SlcError as error:
@@ -115,8 +115,10 @@ def reader(stress: Stress, ready: Any, results: Any) -> None:
     results.put(("reader", dict(counts)))
 
 
-def _corrector(places: Places) -> Corrector:
-    return Corrector.from_registry(places.tracking_uri, "demo", cache=places.home / "cache", interval=None)
+def _corrector(installation: Installation) -> Corrector:
+    return Corrector.from_registry(
+        installation.tracking_uri, "demo", cache=installation.home / "cache", interval=None
+    )
 
 
 def run(stress: Stress) -> dict[str, Any]:
@@ -136,7 +138,7 @@ def run(stress: Stress) -> dict[str, Any]:
         if who == "worker":
             moves.update(counts)
     (seen,) = (counts for who, counts in answers if who == "reader")
-    return {"moves": dict(moves), "reader": seen} | check(Registry.open(stress.places))
+    return {"moves": dict(moves), "reader": seen} | check(Registry.open(stress.installation))
 
 
 def check(registry: Registry) -> dict[str, Any]:
@@ -173,14 +175,14 @@ def prepare(
     home: Path, seconds: float, processes: int, tracking: str | None = None, ledger: str | None = None
 ) -> Stress:
     """Parameter sets, and an MLflow database that is migrated before the processes are forked."""
-    places = places_in(home, tracking, ledger)
+    installation = installation_in(home, tracking, ledger)
     (home / "mlflow").mkdir(parents=True, exist_ok=True)
     code = "from slc_ops.base.mlflow_client import connect; "
-    code += f"connect({places.tracking_uri!r}, create=True).search_experiments()"
+    code += f"connect({installation.tracking_uri!r}, create=True).search_experiments()"
     subprocess.run([sys.executable, "-c", code], check=True)
     sets = [parameter_set(home / f"set{seed}", seed=seed) for seed in range(3)]
     _warm_up(sets[0], home / "warm")
-    return Stress(places, sets, seconds, processes)
+    return Stress(installation, sets, seconds, processes)
 
 
 def _warm_up(parameters: Path, directory: Path) -> None:

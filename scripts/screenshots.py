@@ -20,7 +20,7 @@ from pathlib import Path
 
 from slc_ops.demo.home import DEMO, DEMO_START, DEMO_WINDOW, simulate_lake
 from slc_ops.demo.run import DEMO_DAG, opened, refresh_demo
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.plugins.browser import Browser, log_in
 
 ROOT = Path(__file__).parents[1]
@@ -67,7 +67,7 @@ def make_demo(home: Path) -> None:
         for window in DEMO_WINDOW.before(3):
             command("refresh", "--deployment", DEMO, "--window", str(window))
         refresh_demo(home, variables)
-        out = Places.from_environment().replays(DEMO) / f"{DEMO_START}_{DEMO_WINDOW.end:%Y-%m-%d}"
+        out = Installation.from_environment().replays(DEMO) / f"{DEMO_START}_{DEMO_WINDOW.end:%Y-%m-%d}"
         span = ("--from", DEMO_START, "--to", f"{DEMO_WINDOW.end:%Y-%m-%d}")
         command("replay", "--deployment", DEMO, *span, "--out", str(out))
 

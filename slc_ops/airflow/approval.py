@@ -14,7 +14,7 @@ from slc_ops.airflow.runs import planned
 from slc_ops.airflow.users import strangers_in_words
 from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +73,16 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
         from slc_ops.refresh.gate import propose as look
 
         try:
-            places = Places.from_environment()
-            plan = planned(places, self.deployment, self.refresh)
+            installation = Installation.from_environment()
+            plan = planned(installation, self.deployment, self.refresh)
             if not reminder:
-                tell_held(places, plan, look(places, plan, "manual").version, self._silence)
+                tell_held(installation, plan, look(installation, plan, "manual").version, self._silence)
                 return
-            proposal = look(places, plan, "manual")
+            proposal = look(installation, plan, "manual")
             if proposal.hold is None:  # otherwise no answer would change anything any more
-                tell_approval(places, plan, proposal.version, proposal.verdict["sentence"], reminder=True)
+                tell_approval(
+                    installation, plan, proposal.version, proposal.verdict["sentence"], reminder=True
+                )
         except Exception:  # telling must not break what it tells of
             log.exception("nobody was told of the open question of %s", self.deployment)
 
@@ -92,13 +94,13 @@ def approver(answer: Any) -> str | None:
     return None if answer is None else f"{name or 'unknown user'} (Airflow approval)"
 
 
-def tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None:
+def tell_held(installation: Installation, plan: Plan, version: int | None, why: str) -> None:
     """Tell that a candidate was held, and how many windows in a row."""
     from slc_ops.refresh.versions import held_in_a_row
     from slc_ops.registry import Registry
 
-    line = Registry.open(places).history(plan.deployment)
-    context, count = get_current_context(), held_in_a_row(places, plan.deployment, line, plan.window)
+    line = Registry.open(installation).history(plan.deployment)
+    context, count = get_current_context(), held_in_a_row(installation, plan.deployment, line, plan.window)
     announce(
         "held",
         plan.deployment,
@@ -110,10 +112,10 @@ def tell_held(places: Places, plan: Plan, version: int | None, why: str) -> None
 
 
 def tell_approval(
-    places: Places, plan: Plan, version: int | None, why: str, *, reminder: bool = False
+    installation: Installation, plan: Plan, version: int | None, why: str, *, reminder: bool = False
 ) -> None:
     """Tell that somebody must answer, who and until when; or remind of it."""
-    context, settings = get_current_context(), places.deployment(plan.deployment)
+    context, settings = get_current_context(), installation.deployment(plan.deployment)
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
     links = message_links(plan.deployment, plan.window, context, version, REQUIRED_ACTION)
     what = "that the frozen model serves" if version is None else f"version {version}"

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from slc_ops.airflow.forms import form_dag, past_windows_fields
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.refresh.backfill import BackfillWindow
@@ -75,17 +75,17 @@ def refresh(window: str) -> str:
 
     _wait_for_turn()
     form = checked_conf()
-    places = Places.from_environment()
-    deployment = places.deployment(form["deployment"])
+    installation = Installation.from_environment()
+    deployment = installation.deployment(form["deployment"])
     plan = pipeline.refresh(
-        places,
+        installation,
         form["deployment"],
         deployment.cadence.parse(window),
         settings=deployment.with_methods(form["methods"] or ()),
         leave_out=["promote"],
         tell=lambda text: log.info("%s: %s", window, text),
     )
-    said = promote_window(places, plan, actor=run_actor()) if form["promote"] else "the champion stays"
+    said = promote_window(installation, plan, actor=run_actor()) if form["promote"] else "the champion stays"
     version = version_of(plan.files)
     return f"{'no version' if version is None else f'version {version.number}'}; {said}"
 
@@ -125,10 +125,10 @@ def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
     from slc_ops.refresh import backfill
 
     form = checked_conf()
-    places = Places.from_environment()
-    deployment = places.deployment(form["deployment"])
+    installation = Installation.from_environment()
+    deployment = installation.deployment(form["deployment"])
     windows = backfill.windows_between(deployment, form["from"], form["to"], run_due())
-    return form, backfill.look(places, form["deployment"], windows, again=form["again"])
+    return form, backfill.look(installation, form["deployment"], windows, again=form["again"])
 
 
 @task
@@ -138,12 +138,12 @@ def replay() -> str:
     from slc_ops.reporting.replay import write_replay
 
     form = checked_conf()
-    places, name = Places.from_environment(), form["deployment"]
-    settings = places.deployment(name).with_methods(form["methods"] or ())
+    installation, name = Installation.from_environment(), form["deployment"]
+    settings = installation.deployment(name).with_methods(form["methods"] or ())
     windows = replay_windows(settings, form["from"], form["to"])
-    target = places.replays(name) / f"{windows[0].key}_{windows[-1].dates[-1] + timedelta(days=1)}"
+    target = installation.replays(name) / f"{windows[0].key}_{windows[-1].dates[-1] + timedelta(days=1)}"
     found = run_replay(
-        name, settings, windows, target, home=places.home, tell=lambda text: log.info("%s", text)
+        name, settings, windows, target, home=installation.home, tell=lambda text: log.info("%s", text)
     )
     page = write_replay(target / "replay.html", found)
     for each in found.changes:

@@ -10,7 +10,7 @@ from slc_ops.airflow.links import message_links
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
 from slc_ops.observability.notify import announce_champion, announce_retirement
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 CHAMPIONS = AssetAlias(name="slc champions")
 """Stands for ``slc://<deployment>/champion`` of whichever deployment the form names."""
@@ -45,8 +45,8 @@ def promote_by_hand() -> str:
     """Promote the version that the form names."""
     from slc_ops.registry import Registry
 
-    places, form = _asked()
-    name, registry = form["deployment"], Registry.open(places)
+    installation, form = _asked()
+    name, registry = form["deployment"], Registry.open(installation)
     before = registry.champion(name)
     version = registry.promote(
         name,
@@ -67,10 +67,10 @@ def roll_back() -> str:
     """Make an earlier champion the champion again."""
     from slc_ops.registry import Registry
 
-    places, form = _asked()
+    installation, form = _asked()
     name = form["deployment"]
     to = None if form["to"] is None else int(form["to"])
-    version = Registry.open(places).rollback(
+    version = Registry.open(installation).rollback(
         name,
         to,
         actor=run_actor(),
@@ -89,9 +89,9 @@ def retire() -> str:
     """Let the frozen model serve again."""
     from slc_ops.registry import Registry
 
-    places, form = _asked()
+    installation, form = _asked()
     name = form["deployment"]
-    change = Registry.open(places).retire(
+    change = Registry.open(installation).retire(
         name, actor=run_actor(), reason=form["reason"], request=run_request()
     )
     if change.evidence.get("request") == run_request():  # otherwise it was retired, and told, before
@@ -102,11 +102,11 @@ def retire() -> str:
     return f"{name} has no champion: {change}"
 
 
-def _asked() -> tuple[Places, dict[str, Any]]:
-    """The places and the form; an unknown deployment is an error before anything is opened."""
-    form, places = checked_conf(), Places.from_environment()
-    places.deployment(form["deployment"])
-    return places, form
+def _asked() -> tuple[Installation, dict[str, Any]]:
+    """The installation and the form; an unknown deployment is an error before anything is opened."""
+    form, installation = checked_conf(), Installation.from_environment()
+    installation.deployment(form["deployment"])
+    return installation, form
 
 
 def _told(name: str, version: Any) -> str:

@@ -5,7 +5,7 @@ import logging
 from airflow.sdk import DAG, CronTriggerTimetable, task
 
 from slc_ops.airflow.retries import default_args
-from slc_ops.settings.deployments import Deployment, Places, read_deployments
+from slc_ops.settings.deployments import Deployment, Installation, read_deployments
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ def clean() -> dict[str, int]:
     from slc_ops.base.errors import SlcError
     from slc_ops.refresh.retention import removable, remove
 
-    places = Places.from_environment()
+    installation = Installation.from_environment()
     freed, failures = {}, []
-    for name, deployment in read_deployments(places.deployments_file)[0].items():
+    for name, deployment in read_deployments(installation.deployments_file)[0].items():
         if not says_what_it_keeps(deployment):
             continue
         try:
-            found = removable(places, name)
+            found = removable(installation, name)
             freed[name] = found.bytes
             remove(found)
         except SlcError as error:

@@ -14,7 +14,7 @@ from slc_ops.airflow.failures import on_control_failure
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import checked_conf, planned, reference
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ def prepare(control: str) -> list[str]:
     from slc_ops.controls.wheel import DataNotAvailable
 
     form = checked_conf()
-    places = Places.from_environment()
-    request = Request(data_folder(places, form["data"]), form["backbone"], form["seed"])
+    installation = Installation.from_environment()
+    request = Request(data_folder(installation, form["data"]), form["backbone"], form["seed"])
     try:
-        arms = make(places, control, request, log.info)
+        arms = make(installation, control, request, log.info)
     except DataNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
     return [arm.name for arm in arms]
@@ -84,27 +84,27 @@ def prepare(control: str) -> list[str]:
 @task(max_active_tis_per_dagrun=2, map_index_template="{{ task.op_kwargs['arm'] }}")
 def refresh_arm(control: str, arm: str) -> dict[str, str]:
     """Intake, validation, ladder, backtest, detectability and decision for one arm."""
-    from slc_ops.controls.arms import control_places, declared_arm, evaluate_arm
+    from slc_ops.controls.arms import control_installation, declared_arm, evaluate_arm
 
-    places = control_places(Places.from_environment(), control)
-    plan = evaluate_arm(places, declared_arm(places, arm), log.info)
+    installation = control_installation(Installation.from_environment(), control)
+    plan = evaluate_arm(installation, declared_arm(installation, arm), log.info)
     return {"arm": arm, "refresh": reference(plan.path)}
 
 
 @task
 def check(control: str, refreshed: Iterable[dict[str, str]]) -> str:
     """Hold what was seen against what was expected; report, MLflow run, and red when they differ."""
-    from slc_ops.controls.arms import control_places, declared_arm
+    from slc_ops.controls.arms import control_installation, declared_arm
     from slc_ops.controls.run import finish
 
-    places = Places.from_environment()
-    home = control_places(places, control)
+    installation = Installation.from_environment()
+    home = control_installation(installation, control)
     plans = {}
     for each in refreshed:
         name = declared_arm(home, each["arm"]).name
         plans[name] = planned(home, name, each["refresh"])
-    data = data_folder(places, get_current_context()["params"]["data"])
-    verdict = finish(places, control, plans, data, log.info)
+    data = data_folder(installation, get_current_context()["params"]["data"])
+    verdict = finish(installation, control, plans, data, log.info)
     for check in verdict.checks:
         said = "pass" if check.passed else "FAIL"
         log.info("%s  %s: %s; observed %s", said, check.arm, check.expected, check.observed)
@@ -113,11 +113,11 @@ def check(control: str, refreshed: Iterable[dict[str, str]]) -> str:
     return verdict.sentence
 
 
-def data_folder(places: Places, name: str | None) -> Path | None:
+def data_folder(installation: Installation, name: str | None) -> Path | None:
     """The folder that a form names, always below ``<home>/data``: a form must not reach other files."""
     if name is None:
         return None
-    base = (places.home / "data").resolve()
+    base = (installation.home / "data").resolve()
     found = (base / name).resolve()
     if not found.is_relative_to(base) or not found.exists():
         raise SettingsError(f"{name!r} is no file or folder below {base}; put the control's data there")

@@ -14,7 +14,7 @@ from slc_ops.airflow.late import late_dag
 from slc_ops.airflow.refresh import weekly_refreshes
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
-from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.deployments import Installation, read_deployments
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +51,16 @@ def refuse_broken_deployments() -> None:
 
 def _complaints() -> list[str]:
     try:
-        broken = [str(entry) for entry in read_deployments(Places.from_environment().deployments_file)[1]]
+        broken = [
+            str(entry) for entry in read_deployments(Installation.from_environment().deployments_file)[1]
+        ]
     except SettingsError:
         return []
     return broken + weekly_refreshes()[1]
 
 
 def _refreshes() -> list[DAG]:
-    _, broken = read_deployments(Places.from_environment().deployments_file)
+    _, broken = read_deployments(Installation.from_environment().deployments_file)
     built, failures = weekly_refreshes()
     for complaint in [*(str(entry) for entry in broken), *failures]:
         log.warning("%s", complaint)

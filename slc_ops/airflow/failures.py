@@ -9,7 +9,7 @@ from slc_ops.airflow.runs import run_window
 from slc_ops.base.window import Window
 from slc_ops.observability.links import whole_links
 from slc_ops.observability.notify import announce, event_of, tell
-from slc_ops.settings.deployments import Notify, Places
+from slc_ops.settings.deployments import Installation, Notify
 
 
 def on_failure(deployment: str) -> Callable[[Any], None]:
@@ -38,7 +38,7 @@ def on_control_failure(control: str) -> Callable[[Any], None]:
 def _window(deployment: str, context: Any) -> Window | None:
     """The run's window; None where it cannot be told."""
     try:
-        return run_window(Places.from_environment().deployment(deployment), context)
+        return run_window(Installation.from_environment().deployment(deployment), context)
     except Exception:  # whatever broke the task may be broken here too; the run is linked all the same
         return None
 

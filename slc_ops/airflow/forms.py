@@ -7,13 +7,13 @@ from airflow.sdk import DAG, Param
 from slc_ops.airflow.retries import default_args
 from slc_ops.base.errors import SlcError
 from slc_ops.base.methods import METHODS
-from slc_ops.settings.deployments import Deployment, Places, read_deployments
+from slc_ops.settings.deployments import Deployment, Installation, read_deployments
 
 
 def usable_deployments() -> dict[str, Deployment]:
     """The good entries of the deployments file; :mod:`slc_ops.airflow.dag_file` complains about the rest."""
     try:
-        return read_deployments(Places.from_environment().deployments_file)[0]
+        return read_deployments(Installation.from_environment().deployments_file)[0]
     except SlcError:
         return {}
 

@@ -14,7 +14,7 @@ from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.airflow.users import strangers_in_words
 from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 UNLESS_ALL_SKIPPED = "none_failed_min_one_success"
 """A renewal that is not due does not skip the gate, a refresh that is skipped does."""
@@ -28,31 +28,31 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     from slc_ops.refresh.gate import evidence_text
     from slc_ops.refresh.gate import propose as look
 
-    places = Places.from_environment()
-    plan = planned(places, deployment, refresh)
-    proposal = look(places, plan, gate, backfill=is_backfill())
+    installation = Installation.from_environment()
+    plan = planned(installation, deployment, refresh)
+    proposal = look(installation, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
         told = (
             proposal.verdict.get("verdict") == "reject" or gate == "never"
         )  # by decide; nothing is waited for
         if not (told or proposal.is_champion or is_backfill()):
-            tell_held(places, plan, proposal.version, proposal.hold)
+            tell_held(installation, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":
-        tell_approval(places, plan, proposal.version, proposal.verdict["sentence"])
+        tell_approval(installation, plan, proposal.version, proposal.verdict["sentence"])
     if proposal.version is None:
         return evidence_text(plan, proposal)
     links = version_links(deployment, proposal.version, plan.window)
     text = f"{evidence_text(plan, proposal)}\n\nOpen: {as_markdown(links)}"
-    stranger = strangers_in_words(places.deployment(deployment).approvers)
+    stranger = strangers_in_words(installation.deployment(deployment).approvers)
     return text if stranger is None else f"{text}\n\n{stranger}"
 
 
-def _tell_change(places: Places, plan: Plan, version: int | None, said: str) -> None:
+def _tell_change(installation: Installation, plan: Plan, version: int | None, said: str) -> None:
     """A new method or none is news; the renewal of the method that serves is not."""
     from slc_ops.registry import Registry
 
-    last = Registry.open(places).history(plan.deployment)[-1:]
+    last = Registry.open(installation).history(plan.deployment)[-1:]
     event = {"promotion": "promotion", "retirement": "retired"}.get(last[0].kind) if last else None
     if event is None or (event == "promotion" and last[0].window != plan.window):
         return
@@ -68,9 +68,9 @@ def renew(deployment: str, refresh: str) -> str:
     """Renew the method that serves where that needs no person; another method waits for the gate."""
     from slc_ops.refresh.gate import renew_meanwhile
 
-    places = Places.from_environment()
-    plan = planned(places, deployment, refresh)
-    said = None if is_backfill() else renew_meanwhile(places, plan, actor=AUTOMATIC)
+    installation = Installation.from_environment()
+    plan = planned(installation, deployment, refresh)
+    said = None if is_backfill() else renew_meanwhile(installation, plan, actor=AUTOMATIC)
     if said is None:
         raise AirflowSkipException("nothing to renew without a person")
     for partitioned in (False, True):
@@ -84,16 +84,16 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
     from slc_ops.refresh.gate import promote as move
     from slc_ops.refresh.gate import propose as look
 
-    places = Places.from_environment()
-    plan = planned(places, deployment, refresh)
-    proposal = look(places, plan, gate, backfill=is_backfill())
+    installation = Installation.from_environment()
+    plan = planned(installation, deployment, refresh)
+    proposal = look(installation, plan, gate, backfill=is_backfill())
     if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
-    said = move(places, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
+    said = move(installation, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
     for partitioned in (False, True):
         asset = champion_asset(deployment, partitioned=partitioned)
         tell_of(asset, str(plan.window), version=proposal.version)
-    _tell_change(places, plan, proposal.version, said)
+    _tell_change(installation, plan, proposal.version, said)
     return said
 
 

@@ -4,7 +4,7 @@ from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
 
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.runs import run_due
-from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.deployments import Installation, read_deployments
 
 DOC = """\
 ### Verdicts that are late
@@ -22,10 +22,10 @@ def look() -> list[str]:
     from slc_ops.observability.notify import announce
     from slc_ops.refresh.schedule import late_window, note_told
 
-    places = Places.from_environment()
+    installation = Installation.from_environment()
     told = []
-    for name in read_deployments(places.deployments_file)[0]:
-        window = late_window(places, name, run_due())
+    for name in read_deployments(installation.deployments_file)[0]:
+        window = late_window(installation, name, run_due())
         if window is not None:
             sentence = (
                 f"no verdict exists for window {window} of {name}, which was due; the champion stays; look "
@@ -34,7 +34,7 @@ def look() -> list[str]:
             context = get_current_context()
             links = message_links(name, window, context)
             announce("late", name, sentence, context, window=str(window), links=links)
-            note_told(places, name, window)
+            note_told(installation, name, window)
             told.append(f"{name} {window}")
     return told
 

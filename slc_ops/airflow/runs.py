@@ -11,7 +11,7 @@ from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 
 def run_window(deployment: Deployment, context: Any = None) -> Window:
@@ -104,15 +104,16 @@ def reference(plan_file: Any) -> str:
     return f"{directory.parent.name}/{directory.name}"
 
 
-def planned(places: Places, deployment: str, text: str) -> Plan:
+def planned(installation: Installation, deployment: str, text: str) -> Plan:
     """The plan behind a reference. Users can write XCom, so its text never becomes a path unchecked."""
     if not re.fullmatch(r"[0-9]{4}[0-9TZ-]{6,20}/[0-9a-f]{16}", str(text)):
         raise SettingsError(f"{str(text)[:80]!r} is no reference to a refresh; expected <window>/<key>")
     keep_memory_between_batches()  # every task that works on rows comes by here
-    path = RefreshFiles(places.refreshes(deployment) / text).plan
+    path = RefreshFiles(installation.refreshes(deployment) / text).plan
     if not path.is_file():
         raise SettingsError(
-            f"the refresh {text} of {deployment} is not in {places.home}: all workers must share SLC_OPS_HOME"
+            f"the refresh {text} of {deployment} is not in {installation.home}: "
+            "all workers must share SLC_OPS_HOME"
         )
     return read_plan(path)
 

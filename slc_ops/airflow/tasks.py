@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from slc_ops.airflow.assets import tell_of, window_asset
 from slc_ops.airflow.runs import is_backfill, planned, reference, run_due, run_window
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 
 @task
@@ -26,16 +26,16 @@ def extract(deployment: str) -> str:
     from slc_ops.refresh import pipeline
     from slc_ops.refresh.schedule import check_due, check_window
 
-    places = Places.from_environment()
-    settings = places.deployment(deployment)
+    installation = Installation.from_environment()
+    settings = installation.deployment(deployment)
     window = run_window(settings)
     # Not the DAG's end_date: it would also forbid a run by hand for the last window, whose
     # logical date lies behind it.
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
-    check_window(places, deployment, window, hint="slc-ops refresh --off-grid")
-    check_due(places, deployment, window, run_due(), hint="slc-ops refresh --force")
-    pipeline.extract(places, deployment, window)
+    check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
+    check_due(installation, deployment, window, run_due(), hint="slc-ops refresh --force")
+    pipeline.extract(installation, deployment, window)
     return str(window)
 
 
@@ -44,27 +44,29 @@ def validate(deployment: str, window: str) -> str:
     """Let the suite validate every window that needs it, and name the refresh."""
     from slc_ops.refresh import pipeline
 
-    places = Places.from_environment()
-    plan = pipeline.validate(places, deployment, places.deployment(deployment).cadence.parse(window))
+    installation = Installation.from_environment()
+    plan = pipeline.validate(
+        installation, deployment, installation.deployment(deployment).cadence.parse(window)
+    )
     for partitioned in (False, True):
         tell_of(window_asset(deployment, partitioned=partitioned), window)
     if not is_backfill():
-        _tell_backbone(places, deployment, read_plan(plan))
+        _tell_backbone(installation, deployment, read_plan(plan))
     return reference(plan)
 
 
-def _tell_backbone(places: Places, deployment: str, plan: Plan) -> None:
+def _tell_backbone(installation: Installation, deployment: str, plan: Plan) -> None:
     """A champion of another backbone is retired or kept before anything is compared with it, and told."""
     from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
 
-    if (news := pipeline.note_backbone(places, plan)) is None:
+    if (change := pipeline.note_backbone(installation, plan)) is None:
         return
     context = get_current_context()
     links = message_links(deployment, plan.window, context)
-    for event in ("new_backbone", *(["retired"] if news.retired else [])):
-        announce(event, deployment, news.sentence, context, window=str(plan.window), links=links)
+    for event in ("new_backbone", *(["retired"] if change.retired else [])):
+        announce(event, deployment, change.sentence, context, window=str(plan.window), links=links)
 
 
 @task(map_index_template="{{ fold_window | default(task.op_kwargs['fold']) }}")
@@ -75,7 +77,7 @@ def fit(deployment: str, refresh: str, fold: int) -> str:
     """
     from slc_ops.refresh import pipeline
 
-    plan = planned(Places.from_environment(), deployment, refresh)
+    plan = planned(Installation.from_environment(), deployment, refresh)
     folds = pipeline.folds_of(plan).folds[::-1]
     if fold < len(folds):
         get_current_context()["fold_window"] = str(folds[fold].window)
@@ -88,8 +90,8 @@ def backtest(deployment: str, refresh: str) -> str:
     """Compare the methods on the folds, beside the champion on the same rows."""
     from slc_ops.refresh import pipeline
 
-    places = Places.from_environment()
-    pipeline.backtest(places, planned(places, deployment, refresh))
+    installation = Installation.from_environment()
+    pipeline.backtest(installation, planned(installation, deployment, refresh))
     return refresh
 
 
@@ -98,7 +100,7 @@ def detectability(deployment: str, refresh: str) -> str:
     """Work out which drifts these data could show."""
     from slc_ops.refresh import pipeline
 
-    pipeline.detectability(planned(Places.from_environment(), deployment, refresh))
+    pipeline.detectability(planned(Installation.from_environment(), deployment, refresh))
     return refresh
 
 
@@ -109,7 +111,7 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
 
-    plan = planned(Places.from_environment(), deployment, refresh)
+    plan = planned(Installation.from_environment(), deployment, refresh)
     verdict = pipeline.decide(plan)
     if verdict["verdict"] == "reject":
         context = get_current_context()
@@ -123,5 +125,5 @@ def publish(deployment: str, refresh: str) -> int | None:
     """Write the report, register the decided method fitted up to the newest window."""
     from slc_ops.refresh import pipeline
 
-    places = Places.from_environment()
-    return pipeline.publish(places, planned(places, deployment, refresh))
+    installation = Installation.from_environment()
+    return pipeline.publish(installation, planned(installation, deployment, refresh))

@@ -67,13 +67,13 @@ class WindowTimetable(Timetable):  # type: ignore[misc]  # Airflow carries no us
             return None
         return DagRunInfo(run_after=coerce_datetime(span.end + self.lag), data_interval=_interval(span))
 
-    def _due(self, moment: datetime) -> Window:
-        return self.spans.complete_at(moment - self.lag)
+    def _due(self, timestamp: datetime) -> Window:
+        return self.spans.complete_at(timestamp - self.lag)
 
-    def _from(self, moment: datetime) -> Window:
-        """The first span that begins at ``moment`` or later."""
-        span = self.spans.containing(moment)
-        return span if span.start == moment else self.spans.containing(span.end)
+    def _from(self, timestamp: datetime) -> Window:
+        """The first span that begins at ``timestamp`` or later."""
+        span = self.spans.containing(timestamp)
+        return span if span.start == timestamp else self.spans.containing(span.end)
 
 
 def _interval(span: Window) -> DataInterval:

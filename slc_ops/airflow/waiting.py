@@ -9,7 +9,7 @@ from airflow.sdk import Asset, BaseOperator, get_current_context
 from slc_ops.airflow.runs import run_begun, run_window
 from slc_ops.base.errors import InputError
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 PATIENCE = timedelta(days=1)
 """How long an asset is waited for where ``wait_for_source`` is not set."""
@@ -39,11 +39,13 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
         """Look, and look again later."""
         from slc_ops.refresh.windows import lacking
 
-        places = Places.from_environment()
-        settings = places.deployment(self.deployment)
+        installation = Installation.from_environment()
+        settings = installation.deployment(self.deployment)
         window = run_window(settings)
         ended = settings.ends_at is not None and window.end > settings.ends_at
-        missing = None if ended else no_event(settings, window) or lacking(places, self.deployment, window)
+        missing = (
+            None if ended else no_event(settings, window) or lacking(installation, self.deployment, window)
+        )
         if missing is None:
             return str(window)
         patience = settings.wait_for_source or PATIENCE

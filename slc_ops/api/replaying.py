@@ -162,7 +162,7 @@ def replay(
         (home / "lake").mkdir()
         pq.write_table(rows, home / "lake" / "rows.parquet")
         deployment = _deployment(days, methods, dict(settings or {}))
-        first, last = (deployment.cadence.containing(moment) for moment in _ends(rows))
+        first, last = (deployment.cadence.containing(timestamp) for timestamp in _ends(rows))
         windows = deployment.cadence.between(first.start, last.end)
         return Replayed(run_replay(NAME, deployment, windows, home / "replay", home=home))
 

@@ -59,7 +59,7 @@ class ContentDigest:
             total = int(np.add.reduce(mixed, dtype=np.uint64)) if len(mixed) else 0
             self._sums[k] = (self._sums[k] + total) % 2**64
 
-    def take_up(self, other: "ContentDigest") -> None:
+    def merge(self, other: "ContentDigest") -> None:
         """Count the rows of another part in."""
         self._schema = self._schema or other._schema
         self.rows += other.rows

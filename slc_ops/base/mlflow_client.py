@@ -45,7 +45,7 @@ def quiet_mlflow() -> None:
 def load_mlflow() -> None:
     """Import MLflow, quietly. Whoever needs a part of it calls this first."""
     quiet_mlflow()
-    with _here_to_stay("mlflow"):
+    with _imported_once("mlflow"):
         import mlflow  # noqa: F401 - to have it loaded
 
 
@@ -67,7 +67,7 @@ def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None
                 f"there is no MLflow database {database.absolute()}; looked there because of "
                 "MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI, or SLC_OPS_HOME without them"
             )
-    with _here_to_stay("client"):  # the first client of a database imports as much again
+    with _imported_once("client"):  # the first client of a database imports as much again
         from mlflow import MlflowClient
 
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
@@ -99,7 +99,7 @@ def create_database(path: Path) -> None:
 
 def _fill(path: Path) -> None:
     load_mlflow()
-    with _here_to_stay("client"):
+    with _imported_once("client"):
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
         store = SqlAlchemyStore(f"sqlite:///{path}", (path.parent / "artifacts").absolute().as_uri())
@@ -107,7 +107,7 @@ def _fill(path: Path) -> None:
 
 
 @contextmanager
-def _here_to_stay(part: str) -> Iterator[None]:
+def _imported_once(part: str) -> Iterator[None]:
     """What MLflow imports lives as long as the process, so the garbage collector need not look at it.
 
     Looking takes a fifth of the import's three seconds, and another second when the process ends: a third of

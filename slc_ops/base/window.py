@@ -153,21 +153,21 @@ class Cadence:
             return f"{self.anchor:%A} 00:00 {self.zone} to the next"
         return f"{self.anchor:%A} 00:00 {self.zone}, every {self.days} days from {self.anchor} on"
 
-    def containing(self, moment: datetime) -> Window:
-        """The one window that holds ``moment``."""
+    def containing(self, timestamp: datetime) -> Window:
+        """The one window that holds ``timestamp``."""
         try:
-            day = moment.astimezone(ZoneInfo(self.zone)).date()
+            day = timestamp.astimezone(ZoneInfo(self.zone)).date()
             first = day - timedelta(days=(day - self.anchor).days % self.days)
             # A clock that goes back from 00:01 to 23:01 shows yesterday again, but today has begun.
-            while (end := day_start(self._next(first), self.zone)) <= moment:
+            while (end := day_start(self._next(first), self.zone)) <= timestamp:
                 first = self._next(first)
             return Window(day_start(first, self.zone), end, self.zone)
         except OverflowError:
-            raise SettingsError(f"the {self.name} of {moment.isoformat()} leaves the calendar") from None
+            raise SettingsError(f"the {self.name} of {timestamp.isoformat()} leaves the calendar") from None
 
-    def complete_at(self, moment: datetime) -> Window:
-        """The last window that had ended at ``moment``."""
-        return self.containing(self.containing(moment).start - timedelta(microseconds=1))
+    def complete_at(self, timestamp: datetime) -> Window:
+        """The last window that had ended at ``timestamp``."""
+        return self.containing(self.containing(timestamp).start - timedelta(microseconds=1))
 
     def between(self, start: datetime, end: datetime) -> list[Window]:
         """The windows from one that begins at ``start`` to one that ends at ``end``, oldest first."""
@@ -231,12 +231,12 @@ def _between(edges: list[datetime], zone: str) -> list[Window]:
     return [Window(start, end, zone) for start, end in pairwise(edges) if start < end]
 
 
-def _day_at(moment: datetime, zone: str) -> date | None:
-    """The local day that begins at ``moment``."""
-    day = moment.astimezone(ZoneInfo(zone)).date()
-    return day if day_start(day, zone) == moment else None
+def _day_at(timestamp: datetime, zone: str) -> date | None:
+    """The local day that begins at ``timestamp``."""
+    day = timestamp.astimezone(ZoneInfo(zone)).date()
+    return day if day_start(day, zone) == timestamp else None
 
 
-def _short(moment: datetime, zone: str) -> str:
-    day = _day_at(moment, zone)
-    return moment.isoformat().replace("+00:00", "Z") if day is None else day.isoformat()
+def _short(timestamp: datetime, zone: str) -> str:
+    day = _day_at(timestamp, zone)
+    return timestamp.isoformat().replace("+00:00", "Z") if day is None else day.isoformat()

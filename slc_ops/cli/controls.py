@@ -8,7 +8,7 @@ import click
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.cli import Group
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 data_option = click.option(
     "--data",
@@ -83,7 +83,7 @@ def _run(
 
     with progress(f"running the control {control}"):
         verdict = run(
-            Places.from_environment(),
+            Installation.from_environment(),
             control,
             Request(data, backbone, seed),
             tell=lambda step: say(json_path, f"  {step}"),

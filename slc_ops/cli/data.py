@@ -156,11 +156,11 @@ def demo(out: Path, json_path: str | None) -> None:
 
     home = out.absolute()
     with progress("running the demo"):
-        places, plan = run_demo(home, lambda text: say(json_path, text))
-    emit_json(json_path, refresh_summary(places, plan))
+        installation, plan = run_demo(home, lambda text: say(json_path, text))
+    emit_json(json_path, refresh_summary(installation, plan))
     if json_path != "-":
-        print_refresh(places, plan)
+        print_refresh(installation, plan)
     say(
         json_path,
-        f"Next:    SLC_OPS_HOME={home} SLC_OPS_DEPLOYMENTS={places.deployments_file} slc-ops status",
+        f"Next:    SLC_OPS_HOME={home} SLC_OPS_DEPLOYMENTS={installation.deployments_file} slc-ops status",
     )

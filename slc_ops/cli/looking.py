@@ -14,7 +14,7 @@ from slc_ops.base.files import write_text
 from slc_ops.base.text import interval
 from slc_ops.base.window import Window
 from slc_ops.cli.registry import deployment_option, open_registry
-from slc_ops.settings.deployments import Places, json_schema, read_deployments
+from slc_ops.settings.deployments import Installation, json_schema, read_deployments
 
 if TYPE_CHECKING:
     from slc_ops.observability.troubles import Trouble
@@ -30,10 +30,10 @@ def status(json_path: str | None) -> None:
     an alias that was moved, the disk) with the runbook to open. The rest comes from the ledger.
     """
     from slc_ops.observability.troubles import RUNBOOKS, Trouble
-    from slc_ops.refresh.backbone import read_news
+    from slc_ops.refresh.backbone import read_backbone_change
 
     registry = open_registry()
-    answer = registry.status(_named_deployments(registry.places))
+    answer = registry.status(_named_deployments(registry.installation))
     found = _troubles(registry, list(answer["deployments"]))
     for name, entry in answer["deployments"].items():
         aliases = [
@@ -64,14 +64,14 @@ def status(json_path: str | None) -> None:
         for sentence in entry["taken_back"]:
             say(json_path, f"{name}: {sentence}")
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
-        if (news := read_news(registry.places, name, champion)) is not None:
-            say(json_path, f"{name}: {news.sentence}")
+        if (change := read_backbone_change(registry.installation, name, champion)) is not None:
+            say(json_path, f"{name}: {change.sentence}")
 
 
 def _troubles(registry: "Registry", names: list[str]) -> "dict[str, list[Trouble]]":
     from slc_ops.observability.troubles import troubles
 
-    return troubles(registry.places, datetime.now(UTC), names)
+    return troubles(registry.installation, datetime.now(UTC), names)
 
 
 def _say_troubles(json_path: str | None, found: "dict[str, list[Trouble]]") -> None:
@@ -205,12 +205,12 @@ def _verify_chain(
         )
 
 
-def _named_deployments(places: Places) -> list[str]:
+def _named_deployments(installation: Installation) -> list[str]:
     """The deployments of the file; a file that is broken is said and does not hide what the ledger knows."""
-    if not places.deployments_file.exists():
+    if not installation.deployments_file.exists():
         return []
     try:
-        return list(read_deployments(places.deployments_file)[0])
+        return list(read_deployments(installation.deployments_file)[0])
     except SettingsError as error:
         click.echo(str(error), err=True)
         return []

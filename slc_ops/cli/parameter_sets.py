@@ -66,17 +66,17 @@ def to_export(reference: str) -> "Exported":
 def _download(reference: str, directory: Path) -> tuple[Path, int]:
     from slc_ops.base.mlflow_client import connect
     from slc_ops.registry.tracking import typed
-    from slc_ops.settings.deployments import Places
+    from slc_ops.settings.deployments import Installation
 
     found = _REGISTERED.fullmatch(reference)
     if found is None:
         raise RegistryError(
             f"{reference!r} names no model: expected models:/NAME@ALIAS or models:/NAME/VERSION"
         )
-    places = Places.from_environment()
-    uri = places.tracking_uri
+    installation = Installation.from_environment()
+    uri = installation.tracking_uri
     with typed(uri):
-        client = connect(uri, registry_uri=places.registry_uri)
+        client = connect(uri, registry_uri=installation.registry_uri)
         from mlflow.artifacts import download_artifacts
 
         # Through our own client: MLflow resolves a models:/ address against the process's global registry.

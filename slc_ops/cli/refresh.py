@@ -7,7 +7,7 @@ import click
 from slc_ops.base.console import emit_json, json_option, progress, say
 from slc_ops.base.errors import InputError
 from slc_ops.base.extras import require
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 window_option = click.option(
     "--window",
@@ -39,21 +39,21 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json
     from slc_ops.refresh.schedule import check_due
     from slc_ops.refresh.summary import print_refresh, refresh_summary
 
-    places = Places.from_environment()
-    window = places.deployment(deployment).cadence.parse(window_text)
+    installation = Installation.from_environment()
+    window = installation.deployment(deployment).cadence.parse(window_text)
     if not force:
-        check_due(places, deployment, window, datetime.now(UTC))
+        check_due(installation, deployment, window, datetime.now(UTC))
     with progress(f"refreshing {deployment} for {window}"):
         outcome = pipeline.refresh(
-            places,
+            installation,
             deployment,
             window,
             off_grid=off_grid,
             tell=lambda text: say(json_path, f"  {text}"),
         )
-    emit_json(json_path, refresh_summary(places, outcome))
+    emit_json(json_path, refresh_summary(installation, outcome))
     if json_path != "-":
-        print_refresh(places, outcome)
+        print_refresh(installation, outcome)
 
 
 @click.command()
@@ -70,15 +70,17 @@ def report(
     require("slc-ops report", "mlflow", "report")
     from slc_ops.refresh import pipeline
 
-    places = Places.from_environment()
-    plan = _find(places, deployment, window_text, run_id)
+    installation = Installation.from_environment()
+    plan = _find(installation, deployment, window_text, run_id)
     with progress("writing the report"):
         path = pipeline.write_report(plan)
     emit_json(json_path, {"report": str(path)})
     say(json_path, f"Report: {path}")
 
 
-def _find(places: Places, deployment: str | None, window_text: str | None, run_id: str | None) -> Any:
+def _find(
+    installation: Installation, deployment: str | None, window_text: str | None, run_id: str | None
+) -> Any:
     from slc_ops.refresh.versions import find_by_run, newest_refresh
 
     if (run_id is None) == (window_text is None):
@@ -86,16 +88,16 @@ def _find(places: Places, deployment: str | None, window_text: str | None, run_i
             "say which refresh: either --run ID, or --window START/END with --deployment D"
         )
     if run_id is not None:
-        plan = find_by_run(places, run_id)
-        missing = f"no refresh under {places.home / 'refreshes'} made run {run_id!r}"
+        plan = find_by_run(installation, run_id)
+        missing = f"no refresh under {installation.home / 'refreshes'} made run {run_id!r}"
     else:
         if deployment is None:
             raise click.UsageError("--window needs --deployment D")
-        window = places.deployment(deployment).cadence.parse(str(window_text))
-        plan = newest_refresh(places, deployment, window)
+        window = installation.deployment(deployment).cadence.parse(str(window_text))
+        plan = newest_refresh(installation, deployment, window)
         missing = (
             f"deployment {deployment!r} has no decided refresh of {window_text} under "
-            f"{places.refreshes(deployment)}; run 'slc-ops refresh' first, or set SLC_OPS_HOME"
+            f"{installation.refreshes(deployment)}; run 'slc-ops refresh' first, or set SLC_OPS_HOME"
         )
     if plan is None:
         raise InputError(missing)

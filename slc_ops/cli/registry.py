@@ -10,7 +10,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, say
 from slc_ops.base.errors import RegistryError
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def open_registry(deployment: str | None = None, *, writes: bool = False) -> "Re
     """
     from slc_ops.registry import Registry
 
-    places = Places.from_environment()
-    registry = Registry.open(places, create=False)
+    installation = Installation.from_environment()
+    registry = Registry.open(installation, create=False)
     ledger = registry.ledger
     if deployment is not None:
         known = ledger.deployments()
@@ -175,7 +175,7 @@ def open_registry(deployment: str | None = None, *, writes: bool = False) -> "Re
             )
     elif not ledger.database.present:
         click.echo(f"{_looked_in(registry)} holds nothing: no refresh has published here", err=True)
-    return Registry.open(places) if writes and ledger.database.present else registry
+    return Registry.open(installation) if writes and ledger.database.present else registry
 
 
 def _looked_in(registry: "Registry") -> str:

@@ -11,7 +11,7 @@ from slc_ops.base.console import emit_json, json_option
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
 from slc_ops.base.passwords import weakness
-from slc_ops.settings.environment import Places, RegistryVariables, ServeVariables
+from slc_ops.settings.environment import Installation, RegistryVariables, ServeVariables
 
 
 @click.command()
@@ -93,7 +93,7 @@ def serve(
         corrector = Corrector.from_directory(params)
     else:
         corrector = Corrector.from_registry(
-            Places.from_environment().registry_uri,
+            Installation.from_environment().registry_uri,
             str(deployment),
             interval=every,
             schema=RegistryVariables.read().model_schema,

@@ -9,7 +9,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.console import emit_json, json_option, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.text import count
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 
 @click.command()
@@ -25,13 +25,13 @@ def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
     require("slc-ops clean", "mlflow")
     from slc_ops.refresh.retention import drop_user_tables, removable, remove
 
-    found = removable(Places.from_environment(), deployment)
+    found = removable(Installation.from_environment(), deployment)
     answer = found.as_dict()
     emptied: list[str] = []
     if not dry_run:
         with progress(f"cleaning {deployment}"):
             remove(found)
-            emptied = drop_user_tables(Places.from_environment(), deployment)
+            emptied = drop_user_tables(Installation.from_environment(), deployment)
     emit_json(json_path, {**answer, "user_tables": emptied, "removed": not dry_run})
     rows = [[kind, path] for kind in ("windows", "refreshes", "leftovers") for path in answer[kind]]
     if rows:
@@ -68,7 +68,7 @@ def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> 
 
     users = read_users(file, column)
     with progress(f"erasing {len(users)} users"):
-        receipts = erase_users(Places.from_environment(), users, actor=acting(actor))
+        receipts = erase_users(Installation.from_environment(), users, actor=acting(actor))
     emit_json(json_path, {"receipts": [receipt.as_dict() for receipt in receipts]})
     rows = []
     for receipt in receipts:
@@ -107,7 +107,7 @@ def metrics(
     from slc_ops.base.files import write_text
     from slc_ops.observability.metrics import collect, render
 
-    places = Places.from_environment()
+    installation = Installation.from_environment()
     if listen:
         require("slc-ops metrics --listen", "mlflow", "serve")
         from slc_ops.observability.server import application, listener
@@ -119,12 +119,12 @@ def metrics(
         token = found.token.get_secret_value()
         with listener(host, port, token) as socket:
             click.echo(f"metrics on http://{host}:{socket.getsockname()[1]}/metrics")
-            run(application(places, token), socket, seconds=1)
+            run(application(installation, token), socket, seconds=1)
         return
-    collected = collect(places, datetime.now(UTC))
+    collected = collect(installation, datetime.now(UTC))
     (up,) = (metric for metric in collected if metric.name == "slc_ops_ledger_up")
     if not any(sample.value for sample in up.samples):
-        shown = without_secrets(places.ledger_url)
+        shown = without_secrets(installation.ledger_url)
         click.echo(f"the ledger {shown} is not there or does not answer (slc_ops_ledger_up 0)", err=True)
     emit_json(json_path, {"metrics": [metric.as_dict() for metric in collected]})
     if output is not None:

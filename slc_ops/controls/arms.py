@@ -19,7 +19,7 @@ from slc_ops.base.json_form import JsonForm
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 Role = Literal["positive", "negative", "contrast", "turning", "observed"]
 
@@ -61,18 +61,18 @@ class Request:
         return SEEDS if self.seed is None else (self.seed,)
 
 
-def control_places(places: Places, control: str) -> Places:
+def control_installation(installation: Installation, control: str) -> Installation:
     """The home of a control."""
-    home = places.home / "controls" / control
+    home = installation.home / "controls" / control
     return replace(
-        places,
+        installation,
         home=home,
         deployments_file=home / "deployments.yaml",
         ledger_url=f"sqlite:///{home}/ledger.db",
     )
 
 
-def declare(places: Places, arms: Sequence[Arm], methods: Sequence[str]) -> None:
+def declare(installation: Installation, arms: Sequence[Arm], methods: Sequence[str]) -> None:
     """Write the deployments file and the list of arms."""
     import yaml
 
@@ -89,26 +89,26 @@ def declare(places: Places, arms: Sequence[Arm], methods: Sequence[str]) -> None
         }
         for arm in arms
     }
-    write_text(places.deployments_file, yaml.safe_dump({"deployments": entries}, sort_keys=False))
-    write_json(places.home / "arms.json", [arm.as_dict() for arm in arms])
+    write_text(installation.deployments_file, yaml.safe_dump({"deployments": entries}, sort_keys=False))
+    write_json(installation.home / "arms.json", [arm.as_dict() for arm in arms])
 
 
-def declared(places: Places) -> list[Arm]:
+def declared(installation: Installation) -> list[Arm]:
     """The arms that :func:`declare` wrote."""
-    return [Arm.from_dict(value) for value in read_json(places.home / "arms.json")]
+    return [Arm.from_dict(value) for value in read_json(installation.home / "arms.json")]
 
 
-def declared_arm(places: Places, name: str) -> Arm:
+def declared_arm(installation: Installation, name: str) -> Arm:
     """One of them by name."""
-    for arm in declared(places):
+    for arm in declared(installation):
         if arm.name == name:
             return arm
-    raise SettingsError(f"no arm {str(name)[:60]!r} in {places.home}; prepare the control first")
+    raise SettingsError(f"no arm {str(name)[:60]!r} in {installation.home}; prepare the control first")
 
 
-def write_lake(places: Places, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
+def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
     """The arm's log, streamed into one file."""
-    target = places.home / "lake" / arm.name / "log.parquet"
+    target = installation.home / "lake" / arm.name / "log.parquet"
     with replacing(target) as temporary:
         writer: pq.ParquetWriter | None = None
         for batch in batches:
@@ -120,10 +120,12 @@ def write_lake(places: Places, arm: Arm, batches: Iterable[pa.RecordBatch]) -> P
     return target
 
 
-def evaluate_arm(places: Places, arm: Arm, tell: Callable[[str], None] = lambda text: None) -> Plan:
+def evaluate_arm(
+    installation: Installation, arm: Arm, tell: Callable[[str], None] = lambda text: None
+) -> Plan:
     """The weekly refresh of one arm without its end: nothing is published, nothing promoted."""
     return pipeline.refresh(
-        places,
+        installation,
         arm.name,
         arm.window,
         leave_out=("publish", "promote"),

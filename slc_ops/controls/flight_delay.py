@@ -14,7 +14,7 @@ from slc_ops.base.window import Window
 from slc_ops.controls.arms import Arm, Request, Role, declare, write_lake
 from slc_ops.controls.flight_backbone import BACKBONES, known, scored, train
 from slc_ops.controls.flights import Flights, gather
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 NAME = "flight-delay"
 
@@ -38,14 +38,14 @@ YEARS_2018_2019 = Season(Window.parse("2018-01-01/2019-01-01"), Window.parse("20
 
 
 def prepare(
-    places: Places,
+    installation: Installation,
     methods: Sequence[str],
     request: Request,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Arm]:
     """Gather flights, train the backbones, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)
-    flights = gather(request.data, places.home / "flights", tell)
+    flights = gather(request.data, installation.home / "flights", tell)
     season = YEAR_2013 if request.data is None else YEARS_2018_2019
     for period in (season.train, season.calibration, season.test):
         flights.require_every_month(period)
@@ -56,10 +56,10 @@ def prepare(
     ]
     if request.data is None:
         arms.append(_arm(backbones[0], request.seeds[0], TURN_2013, "turning"))
-    declare(places, arms, methods)
+    declare(installation, arms, methods)
     for arm in arms:
         tell(f"{arm.name}: train the backbone")
-        write_lake(places, arm, _log(flights, TURN_2013 if arm.role == "turning" else season, arm))
+        write_lake(installation, arm, _log(flights, TURN_2013 if arm.role == "turning" else season, arm))
     return arms
 
 

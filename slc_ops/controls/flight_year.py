@@ -15,7 +15,7 @@ from slc_ops.controls.flight_backbone import known, scored, train
 from slc_ops.controls.flights import Flights
 from slc_ops.controls.verdict import Check
 from slc_ops.evidence.replayed import SERVED, Replay
-from slc_ops.settings.deployments import Deployment, LakeSource, Places
+from slc_ops.settings.deployments import Deployment, Installation, LakeSource
 
 LEARNED = Window.parse("2013-01-01/2013-03-01")
 REPLAYED = Window.parse("2013-03-04/2013-12-30")
@@ -24,7 +24,7 @@ KEPT = 0.8
 
 
 def replay_year(
-    places: Places,
+    installation: Installation,
     flights: Flights,
     backbones: Sequence[str],
     seed: int,
@@ -40,19 +40,19 @@ def replay_year(
         arm = Arm(f"{backbone.lower()}-seed{seed}-year", backbone, seed, "observed", REPLAYED)
         tell(f"{arm.name}: replay {REPLAYED}")
         model = train(flights, learned, LEARNED, backbone, seed)
-        write_lake(places, arm, scored(flights, learned, REPLAYED, model, backbone, seed))
+        write_lake(installation, arm, scored(flights, learned, REPLAYED, model, backbone, seed))
         settings = Deployment(source=LakeSource(path=f"lake/{arm.name}"), methods=METHODS)
-        start, end = (f"{moment:%Y-%m-%d}" for moment in (REPLAYED.start, REPLAYED.end))
+        start, end = (f"{timestamp:%Y-%m-%d}" for timestamp in (REPLAYED.start, REPLAYED.end))
         windows = replay_windows(settings, start, end)
         found[arm.name] = run_replay(
-            arm.name, settings, windows, year_directory(places, arm.name), home=places.home
+            arm.name, settings, windows, year_directory(installation, arm.name), home=installation.home
         )
     return found
 
 
-def year_directory(places: Places, arm: str) -> Path:
+def year_directory(installation: Installation, arm: str) -> Path:
     """Where the replay of an arm keeps its rows and its page."""
-    return places.home / "replays" / arm
+    return installation.home / "replays" / arm
 
 
 def check_year(arm: str, replay: Replay) -> list[Check]:

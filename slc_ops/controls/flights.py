@@ -2,7 +2,7 @@
 
 A flight is late when it arrives 15 minutes or more after schedule (ArrDel15). Cancelled and diverted flights
 have no arrival to be late with and are left out. Departure times are those of the schedule, in local clock
-time, taken as if it were UTC: nothing here compares clocks of two places.
+time, taken as if it were UTC: nothing here compares clocks of two installation.
 """
 
 from collections.abc import Callable, Iterator

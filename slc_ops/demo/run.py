@@ -169,13 +169,13 @@ def show_result(home: Path) -> None:
     """The comparison, the verdict with its reasons, the version, and where the report lies."""
     from slc_ops.refresh.summary import print_refresh
     from slc_ops.refresh.versions import newest_refresh
-    from slc_ops.settings.deployments import Places
+    from slc_ops.settings.deployments import Installation
 
-    places = Places.from_environment()
-    plan = newest_refresh(places, DEMO, DEMO_WINDOW)
+    installation = Installation.from_environment()
+    plan = newest_refresh(installation, DEMO, DEMO_WINDOW)
     if plan is None:
         raise SlcError(f"Airflow finished, but {home} holds no verdict; see {home / 'airflow' / 'run.log'}")
-    print_refresh(places, plan)
+    print_refresh(installation, plan)
     click.echo("Next:    make ui, or .venv/bin/slc-ops status")
 
 

@@ -125,13 +125,13 @@ def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules
     """Every method by itself, against its rivals, and against Platt in each slice, all slices together."""
 
     def compare(
-        pairs: dict[str, tuple[UserSums, UserSums | None]], *, together: bool = False
+        pairs: dict[str, tuple[UserSums, UserSums | None]], *, simultaneous: bool = False
     ) -> dict[str, PairedDifference]:
         found = differences(
             list(pairs.values()),
             confidence=rules.confidence,
             replicates=rules.replicates,
-            together=together,
+            simultaneous=simultaneous,
         )
         return dict(zip(pairs, found, strict=True))
 
@@ -144,7 +144,8 @@ def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules
         if "platt" in sums and name not in REFERENCES:
             platt = sums["platt"]
             result.slice_differences[name] = compare(
-                {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS}, together=True
+                {part: (each, platt[part]) for part, each in own.items() if part != ALL_ROWS},
+                simultaneous=True,
             )
 
 

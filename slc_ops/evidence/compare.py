@@ -21,7 +21,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.ids import IdIndex
 from slc_ops.base.methods import METHODS, Method, method_named
 from slc_ops.base.text import count
-from slc_ops.evidence.evaluation import Evaluation, Part, evaluate
+from slc_ops.evidence.evaluation import Evaluation, SliceMetrics, evaluate
 from slc_ops.evidence.guards import Finding, findings, refuse
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.evidence.slices import by_group
@@ -112,7 +112,7 @@ class Comparison:
         return ranking_in_words({name: each.found.within for name, each in self.methods.items()})
 
     @property
-    def groups(self) -> dict[str, dict[str, Part]]:
+    def groups(self) -> dict[str, dict[str, SliceMetrics]]:
         """By group, the largest first, and method: its metrics on the group's rows."""
         names = [part.name for each in self.methods.values() for part in each.found.parts]
         return {
@@ -155,7 +155,7 @@ class Comparison:
         title = f"{name} minus {REFERENCE} by group, with 95 % intervals that hold for all groups together"
         return title, ["group", "rows", *(f"Δ {metric.title}" for metric in paired_metrics())], rows
 
-    def _group(self, group: str, parts: Mapping[str, Part]) -> dict[str, dict[str, Any]]:
+    def _group(self, group: str, parts: Mapping[str, SliceMetrics]) -> dict[str, dict[str, Any]]:
         found = {name: part.metrics.as_dict() for name, part in parts.items()}
         for name, groups in self.by_group.items():
             if group in groups:
@@ -218,7 +218,7 @@ def compare(
                     key.removeprefix("group:"): (own, groups[key])
                     for key, own in evaluations[name].users_by_slice().items()
                 },
-                together=True,
+                simultaneous=True,
             )
             for name in others
             if groups
@@ -228,12 +228,12 @@ def compare(
 
 
 def _against(
-    pairs: Mapping[str, tuple[UserSums, UserSums]], *, together: bool = False
+    pairs: Mapping[str, tuple[UserSums, UserSums]], *, simultaneous: bool = False
 ) -> dict[str, PairedDifference]:
     """One minus the other of each pair; without scipy, the differences alone."""
     if find_spec("scipy") is None:
         return {name: _without_intervals(*pair) for name, pair in pairs.items()}
-    return dict(zip(pairs, differences(list(pairs.values()), together=together), strict=True))
+    return dict(zip(pairs, differences(list(pairs.values()), simultaneous=simultaneous), strict=True))
 
 
 def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:

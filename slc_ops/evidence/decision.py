@@ -43,18 +43,18 @@ LONG_WAY = 0.99
 """The level of what sends us back to the frozen model."""
 
 
-Says = Literal["pass", "hold", "reject", "note"]
+Effect = Literal["pass", "hold", "reject", "note"]
 
 
 @dataclass(frozen=True)
 class Reason(JsonForm):
     """One comparison: a code for machines, a sentence for people, and what it argues for.
 
-    ``says`` is ``pass``, ``hold`` or ``reject``, or ``note`` for what decides nothing.
+    ``effect`` is ``pass``, ``hold`` or ``reject``, or ``note`` for what decides nothing.
     """
 
     code: str
-    says: Says
+    effect: Effect
     sentence: str
     estimate: float | None = None
     low: float | None = None
@@ -98,7 +98,7 @@ def decide_method(
     counts as Platt, and Platt replaces it.
     """
     methods = ladder(listed)
-    bench = _Bench(entries, methods, rules, evidence_windows)
+    bench = _SeriesView(entries, methods, rules, evidence_windows)
     unlisted = current not in methods
     serves = PLATT if unlisted else current
     reasons: list[Reason] = []
@@ -118,12 +118,12 @@ def decide_method(
 
 def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
     """Whether the entries find a method large or clear better than Platt."""
-    bench = _Bench(entries, (method,), rules or Decision(), last)
+    bench = _SeriesView(entries, (method,), rules or Decision(), last)
     found = bench.against(method, PLATT)
     return found is not None and bench.ahead(found)
 
 
-def _step(bench: "_Bench", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
+def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
     """One look at the series: the method and what speaks for it."""
     if (beaten := _beaten(bench, serves)) is not None:
         return beaten
@@ -138,7 +138,7 @@ def _step(bench: "_Bench", serves: str, may_not: Mapping[str, str]) -> tuple[str
     return method, [*notes, *bench.stays(serves)] if reason is None else [reason, *notes]
 
 
-def _beaten(bench: "_Bench", serves: str) -> tuple[str, list[Reason]] | None:
+def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
     """Step 1: what a method beyond Platt has to fear."""
     worse, frozen = bench.against(serves, PLATT), bench.against(serves, FROZEN)
     if serves in (FROZEN, PLATT) or worse is None or frozen is None:
@@ -150,7 +150,7 @@ def _beaten(bench: "_Bench", serves: str) -> tuple[str, list[Reason]] | None:
     return None
 
 
-def _platt_or_frozen(bench: "_Bench", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
+def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
     """Steps 3 and 4, where no other method takes over."""
     worse = _clear(platt, LONG_WAY, worse=True)
     if serves == PLATT and worse:
@@ -164,7 +164,7 @@ def _platt_or_frozen(bench: "_Bench", serves: str, platt: Statistic) -> tuple[st
 
 
 def _best(
-    bench: "_Bench", serves: str, may_not: Mapping[str, str]
+    bench: "_SeriesView", serves: str, may_not: Mapping[str, str]
 ) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
     """The method that takes over from the one that serves, if there is one; and why others do not."""
     rival = PLATT if serves == FROZEN else serves
@@ -195,12 +195,12 @@ def _best(
     chosen = next(name for mean, name in good if mean <= lowest + bench.rules.min_gain)
     found = bench.against(chosen, rival)
     assert found is not None  # noqa: S101 - it was compared above
-    others = [replace(note, says="note") for note in notes]  # they argue against nobody any more
+    others = [replace(note, effect="note") for note in notes]  # they argue against nobody any more
     return (chosen, [_reason("better", "pass", bench.words(found, better=True), found), *others]), []
 
 
 @dataclass(frozen=True)
-class _Bench:
+class _SeriesView:
     """The series as the decision looks at it."""
 
     entries: Sequence[Entry]
@@ -303,5 +303,5 @@ def _interval(found: Statistic) -> str:
     return interval(found.mean, found.low, found.high)
 
 
-def _reason(code: str, says: Says, text: str, found: Statistic) -> Reason:
-    return Reason(code, says, text, found.mean, found.low, found.high)
+def _reason(code: str, effect: Effect, text: str, found: Statistic) -> Reason:
+    return Reason(code, effect, text, found.mean, found.low, found.high)

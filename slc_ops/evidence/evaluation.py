@@ -36,7 +36,7 @@ Each = TypeVar("Each", bound=Addable)
 
 
 @dataclass(frozen=True)
-class Part:
+class SliceMetrics:
     """A slice with its metrics, and its users' sums where it has rows and gets intervals."""
 
     kind: Kind
@@ -62,7 +62,7 @@ class Evaluation:
 
     metrics: Metrics
     users: UserSums
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SliceMetrics, ...] = ()
     items: NDArray[np.float64] | None = None
     within: Within = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def evaluate(
     assert whole.users is not None  # noqa: S101 - all rows always get them
     nothing = _Found(RowSums.of(_NO_ROWS, means_over_rows()), Auc(None), None)
     parts = [
-        Part(kind, name, label, each.metrics, each.users)
+        SliceMetrics(kind, name, label, each.metrics, each.users)
         for slicing in slicings
         for kind, name, label in slicing.parts
         for each in (found.get(f"{kind}:{name}", nothing),)
@@ -191,9 +191,9 @@ class _Counted:
     rows: RowSums
     counts: GridCounts
 
-    def add(self, other: "_Counted") -> None:
-        self.rows.add(other.rows)
-        self.counts.add(other.counts)
+    def merge(self, other: "_Counted") -> None:
+        self.rows.merge(other.rows)
+        self.counts.merge(other.counts)
 
 
 @dataclass
@@ -202,10 +202,10 @@ class _Named(Generic[Each]):
 
     by_name: dict[str, Each]
 
-    def add(self, other: "_Named[Each]") -> None:
+    def merge(self, other: "_Named[Each]") -> None:
         for name, sums in other.by_name.items():
             if name in self.by_name:
-                self.by_name[name].add(sums)
+                self.by_name[name].merge(sums)
             else:
                 self.by_name[name] = sums
 

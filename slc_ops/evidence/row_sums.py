@@ -59,7 +59,7 @@ class RowSums:
                 totals[name] += dot(w[part], per_row(y[part], p[part]))
         return cls(n.astype(np.float64), per_stretch(w), per_stretch(w * p), per_stretch(w * y), totals)
 
-    def add(self, other: "RowSums") -> None:
+    def merge(self, other: "RowSums") -> None:
         """Take up further rows."""
         self.n += other.n
         self.weight += other.weight

@@ -27,7 +27,7 @@ from slc_ops.evidence.evaluation import ALL_ROWS, evaluate, tied_logits
 from slc_ops.evidence.fold_rows import FoldRows
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.metrics import Metrics
-from slc_ops.evidence.tuning import Grid, tune
+from slc_ops.evidence.tuning import OptionGrid, tune
 from slc_ops.evidence.uncertainty import UserSums, averaged
 from slc_ops.evidence.within import Within
 from slc_ops.methods import FitOptions, fit_prepared
@@ -89,7 +89,7 @@ def score_fold(
     directory: Path,
     *,
     options: FitOptions | None = None,
-    grid: Grid | None = None,
+    grid: OptionGrid | None = None,
     keys: Mapping[str, str] | None = None,
     fits: Mapping[str, Fitted] | None = None,
     engine: Engine = LOCAL,
@@ -158,7 +158,7 @@ def read_score(fold: Fold, method: str, directory: Path) -> Score:
 
 
 def _fit_and_score(
-    rows: FoldRows, method: str, directory: Path, grid: Grid | None, known: Fitted | None
+    rows: FoldRows, method: str, directory: Path, grid: OptionGrid | None, known: Fitted | None
 ) -> Score:
     options = rows.options
     try:

@@ -16,24 +16,24 @@ from slc_ops.settings.deployments import Decision
 
 
 @dataclass(frozen=True)
-class Grid:
+class OptionGrid:
     """The values to try beside the deployment's own."""
 
     prior_vars: tuple[float, ...] = (0.1, 1.0, 10.0)
     time_bins: tuple[int, ...] = (5, 10)
 
     @classmethod
-    def of(cls, rules: Decision) -> "Grid":
+    def of(cls, rules: Decision) -> "OptionGrid":
         """The values that a deployment names."""
         return cls(rules.prior_vars, rules.time_bins)
 
 
-def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOptions]:
+def candidates(method: str, options: FitOptions, grid: OptionGrid) -> Iterator[FitOptions]:
     """The deployment's own options first, so that they win a tie.
 
-    >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), Grid((0.1, 1.0)))]
+    >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), OptionGrid((0.1, 1.0)))]
     [0.5, 0.1, 1.0]
-    >>> len(list(candidates("platt", FitOptions(), Grid())))
+    >>> len(list(candidates("platt", FitOptions(), OptionGrid())))
     1
     """
     tunes = method_named(method).tunes
@@ -47,7 +47,7 @@ def candidates(method: str, options: FitOptions, grid: Grid) -> Iterator[FitOpti
                 yield replace(options, prior_var=prior_var, time_bins=time_bins)
 
 
-def tune(method: str, rows: FoldRows, options: FitOptions, grid: Grid) -> FitOptions:
+def tune(method: str, rows: FoldRows, options: FitOptions, grid: OptionGrid) -> FitOptions:
     """The options with the lowest hold-out NLL; the given ones when there is nothing to compare."""
     tried = list(candidates(method, options, grid))
     if len(tried) == 1:

@@ -66,7 +66,7 @@ class PairedDifference(OwnForm):
     rows: int
     users: int
     confidence: float
-    together: int = 1
+    n_simultaneous: int = 1
     """How many comparisons hold with this confidence together; 1 is an interval by itself."""
 
     def __getitem__(self, name: str) -> Interval:
@@ -86,14 +86,14 @@ class PairedDifference(OwnForm):
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         found = {name: each.as_dict() for name, each in self.intervals.items()}
-        about = {name: getattr(self, name) for name in ("rows", "users", "confidence", "together")}
+        about = {name: getattr(self, name) for name in ("rows", "users", "confidence", "n_simultaneous")}
         return {**found, **about}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "PairedDifference":
         """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
         found = {name: Interval(**value[name]) for name in METRICS if name in value}
-        return cls(found, value["rows"], value["users"], value["confidence"], value.get("together", 1))
+        return cls(found, value["rows"], value["users"], value["confidence"], value.get("n_simultaneous", 1))
 
 
 @dataclass
@@ -107,7 +107,7 @@ class UserSums:
     """By metric that is a mean over rows and gets intervals: Σ w · what a row adds."""
     rows: int
 
-    def add(self, other: "UserSums") -> None:
+    def merge(self, other: "UserSums") -> None:
         """Take up further rows of the same clusters."""
         for name in ("positive", "negative", "placement", "rows"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -206,11 +206,11 @@ def differences(
     confidence: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
-    together: bool = False,
+    simultaneous: bool = False,
 ) -> list[PairedDifference]:
     """Many comparisons over the same clusters of users, resampled together: one matrix product.
 
-    With ``together`` all intervals of a metric hold the truth at once with this confidence.
+    With ``simultaneous`` all intervals of a metric hold the truth at once with this confidence.
     """
     if not pairs:
         return []
@@ -219,8 +219,12 @@ def differences(
     drawn = draws @ np.column_stack([column for each in columns for column in each])
     width = len(columns[0])
     found = [_compare(a, b, drawn[:, width * k : width * (k + 1)]) for k, (a, b) in enumerate(pairs)]
-    levels = {name: _joint_level(found, name, confidence) if together else confidence for name in found[0].of}
-    return [each.intervals(levels, confidence, len(found) if together else 1, together) for each in found]
+    levels = {
+        name: _joint_level(found, name, confidence) if simultaneous else confidence for name in found[0].of
+    }
+    return [
+        each.intervals(levels, confidence, len(found) if simultaneous else 1, simultaneous) for each in found
+    ]
 
 
 def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:

@@ -26,9 +26,9 @@ from slc_ops.evidence.decision import (
     FROZEN,
     IN_WORDS,
     PLATT,
+    Effect,
     MethodDecision,
     Reason,
-    Says,
     decide_method,
     windows_in_words,
 )
@@ -112,7 +112,7 @@ def give_verdict(
     blocked = overtaken(backtest) or (renewal is not None and not renewal.accepted)
     if kind == "change":
         blocked = blocked or any(
-            reason.code.startswith("slice:") and reason.says == "hold" for reason in reasons
+            reason.code.startswith("slice:") and reason.effect == "hold" for reason in reasons
         )
     outcome: Literal["promote", "hold", "reject"] = "hold" if blocked or kind == "none" else "promote"
     if kind == "retire" and not blocked:
@@ -120,8 +120,8 @@ def give_verdict(
     if kind == "change" and (taken := backtest.champion.taken_back.get(decision.method)):
         reasons.append(Reason("taken_back", "note", taken))
     if renewal is not None:
-        says: Literal["pass", "hold"] = "pass" if renewal.accepted else "hold"
-        reasons.append(Reason("renewal", says, renewal.sentence))
+        effect: Literal["pass", "hold"] = "pass" if renewal.accepted else "hold"
+        reasons.append(Reason("renewal", effect, renewal.sentence))
     return Verdict(
         verdict=outcome,
         kind=kind,
@@ -150,16 +150,16 @@ def _about_champion(backtest: "Backtest") -> list[Reason]:
     champion = backtest.champion
     if champion.status in ("absent", "scored"):
         return []
-    says: Literal["hold", "note"] = "hold" if overtaken(backtest) else "note"
-    return [Reason(f"champion_{champion.status}", says, champion.reason)]
+    effect: Literal["hold", "note"] = "hold" if overtaken(backtest) else "note"
+    return [Reason(f"champion_{champion.status}", effect, champion.reason)]
 
 
 def _sentence(
     backtest: "Backtest", decision: MethodDecision, kind: Kind, blocked: bool, reasons: list[Reason]
 ) -> str:
     window, method = backtest.window, decision.method
-    stopping = [reason.sentence for reason in reasons if reason.says == "hold"]
-    why = next((reason.sentence for reason in decision.reasons if reason.says == "pass"), "")
+    stopping = [reason.sentence for reason in reasons if reason.effect == "hold"]
+    why = next((reason.sentence for reason in decision.reasons if reason.effect == "pass"), "")
     if blocked and stopping:
         return f"Hold after {window}: {stopping[0]}."
     if kind == "change":
@@ -186,11 +186,11 @@ def slice_reasons(found: dict[str, "PairedDifference"], rules: "Decision") -> li
             where = slice_in_words(name)
             text = (
                 f"on {where} its probabilities are worse than Platt's: NLL {difference.nll.text()}, an "
-                f"interval of {share(difference.confidence)} for {difference.together} slices together"
+                f"interval of {share(difference.confidence)} for {difference.n_simultaneous} slices together"
             )
-            says: Says = "note" if limit is None else "hold"
+            effect: Effect = "note" if limit is None else "hold"
             found_nll = difference.nll.estimate, low, difference.nll.high
-            reasons.append(Reason(f"slice:{name}", says, text, *found_nll, limit or 0.0))
+            reasons.append(Reason(f"slice:{name}", effect, text, *found_nll, limit or 0.0))
     return reasons
 
 

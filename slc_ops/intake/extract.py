@@ -39,7 +39,7 @@ from slc_ops.intake.labels import (
 from slc_ops.intake.manifest import FILE, LOG, WindowManifest
 from slc_ops.intake.sources import Source, open_source
 from slc_ops.intake.writing import LogWriter, Observer
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 from slc_ops.settings.sources import Mapped
 
 
@@ -95,18 +95,18 @@ def extract(
     """
     target = directory / window.key
     known = WindowManifest.read(target) if (target / FILE).exists() else None
-    settings = question(deployment, window)
-    same_question = known is not None and known.settings_digest == settings
-    if known and same_question and not refresh:
+    settings = request_digest(deployment, window)
+    same_request = known is not None and known.settings_digest == settings
+    if known and same_request and not refresh:
         return known
-    home = home or Places.from_environment().home
+    home = home or Installation.from_environment().home
     source, labels = open_source(deployment.source, home, window), None
     fingerprint = source.fingerprint()
     if deployment.labels is not None:
         labels = open_source(deployment.labels, home, label_span(deployment, window))
         both = [fingerprint, labels.fingerprint()]
         fingerprint = None if None in both else digest_json(both)
-    if known and same_question and fingerprint is not None and fingerprint == known.fingerprint:
+    if known and same_request and fingerprint is not None and fingerprint == known.fingerprint:
         return known
     directory.mkdir(parents=True, exist_ok=True)
     sweep(directory)
@@ -131,7 +131,7 @@ def is_filled(deployment: Deployment, window: Window, home: Path) -> bool:
     return any(batch.num_rows for batch in labels.batches())
 
 
-def question(deployment: Deployment, window: Window) -> str:
+def request_digest(deployment: Deployment, window: Window) -> str:
     """A digest of what is asked of the sources; what is not set leaves it as it was."""
     asked: list[Any] = [window.as_dict(), deployment.source.model_dump(mode="json")]
     if deployment.label_lag is not None or deployment.labels is not None:

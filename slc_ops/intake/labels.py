@@ -135,9 +135,9 @@ def joined(
         place = labels.find(batch.column("event_id"))
         found = place >= 0
         used[place[found]] = True
-        moment = batch.column("event_time").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        timestamp = batch.column("event_time").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         before = found.copy()
-        before[found] = labels.times[place[found]] < moment[found]
+        before[found] = labels.times[place[found]] < timestamp[found]
         early += int(before.sum())
         usable = pa.array(np.where(found & ~before, place, 0), mask=~found | before)
         yield put(batch, labels.values.take(usable))
@@ -145,7 +145,9 @@ def joined(
     notes[REPEATED] = labels.read - len(labels.ids)
     notes[CONTRADICTORY] = int(labels.contradictory.sum())
     # Labels of these times belong to rows of this window, if they came within the lag.
-    start, end = (pa.scalar(moment, TIME).cast(pa.int64()).as_py() for moment in (window.start, window.end))
+    start, end = (
+        pa.scalar(timestamp, TIME).cast(pa.int64()).as_py() for timestamp in (window.start, window.end)
+    )
     own = (labels.times >= start + lag // MICROSECOND) & (labels.times < end)
     notes[EXPECTED], notes[UNMATCHED] = int(own.sum()), int((own & ~used).sum())
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import line_of, link_terms, plain_link
-from slc_ops.methods.fitting.logistic import Logistic, Visited
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic
 from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.kernels import Floats, dot
 from slc_ops.numerics.newton import State, minimise
@@ -69,11 +69,11 @@ def averaged_link(calibration: Calibration) -> Floats:
     return np.asarray(share @ np.array(links) / share.sum())
 
 
-def _visit(model: Logistic, towards: Callable[[Visited], Visited], state: State) -> Visited:
+def _visit(model: Logistic, towards: Callable[[Evaluated], Evaluated], state: State) -> Evaluated:
     return towards(model.visit(state))
 
 
-def _towards(frozen: Floats, width: float, here: Visited) -> Visited:
+def _towards(frozen: Floats, width: float, here: Evaluated) -> Evaluated:
     """f at a state, from the likelihood there."""
     gap, precision = here.state.link - frozen, width**-2
     return replace(
@@ -84,7 +84,7 @@ def _towards(frozen: Floats, width: float, here: Visited) -> Visited:
     )
 
 
-def _evidence(near: Visited, width: float) -> float:
+def _evidence(near: Evaluated, width: float) -> float:
     """log p(labels | t), by Laplace's approximation."""
     _, curvature = np.linalg.slogdet(near.block)
     return float(-near.value - len(near.block) * np.log(width) - 0.5 * curvature)

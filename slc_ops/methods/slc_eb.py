@@ -46,7 +46,7 @@ import numpy as np
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link, line_of
-from slc_ops.methods.fitting.logistic import Logistic, Terms, Visited
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic, Terms
 from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large, prior_rows
 from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
@@ -74,7 +74,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     else:
         here = model.visit(near)
         if is_large(calibration.log):  # the sample knows the link, but not every item
-            here = model.approached(here, calibration.item_sums, prior.variance)
+            here = model.warm_started(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
         if mean is not None:
@@ -148,7 +148,7 @@ def joint_model(calibration: Calibration) -> Logistic:
     return Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
 
 
-def lasting_offsets(found: Minimum[Visited], prior: Prior) -> tuple[Floats, Floats]:
+def lasting_offsets(found: Minimum[Evaluated], prior: Prior) -> tuple[Floats, Floats]:
     """πᵢ and its posterior variance."""
     v, s = prior.variance, prior.lasting
     return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v

@@ -94,7 +94,7 @@ class CellSums:
     hz: Floats
     hzz: Floats
 
-    def add(self, other: "CellSums") -> None:
+    def merge(self, other: "CellSums") -> None:
         """Add the sums of further rows."""
         self.nll += other.nll
         for name in ("r", "rz", "h", "hz", "hzz"):

@@ -35,7 +35,7 @@ class Sums:
     p: Floats
     fisher: Floats
 
-    def add(self, other: "Sums") -> None:
+    def merge(self, other: "Sums") -> None:
         """Take up the sums of further rows."""
         self.n += other.n
         self.y += other.y
@@ -58,7 +58,7 @@ class RowSums:
     fisher: Floats
     cross: Floats
 
-    def add(self, other: "RowSums") -> None:
+    def merge(self, other: "RowSums") -> None:
         """Add the sums of further rows."""
         self.nll += other.nll
         self.pull += other.pull

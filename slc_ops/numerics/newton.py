@@ -27,9 +27,9 @@ MAX_STEPS = 100
 MAX_HALVINGS = 40
 LAST_STEP = 1e-5
 ROUNDING = 1e-13  # a gain below this share of the total weight is none
-FLAT = 1e-10  # curvature per unit of weight in a direction that leads nowhere
+MIN_CURVATURE = 1e-10  # curvature per unit of weight in a direction that leads nowhere
 FAR = 10.0  # a longer step of the link (in standardised units) comes from a vanishing curvature
-STEEP = 1e6  # a slope on standardised logits that is a step from 0 to 1
+MAX_SLOPE = 1e6  # a slope on standardised logits that is a step from 0 to 1
 PERFECT = 1e-8  # a loss below this share of the total weight means that every label is predicted
 
 
@@ -97,14 +97,14 @@ def minimise(
             return Minimum(here.state.moved(step), here, separated=here.value < PERFECT * weight)
         there = _damped(at, here, step, ROUNDING * weight)
         if there is None:
-            if promise <= FLAT * weight:  # nothing but rounding is left
+            if promise <= MIN_CURVATURE * weight:  # nothing but rounding is left
                 return Minimum(here.state, here, separated=_longest(step.link) > 1e-2)
             break
-        if here.value - there.value <= max(ROUNDING, FLAT * _longest(step.link) ** 2) * weight:
+        if here.value - there.value <= max(ROUNDING, MIN_CURVATURE * _longest(step.link) ** 2) * weight:
             # Long steps that gain nothing: the slope runs to infinity, the likelihood to its limit.
             return Minimum(there.state, there, separated=_longest(step.link) > 1e-2)
         here = there
-    if _longest(here.state.link) > STEEP:
+    if _longest(here.state.link) > MAX_SLOPE:
         return Minimum(here.state, here, separated=True)
     raise NotConvergedError(
         f"{what} did not converge within {MAX_STEPS} damped Newton steps (last step {length:.2g}); look for "

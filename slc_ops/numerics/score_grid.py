@@ -123,7 +123,7 @@ class GridCounts:
         pair += label.astype(np.int8, copy=False)
         return cls(np.bincount(pair, weight, 2 * grid.cells), total)
 
-    def add(self, other: "GridCounts") -> None:
+    def merge(self, other: "GridCounts") -> None:
         """Take up further rows."""
         self.mass += other.mass
         if self.score is not None and other.score is not None:

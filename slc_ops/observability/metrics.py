@@ -23,7 +23,7 @@ from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
 from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.refresh.versions import find_version, held_in_a_row, outcomes
-from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.deployments import Installation, read_deployments
 from slc_ops.settings.environment import ServiceVariables
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class Gauge(GaugeMetricFamily):
         }
 
 
-def collect(places: Places, now: datetime) -> list[Gauge]:
+def collect(installation: Installation, now: datetime) -> list[Gauge]:
     """Every metric at the time ``now``."""
     info = Gauge("slc_ops_info", "The version of slc_ops that answers.")
     info.add(1, version=__version__)
-    deployments, broken = read_deployments(places.deployments_file)
+    deployments, broken = read_deployments(installation.deployments_file)
     wrong = Gauge("slc_ops_broken_deployments", "Entries of the deployments file that cannot be used.")
     wrong.add(len(broken))
     names = sorted(deployments)
@@ -64,7 +64,7 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
     least = Gauge(
         "slc_ops_disk_least_bytes", "Fewer free bytes than these are trouble (SLC_OPS_MIN_FREE_MB)."
     )
-    free.add(free_bytes(places))
+    free.add(free_bytes(installation))
     least.add(ServiceVariables.read().min_free_mb << 20)
     return [
         info,
@@ -72,11 +72,11 @@ def collect(places: Places, now: datetime) -> list[Gauge]:
         interval,
         free,
         least,
-        *_refresh_metrics(places, names),
-        *_window_metrics(places, names),
-        *_quality_metrics(places, names),
-        *_served_metrics(places, names),
-        *_champion_metrics(places, names, now),
+        *_refresh_metrics(installation, names),
+        *_window_metrics(installation, names),
+        *_quality_metrics(installation, names),
+        *_served_metrics(installation, names),
+        *_champion_metrics(installation, names, now),
     ]
 
 
@@ -111,7 +111,7 @@ def render(metrics: Iterable[Gauge]) -> str:
     return generate_latest(registry_of(lambda: metrics)).decode()
 
 
-def _refresh_metrics(places: Places, names: list[str]) -> list[Gauge]:
+def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     duration = Gauge(
         "slc_ops_refresh_duration_seconds",
         "From the first step to the registered version, of the newest refreshed window.",
@@ -122,7 +122,7 @@ def _refresh_metrics(places: Places, names: list[str]) -> list[Gauge]:
     steps = Gauge("slc_ops_step_duration_seconds", "Duration of each step, of the newest refreshed window.")
     failed = Gauge("slc_ops_step_failed", "1 where the last try of a step failed.")
     for name in names:
-        records = _newest_records(places.refreshes(name))
+        records = _newest_records(installation.refreshes(name))
         for step, record in records.items():
             steps.add(record["ended"] - record["started"], deployment=name, step=step)
             failed.add(record["outcome"] == "failed", deployment=name, step=step)
@@ -147,7 +147,7 @@ def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
     return float(last["ended"] - first["started"])
 
 
-def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
+def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     rows = Gauge("slc_ops_window_rows", "Rows of the newest validated window.")
     quarantined = Gauge(
         "slc_ops_window_quarantined_rows", "Rows of the newest validated window that were set aside."
@@ -157,7 +157,7 @@ def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
     stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
     ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
-        found = sorted(places.windows(name).glob(f"*/{RESULT}"))
+        found = sorted(installation.windows(name).glob(f"*/{RESULT}"))
         if not found:
             continue
         result = read_json(found[-1])
@@ -173,7 +173,7 @@ def _window_metrics(places: Places, names: list[str]) -> list[Gauge]:
     return [rows, quarantined, share, failing, stopped, ends]
 
 
-def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterator[Gauge]:
+def _champion_metrics(installation: Installation, names: list[str], now: datetime) -> Iterator[Gauge]:
     """From the ledger; where it does not answer only that is said."""
     from slc_ops.registry import Registry
 
@@ -183,22 +183,22 @@ def _champion_metrics(places: Places, names: list[str], now: datetime) -> Iterat
     age = Gauge("slc_ops_champion_age_seconds", "Time since the end of the newest window the champion knows.")
     held = Gauge("slc_ops_held_windows", "Newest windows in a row that wanted another champion and got none.")
     try:
-        registry = Registry.open(places, create=False)
+        registry = Registry.open(installation, create=False)
         for name in names:
             champion, line = registry.champion(name), registry.history(name)
             if champion is not None:
                 version.add(champion.number, deployment=name)
                 since.add(line[-1].at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
-            held.add(held_in_a_row(places, name, line), deployment=name)
-        yield from _item_metrics(places, {name: registry.champion(name) for name in names})
+            held.add(held_in_a_row(installation, name, line), deployment=name)
+        yield from _item_metrics(installation, {name: registry.champion(name) for name in names})
         up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)
     yield from (up, version, since, age, held)
 
 
-def _quality_metrics(places: Places, names: list[str]) -> list[Gauge]:
+def _quality_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     """Every metric of the table by method, on the newest window that has evidence; and verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
@@ -209,7 +209,7 @@ def _quality_metrics(places: Places, names: list[str]) -> list[Gauge]:
     )
     verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
     for name in names:
-        found = list(outcomes(places.refreshes(name)))
+        found = list(outcomes(installation.refreshes(name)))
         count = Counter(outcome.verdict for window in found for _, outcome in window)
         for verdict in VERDICTS:
             verdicts.add(count[verdict], deployment=name, verdict=verdict)
@@ -227,13 +227,13 @@ def _quality_metrics(places: Places, names: list[str]) -> list[Gauge]:
     return [value, gain, verdicts]
 
 
-def _served_metrics(places: Places, names: list[str]) -> list[Gauge]:
+def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
     """What the newest audit found, where logs say what was served."""
     off = Gauge("slc_ops_served_off_share", "Share of rows served otherwise than their version answers.")
     rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
     stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
     for name in names:
-        audits = sorted(places.windows(name).glob(f"[!.]*/{SERVED}"))
+        audits = sorted(installation.windows(name).glob(f"[!.]*/{SERVED}"))
         if not audits:
             continue
         found = read_json(audits[-1])
@@ -247,12 +247,12 @@ def _served_metrics(places: Places, names: list[str]) -> list[Gauge]:
     return [off, rows, stale]
 
 
-def _item_metrics(places: Places, champions: "Mapping[str, Version | None]") -> list[Gauge]:
+def _item_metrics(installation: Installation, champions: "Mapping[str, Version | None]") -> list[Gauge]:
     """Which items of the newest window the champion knows, where its refresh is on disk."""
     known = Gauge("slc_ops_item_coverage", "Share of the newest window's rows whose item the champion knows.")
     unknown = Gauge("slc_ops_unknown_items", "Items of the newest window that the champion does not know.")
     for name, champion in champions.items():
-        found = None if champion is None else _coverage(places, name, champion.number)
+        found = None if champion is None else _coverage(installation, name, champion.number)
         if found is not None:
             known.add(found[0], deployment=name)
             unknown.add(found[1], deployment=name)
@@ -272,7 +272,7 @@ def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:
     return {bound: better * number for bound, number in turned.items() if number is not None}
 
 
-def _coverage(places: Places, name: str, version: int) -> tuple[float, int] | None:
+def _coverage(installation: Installation, name: str, version: int) -> tuple[float, int] | None:
     """The share of rows, and the number of items: from the window's own count and the set's items."""
     import pyarrow.compute as pc
 
@@ -280,8 +280,8 @@ def _coverage(places: Places, name: str, version: int) -> tuple[float, int] | No
     from slc_ops.parameters import effect_file
     from slc_ops.quality.statistics import ITEMS as COUNTED
 
-    windows = sorted(places.windows(name).glob(f"[!.]*/{COUNTED}"))
-    found = find_version(places.refreshes(name), version)
+    windows = sorted(installation.windows(name).glob(f"[!.]*/{COUNTED}"))
+    found = find_version(installation.refreshes(name), version)
     if not windows or found is None:
         return None
     known = found[0].directory / found[1].parameters / effect_file("item")

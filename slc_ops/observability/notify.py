@@ -1,11 +1,11 @@
 """Who hears of it: Airflow notifiers and a JSON event on a webhook, per deployment.
 
-News are a refresh that **stop**ped (its validation or anything else failed; the champion stays), a candidate
-that its evidence **reject**ed, one that is **held** (and how many in a row), an **approval** that is asked
-for (and again, as a reminder, at half time), a **promotion**, a **rollback**, a champion **retired**, a
-**new_backbone**, and a **control** that failed. Every message has links to what its reader wants to open. A
-message that cannot be delivered is an error in the task's log and nothing else: telling must not break what
-it tells of.
+Events: a refresh **stop**ped (its validation or another step failed; the champion stays), a candidate was
+**reject**ed by its evidence, a candidate is **held** (and how many in a row), an **approval** is asked for
+(and again, as a reminder, at half time), a **promotion**, a **rollback**, a champion **retired**, a
+**new_backbone**, and a **control** that failed. Every message links to the pages that its reader needs. A
+message that cannot be delivered is an error in the task's log and nothing else: a notification must not break
+the refresh.
 """
 
 import json
@@ -22,7 +22,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.settings.connections import Connection, find_connection
-from slc_ops.settings.deployments import Notifier, Notify, Places
+from slc_ops.settings.deployments import Installation, Notifier, Notify
 
 if TYPE_CHECKING:
     from slc_ops.registry import ChampionChange, Version
@@ -90,7 +90,7 @@ def announce_retirement(change: "ChampionChange", context: Any, links: Mapping[s
 def settings_of(deployment: str) -> Notify:
     """The deployment's own settings; if they cannot be read any more, the defaults."""
     try:
-        return Places.from_environment().deployment(deployment).notify
+        return Installation.from_environment().deployment(deployment).notify
     except SlcError as error:
         log.error("notifications of %s fall back to the defaults: %s", deployment, error)
         return Notify()

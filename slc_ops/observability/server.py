@@ -15,14 +15,16 @@ from prometheus_client import make_asgi_app
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.base.passwords import weakness
 from slc_ops.observability.metrics import collect, registry_of
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-def application(places: Places, token: str) -> Callable[[dict[str, Any], Any, Send], Awaitable[None]]:
+def application(
+    installation: Installation, token: str
+) -> Callable[[dict[str, Any], Any, Send], Awaitable[None]]:
     """Answers one path, to those who know the token: 401 without it, 404 elsewhere, 500 with the reason."""
-    metrics = make_asgi_app(registry_of(lambda: collect(places, datetime.now(UTC))))
+    metrics = make_asgi_app(registry_of(lambda: collect(installation, datetime.now(UTC))))
 
     async def answer(scope: dict[str, Any], receive: Any, send: Send) -> None:
         async def reply(message: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from slc_ops.base.files import read_json
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
 from slc_ops.refresh.versions import outcomes
-from slc_ops.settings.deployments import Deployment, Places, read_deployments
+from slc_ops.settings.deployments import Deployment, Installation, read_deployments
 from slc_ops.settings.environment import ServiceVariables
 
 RUNBOOKS = "docs/runbooks.md#"
@@ -49,29 +49,31 @@ class Trouble:
         return f"{self.sentence} ({self.runbook})"
 
 
-def troubles(places: Places, now: datetime, names: Iterable[str] = ()) -> dict[str, list[Trouble]]:
+def troubles(
+    installation: Installation, now: datetime, names: Iterable[str] = ()
+) -> dict[str, list[Trouble]]:
     """Deployment → its troubles, of ``names`` and of the whole file; the disk's are everybody's."""
     try:
-        there = places.deployments_file.exists()
-        good, broken = read_deployments(places.deployments_file) if there else ({}, [])
+        there = installation.deployments_file.exists()
+        good, broken = read_deployments(installation.deployments_file) if there else ({}, [])
     except SettingsError as error:
         whole = Trouble("entry", str(error), RUNBOOKS + "broken-entry")
-        return {name: [whole, *disk(places)] for name in names}
+        return {name: [whole, *disk(installation)] for name in names}
     found: dict[str, list[Trouble]] = {name: [] for name in sorted({*names, *good})}
     for entry in broken:
         trouble = Trouble("entry", f"its entry cannot be used: {entry}", RUNBOOKS + "broken-entry")
         found.setdefault(entry.name, []).append(trouble)
-    full = list(disk(places))
+    full = list(disk(installation))
     for name in found:
-        overdue = late(places, name, good[name], now) if name in good else ()
-        found[name] += [*stopped(places, name), *failed_step(places, name), *overdue, *full]
+        overdue = late(installation, name, good[name], now) if name in good else ()
+        found[name] += [*stopped(installation, name), *failed_step(installation, name), *overdue, *full]
     return found
 
 
-def stopped(places: Places, name: str) -> Iterator[Trouble]:
+def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
     """The newest window, where validation stopped it."""
-    newest = _newest(places.windows(name), RESULT)
-    result = {} if newest is None else _read(places, newest / RESULT)
+    newest = _newest(installation.windows(name), RESULT)
+    result = {} if newest is None else _read(installation, newest / RESULT)
     if newest is not None and result.get("status") == "stopped":
         critical = [each for each in result.get("findings", []) if each.get("severity") == "critical"]
         codes = ", ".join(each.get("code", "?") for each in critical)
@@ -82,26 +84,26 @@ def stopped(places: Places, name: str) -> Iterator[Trouble]:
         yield Trouble("stopped", said, RUNBOOKS + runbook)
 
 
-def failed_step(places: Places, name: str) -> Iterator[Trouble]:
+def failed_step(installation: Installation, name: str) -> Iterator[Trouble]:
     """The step of the newest refreshed window that failed last; validation that stopped says so itself."""
-    newest = _newest(places.refreshes(name), STEPS)
+    newest = _newest(installation.refreshes(name), STEPS)
     if newest is None:
         return
-    records = [_read(places, path) for path in sorted((newest / STEPS).glob("*.json"))]
+    records = [_read(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
     for record in records:
-        if record.get("outcome") == "failed" and not any(stopped(places, name)):
+        if record.get("outcome") == "failed" and not any(stopped(installation, name)):
             why = f": {record['error']}" if record.get("error") else ""
             sentence = f"the step {record['step']} of window {newest.name} failed{why}"
             yield Trouble("step", sentence, RUNBOOKS + "failed-step")
 
 
-def late(places: Places, name: str, settings: Deployment, now: datetime) -> Iterator[Trouble]:
+def late(installation: Installation, name: str, settings: Deployment, now: datetime) -> Iterator[Trouble]:
     """The newest window that should have a verdict by now and has none."""
     window = settings.newest_window(now - (settings.verdict_due or GRACE))
-    if window.start < settings.starts_at or any(stopped(places, name)):
+    if window.start < settings.starts_at or any(stopped(installation, name)):
         return
     try:
-        decided = [found[-1][1].window for found in outcomes(places.refreshes(name))]
+        decided = [found[-1][1].window for found in outcomes(installation.refreshes(name))]
     except SlcError:  # damaged: whoever needs it says so
         return
     if decided and decided[-1]["end"] < window.as_dict()["end"]:
@@ -109,17 +111,17 @@ def late(places: Places, name: str, settings: Deployment, now: datetime) -> Iter
         yield Trouble("late", f"no verdict exists for window {window}, {since}", RUNBOOKS + "late-verdict")
 
 
-def disk(places: Places) -> Iterator[Trouble]:
+def disk(installation: Installation) -> Iterator[Trouble]:
     """Too little room below the home."""
-    free, least = free_bytes(places) >> 20, ServiceVariables.read().min_free_mb
+    free, least = free_bytes(installation) >> 20, ServiceVariables.read().min_free_mb
     if free < least:
-        sentence = f"only {free} MB are free below {places.home}; refreshes need {least}"
+        sentence = f"only {free} MB are free below {installation.home}; refreshes need {least}"
         yield Trouble("disk", sentence, RUNBOOKS + "full-disk")
 
 
-def free_bytes(places: Places) -> int:
+def free_bytes(installation: Installation) -> int:
     """Room below the home, or where it will be made."""
-    home = next(path for path in (places.home, *places.home.parents) if path.exists())
+    home = next(path for path in (installation.home, *installation.home.parents) if path.exists())
     return shutil.disk_usage(home).free
 
 
@@ -127,10 +129,10 @@ def _newest(directory: Path, holding: str) -> Path | None:
     return max((path.parent for path in directory.glob(f"[!.]*/{holding}")), default=None)
 
 
-def _read(places: Places, path: Path) -> dict[str, Any]:
+def _read(installation: Installation, path: Path) -> dict[str, Any]:
     """A file of the home; a link leads to nothing."""
     try:
-        here = path.resolve().is_relative_to(places.home.resolve())
+        here = path.resolve().is_relative_to(installation.home.resolve())
         value = read_json(path) if here else {}
     except (SlcError, OSError, ValueError):
         return {}

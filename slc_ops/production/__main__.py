@@ -73,7 +73,7 @@ def service(compose_file: Path, env_file: Path, show: bool, name: str, arguments
             click.echo(f"{key}={value}")
         click.echo(" ".join(found.command))
     else:
-        found.become([*found.command, *arguments])
+        found.exec([*found.command, *arguments])
 
 
 @app.command("exec", context_settings=anything)
@@ -84,7 +84,7 @@ def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...
     """Run COMMAND on this host with the variables of the service NAME."""
     from slc_ops.production.compose import read_env_file, read_service
 
-    read_service(compose_file, name, read_env_file(env_file)).become(list(command))
+    read_service(compose_file, name, read_env_file(env_file)).exec(list(command))
 
 
 @app.command()
@@ -107,9 +107,9 @@ def images(compose_file: Path, env_file: Path, digests: bool) -> None:
 @click.argument("name", type=click.Choice(SERVICES))
 def healthy(name: str) -> None:
     """Exit 0 when the service NAME works, 1 with a reason when it does not."""
-    from slc_ops.production.health import ailment
+    from slc_ops.production.health import unhealthy_reason
 
-    if reason := ailment(name, os.environ):
+    if reason := unhealthy_reason(name, os.environ):
         click.echo(reason, err=True)
         sys.exit(1)
 

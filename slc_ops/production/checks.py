@@ -18,7 +18,7 @@ from slc_ops.production.stores import (
     check_database,
     check_schema,
     check_space,
-    patiently,
+    retry_until_ready,
 )
 from slc_ops.settings.environment import ServiceVariables
 
@@ -50,14 +50,14 @@ def check_servers(environment: Mapping[str, str]) -> None:
     """Databases of the right version, the broker, the artifact store."""
     for name, wanted in SCHEMAS.items():
         for schema in wanted if name in environment else ():
-            patiently(partial(check_schema, environment[name], schema))
+            retry_until_ready(partial(check_schema, environment[name], schema))
     if RESULTS in environment:
-        patiently(partial(check_database, environment[RESULTS]))
+        retry_until_ready(partial(check_database, environment[RESULTS]))
     if "AIRFLOW__CELERY__BROKER_URL" in environment:
-        patiently(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
+        retry_until_ready(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
     if "MLFLOW_ARTIFACTS_DESTINATION" in environment:
         destination = environment["MLFLOW_ARTIFACTS_DESTINATION"]
-        patiently(partial(check_bucket, destination, environment.get("MLFLOW_S3_ENDPOINT_URL")))
+        retry_until_ready(partial(check_bucket, destination, environment.get("MLFLOW_S3_ENDPOINT_URL")))
 
 
 def write_auth_file(environment: Mapping[str, str]) -> None:

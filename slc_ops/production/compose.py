@@ -50,7 +50,7 @@ class Service:
         pattern = re.compile("|".join(map(re.escape, secrets)))
         return {name: pattern.sub("***", value) for name, value in self.environment.items()}
 
-    def become(self, command: list[str]) -> NoReturn:
+    def exec(self, command: list[str]) -> NoReturn:
         """Turn this process into a command with the service's variables."""
         for name in DIRECTORIES:
             make_directory(Path(self.environment[name]))

@@ -19,7 +19,7 @@ COMPONENTS = {
 SERVICES = (*COMPONENTS, "worker", "mlflow", "metrics")
 
 
-def ailment(service: str, environment: Mapping[str, str]) -> str | None:
+def unhealthy_reason(service: str, environment: Mapping[str, str]) -> str | None:
     """What is wrong with a service, or None."""
     try:
         if service in COMPONENTS:

@@ -11,7 +11,7 @@ from functools import partial
 
 from slc_ops.base.errors import RegistryError, SettingsError, SlcError
 from slc_ops.production.checks import check_servers, check_surroundings
-from slc_ops.production.stores import check_broker, check_bucket, ensure_databases, patiently
+from slc_ops.production.stores import check_broker, check_bucket, ensure_databases, retry_until_ready
 
 AIRFLOW_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 MLFLOW_DATABASE = "MLFLOW_BACKEND_STORE_URI"
@@ -49,12 +49,14 @@ def initialise(
     tell("checking secrets and volumes")
     check_surroundings(environment)
     tell("checking the broker and the artifact store")
-    patiently(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
+    retry_until_ready(partial(check_broker, environment["AIRFLOW__CELERY__BROKER_URL"]))
     endpoint = environment.get("MLFLOW_S3_ENDPOINT_URL")
-    patiently(partial(check_bucket, environment["MLFLOW_ARTIFACTS_DESTINATION"], endpoint, create=True))
+    retry_until_ready(
+        partial(check_bucket, environment["MLFLOW_ARTIFACTS_DESTINATION"], endpoint, create=True)
+    )
     tell("databases and their users")
     urls = [environment[name] for name in DATABASES]
-    patiently(partial(ensure_databases, environment["POSTGRES_ADMIN_URL"], urls))
+    retry_until_ready(partial(ensure_databases, environment["POSTGRES_ADMIN_URL"], urls))
     if only_databases:
         return
     tell("schema of the ledger")

@@ -44,7 +44,7 @@ def shown(url: str) -> str:
     return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def patiently(what: Callable[[], None]) -> None:
+def retry_until_ready(what: Callable[[], None]) -> None:
     """Try for a while: after a reboot the servers behind us may need longer than we do."""
     for left in reversed(range(TRIES)):
         try:

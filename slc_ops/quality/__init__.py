@@ -41,7 +41,9 @@ def validate(
     ``engine`` looks at the rows; None: this process. Without the ``suite`` its rules are applied here, which
     is a hundred times as fast, and no page is written.
     """
-    from slc_ops.quality.verdict import judge_window
+    from slc_ops.quality.verdict import validate_against_history
     from slc_ops.rows.engine import LOCAL
 
-    return judge_window(manifest, trailing, deployment.quality, engine or LOCAL, suite=suite, earlier=earlier)
+    return validate_against_history(
+        manifest, trailing, deployment.quality, engine or LOCAL, suite=suite, earlier=earlier
+    )

@@ -1,10 +1,10 @@
 """Which earlier windows a window is measured against.
 
-The yardstick of a window are the :data:`TRAILING` windows before it that hold rows, without those that
-validation would stop. Whether an earlier window would be stopped is asked in the same way one step further
-back, and there the asking ends: those windows only have to be fit for use by their own content. So the
-yardstick is a function of the :data:`REACH` windows before the window and of the settings, and of nothing
-else: not of the refresh that asks, not of what was validated when.
+The baseline of a window are the :data:`TRAILING` windows before it that hold rows, without those that
+validation would stop. Whether validation would stop an earlier window is decided in the same way, one step
+further back, and there it ends: those windows only have to be valid by their own content. So the baseline
+depends on the :data:`REACH` windows before the window and on the settings, and on nothing else: not on the
+refresh that asks, not on when a window was validated.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ ManifestOf = Callable[[Window], WindowManifest]
 
 
 class History:
-    """The yardsticks of a deployment's windows; every earlier window is looked at once."""
+    """The baselines of a deployment's windows; every earlier window is looked at once."""
 
     def __init__(self, manifest_of: ManifestOf, quality: Quality, engine: "Engine | None" = None) -> None:
         from slc_ops.quality.verdict import would_stop
@@ -46,7 +46,7 @@ class History:
 
         self._manifest_of, self._before, self._stopped = manifest_of, before, stopped
 
-    def yardstick(self, window: Window) -> list[WindowManifest]:
+    def baseline_windows(self, window: Window) -> list[WindowManifest]:
         """The earlier windows that ``window`` is measured against, oldest first.
 
         The :data:`REACH` windows before it must have been extracted.
@@ -56,7 +56,7 @@ class History:
     def earlier(self, window: Window) -> list[WindowManifest]:
         """The :data:`REACH` windows before it that hold rows: none of their events may come again.
 
-        Whether they were stopped does not matter, so this is no part of what makes a yardstick.
+        Whether they were stopped does not matter, so this does not change a baseline.
         """
         found = [self._manifest_of(each) for each in window.before(REACH)]
         return [manifest for manifest in found if manifest.rows]

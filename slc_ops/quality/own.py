@@ -1,7 +1,7 @@
 """A deployment's own expectations, evaluated by Great Expectations on the window's rows.
 
 Only the columns that they name are read, and only where there are any. The answers are kept beside the
-window, because a window is asked again whenever it is the yardstick of a later one. They hold counts and
+window, because a window is asked again whenever a later one has it in its baseline. They hold counts and
 numbers, never an id of a user or an event: nothing in them has to be searched for when a user is erased.
 """
 
@@ -25,7 +25,7 @@ FILE = "expectations.json"
 VERSION = 1
 SENTENCE = "a rule of the deployment's own"
 COUNTING = ("count", "proportion", "unique")
-LONGEST = 200
+MAX_MESSAGE_LENGTH = 200
 
 
 def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[Evaluated]:
@@ -56,7 +56,7 @@ def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -
 
 def _rule(entry: OwnExpectation, code: str, possible: bool) -> Rule:
     given = ", ".join(f"{name} {value}" for name, value in entry.kwargs.items() if name != "column")
-    given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
+    given = given if len(given) <= MAX_MESSAGE_LENGTH else f"{given[:MAX_MESSAGE_LENGTH]}…"
     return Rule(
         code,
         ", ".join(entry.columns) or "rows",
@@ -129,7 +129,7 @@ def _answer(entry: OwnExpectation, answer: Any) -> dict[str, Any]:
 
 
 def _impossible(why: str) -> dict[str, Any]:
-    line = " ".join(why.split())[:LONGEST]
+    line = " ".join(why.split())[:MAX_MESSAGE_LENGTH]
     return {"possible": False, "observed": f"no answer: {line}", "met": False}
 
 

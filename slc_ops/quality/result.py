@@ -13,7 +13,7 @@ from slc_ops.intake.manifest import WindowManifest
 Severity = Literal["critical", "warning"]
 RESULT = "validation.json"
 PAGE = "validation.html"
-LONGEST = 40
+MAX_EXAMPLE_LENGTH = 40
 """Characters of a value that a line shows."""
 PLACES = ("clean_path", "docs_path", "result_path")
 Status = Literal["passed", "warned", "stopped"]
@@ -45,7 +45,9 @@ class Finding:
         else:
             what += f"found {self.observed}, {self.expected}"
         if self.examples:
-            shown = ", ".join(f"{name}={str(value)[:LONGEST]}" for name, value in self.examples[0].items())
+            shown = ", ".join(
+                f"{name}={str(value)[:MAX_EXAMPLE_LENGTH]}" for name, value in self.examples[0].items()
+            )
             what += f"; for example {{{shown}}}"
         return what
 

@@ -29,7 +29,7 @@ VERSION = 9
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
-def judge_window(
+def validate_against_history(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
     quality: Quality,
@@ -97,9 +97,9 @@ def would_stop(
     quality: Quality,
     engine: Engine = LOCAL,
 ) -> bool:
-    """Whether :func:`judge_window` would stop the window; no verdict is written, no suite is run.
+    """Whether :func:`validate_against_history` would stop the window; no verdict is written, no suite is run.
 
-    Earlier windows are asked this when they are to be a yardstick, many at a time, where a suite each would
+    This is called for earlier windows before they join a baseline, many at a time, where a suite each would
     take seconds. The deployment's own expectations are asked of the library, once per window's content.
     """
     evaluated, _, _ = by_rules(manifest, trailing, quality, engine)

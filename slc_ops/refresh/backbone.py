@@ -9,20 +9,20 @@ from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, open_parquet
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan, PlannedWindow
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.rows.engine import Engine
 
 COLUMN = "backbone_version"
-NEWS = "backbone.json"
+BACKBONE_CHANGE = "backbone.json"
 ACTOR = "refresh"
 _END = 10
 """The version that serves is the commonest one of the last tenth of a window's rows."""
 
 
 @dataclass(frozen=True)
-class News:
+class BackboneChange:
     """The newest window is of another backbone than the champion was fitted for."""
 
     deployment: str
@@ -106,7 +106,7 @@ def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWin
 
 
 @observed
-def note_backbone(places: Places, plan: Plan) -> News | None:
+def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | None:
     """Say when the newest window is of another backbone than the champion, and retire it by the rule.
 
     Before anything is compared: a champion of another backbone is not compared. The same refresh again finds
@@ -115,31 +115,31 @@ def note_backbone(places: Places, plan: Plan) -> News | None:
     from slc_ops.registry import Registry
 
     name, version = plan.deployment, plan.backbone_version
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     line = registry.history(name)
     if version is None or not line:
         return None
     told = line[-1].evidence.get("backbone")
     if line[-1].to_version is None and told and told["window"] == str(plan.window):
-        return News(**told)
+        return BackboneChange(**told)
     champion = registry.champion(name)
     fitted = None if champion is None else _fitted_for(registry, champion)
     if champion is None or fitted in (None, version) or plan.window.end <= champion.window.end:
-        (places.refreshes(name) / NEWS).unlink(missing_ok=True)
+        (installation.refreshes(name) / BACKBONE_CHANGE).unlink(missing_ok=True)
         return None
-    retires = places.deployment(name).champion_of_another_backbone == "retire"
-    news = News(name, str(plan.window), version, champion.number, str(fitted), retires)
+    retires = installation.deployment(name).champion_of_another_backbone == "retire"
+    change = BackboneChange(name, str(plan.window), version, champion.number, str(fitted), retires)
     if retires:
         registry.retire(
             name,
             actor=ACTOR,
             reason=f"the backbone changed from {fitted} to {version} in window {plan.window}",
-            evidence={"backbone": asdict(news)},
+            evidence={"backbone": asdict(change)},
             automatic=True,
             against=champion.number,
         )
-    write_json(places.refreshes(name) / NEWS, asdict(news))
-    return news
+    write_json(installation.refreshes(name) / BACKBONE_CHANGE, asdict(change))
+    return change
 
 
 def _fitted_for(registry: Any, champion: Any) -> str | None:
@@ -152,10 +152,12 @@ def _fitted_for(registry: Any, champion: Any) -> str | None:
     return found.provenance.backbone_version
 
 
-def read_news(places: Places, name: str, champion: int | None) -> News | None:
+def read_backbone_change(
+    installation: Installation, name: str, champion: int | None
+) -> BackboneChange | None:
     """What the newest refresh said of this champion's backbone, where that is still the champion."""
     try:
-        news = News(**read_json(places.refreshes(name) / NEWS))
+        change = BackboneChange(**read_json(installation.refreshes(name) / BACKBONE_CHANGE))
     except (OSError, ValueError, TypeError):
         return None
-    return news if news.champion == champion and not news.retired else None
+    return change if change.champion == champion and not change.retired else None

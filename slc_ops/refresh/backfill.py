@@ -10,9 +10,9 @@ from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import is_scheduled
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
-LONGEST = 1000
+MAX_WINDOWS = 1000
 """Windows in one backfill; Airflow maps a task over at most 1,024."""
 
 
@@ -71,8 +71,8 @@ def windows_between(deployment: Deployment, start: str, end: str, due: datetime)
     every = deployment.refresh_every
     windows = cadence.between(whole.start, whole.end)
     found = [each for each in windows if is_scheduled(each, cadence, every)]
-    if len(found) > LONGEST:
-        raise SettingsError(f"{whole} is {len(found)} refreshes; ask for at most {LONGEST} at a time")
+    if len(found) > MAX_WINDOWS:
+        raise SettingsError(f"{whole} is {len(found)} refreshes; ask for at most {MAX_WINDOWS} at a time")
     if not found:
         raise SettingsError(
             f"no scheduled refresh ends in {whole}: there is one every {every} windows, the next ends "
@@ -94,33 +94,35 @@ def border(cadence: Cadence, text: str, name: str) -> datetime:
     return timestamp
 
 
-def look(places: Places, name: str, windows: list[Window], *, again: bool) -> list[BackfillWindow]:
+def look(
+    installation: Installation, name: str, windows: list[Window], *, again: bool
+) -> list[BackfillWindow]:
     """What a backfill of these windows would do; a window with a version of its own is finished."""
     from slc_ops.registry import Registry
 
     found: dict[Window, list[int]] = {}
-    for version in Registry.open(places).ledger.versions(name):
+    for version in Registry.open(installation).ledger.versions(name):
         if version.retired_at is None:
             found.setdefault(version.window, []).append(version.number)
     return [
         BackfillWindow(
             window,
             tuple(found.get(window, ())),
-            window not in found and _without_method(places, name, window),
+            window not in found and _without_method(installation, name, window),
             again,
         )
         for window in windows
     ]
 
 
-def _without_method(places: Places, name: str, window: Window) -> bool:
-    plan = newest_refresh(places, name, window)
+def _without_method(installation: Installation, name: str, window: Window) -> bool:
+    plan = newest_refresh(installation, name, window)
     return plan is not None and read_json(plan.files.verdict)["method"] is None
 
 
-def promote_window(places: Places, plan: Plan, *, actor: str) -> str:
+def promote_window(installation: Installation, plan: Plan, *, actor: str) -> str:
     """What a person asked for with ``promote``: the gate's rules, under the person's name."""
-    proposal = propose(places, plan, "manual")
+    proposal = propose(installation, plan, "manual")
     if proposal.hold is not None:
         return f"held: {proposal.hold}"
-    return promote(places, proposal, actor=actor, automatic=False)
+    return promote(installation, proposal, actor=actor, automatic=False)

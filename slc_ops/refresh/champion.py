@@ -10,7 +10,7 @@ from slc_ops.base.files import digest_file, digest_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import registered_by
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
@@ -43,11 +43,11 @@ class ChampionReference:
         )
 
 
-def current_champion(places: Places, deployment: str) -> ChampionReference | None:
+def current_champion(installation: Installation, deployment: str) -> ChampionReference | None:
     """The champion by the ledger; None where there is none."""
     from slc_ops.registry import Registry
 
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     version = registry.champion(deployment)
     if version is None:
         return None
@@ -63,12 +63,12 @@ def current_champion(places: Places, deployment: str) -> ChampionReference | Non
     return ChampionReference(str(version.number), version.key, version.method, version.window, read)
 
 
-def taken_back_from(places: Places, plan: Plan) -> dict[str, str]:
+def taken_back_from(installation: Installation, plan: Plan) -> dict[str, str]:
     """Methods that a person took back and that may not return with this window by rule, in words."""
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import taken_back
 
-    found = taken_back(Registry.open(places).history(plan.deployment))
+    found = taken_back(Registry.open(installation).history(plan.deployment))
     return {each.method: each.sentence for each in found if each.waits(plan.window)}
 
 

@@ -26,7 +26,7 @@ from slc_ops.refresh.user_tables import strip_refresh, strip_version
 from slc_ops.refresh.versions import registered_by, version_of
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import Receipt, record_erasure, recorded_erasures
-from slc_ops.settings.deployments import Deployment, Forget, Places, read_deployments
+from slc_ops.settings.deployments import Deployment, Forget, Installation, read_deployments
 
 
 @dataclass
@@ -77,55 +77,60 @@ class Note:
         self.write()
 
 
-def erase(places: Places, users: Sequence[str], *, actor: str) -> list[Receipt]:
+def erase(installation: Installation, users: Sequence[str], *, actor: str) -> list[Receipt]:
     """Erase users from every deployment of the home; one receipt per deployment.
 
     Users that nobody knows are noted too: from then on they cannot come in. Erasing again what is gone gives
     the receipts that are there.
     """
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     return [
-        erase_from(places, registry, name, users, actor=actor) for name in deployments_of(places, registry)
+        erase_from(installation, registry, name, users, actor=actor)
+        for name in deployments_of(installation, registry)
     ]
 
 
-def deployments_of(places: Places, registry: Registry) -> list[str]:
+def deployments_of(installation: Installation, registry: Registry) -> list[str]:
     """Every deployment that has something on disk or in the ledger, or may have."""
     kinds = ("windows", "refreshes", "replays")
-    kept = {path.name for kind in kinds for path in (places.home / kind).glob("[!.]*/")}
-    return sorted(kept | set(_settings(places)) | set(registry.ledger.deployments()))
+    kept = {path.name for kind in kinds for path in (installation.home / kind).glob("[!.]*/")}
+    return sorted(kept | set(_settings(installation)) | set(registry.ledger.deployments()))
 
 
-def erase_from(places: Places, registry: Registry, name: str, users: Sequence[str], *, actor: str) -> Receipt:
+def erase_from(
+    installation: Installation, registry: Registry, name: str, users: Sequence[str], *, actor: str
+) -> Receipt:
     """Erase users from one deployment."""
-    erased = Erased(places.home, name).add(users)
+    erased = Erased(installation.home, name).add(users)
     theirs = {erased.hash(user) for user in users}
-    note = Note.begun(places.home / DIRECTORY / "begun" / f"{name}.json", theirs)
+    note = Note.begun(installation.home / DIRECTORY / "begun" / f"{name}.json", theirs)
     resumed = note.path.exists()
-    windows = extracted(places.windows(name))
-    _find(places, registry, name, windows, erased, note)
+    windows = extracted(installation.windows(name))
+    _find(installation, registry, name, windows, erased, note)
     if not (note.rows or resumed):
         for receipt in reversed(recorded_erasures(registry.ledger, name)):
             if theirs <= set(receipt.details["users"]):
                 return receipt
     note.write()
-    for left in leftovers(places, name):
+    for left in leftovers(installation, name):
         discard(left)
     if windows:
-        sweep(places.windows(name), idle=0)  # one at work fails at its end, because the list has changed
+        sweep(
+            installation.windows(name), idle=0
+        )  # one at work fails at its end, because the list has changed
     for window in windows:
         if rows_of(window / LOG, erased):
-            erase_window(window, erased, _observer(places, name, window))
+            erase_window(window, erased, _observer(installation, name, window))
 
     def listed(user: str) -> bool:
         return erased.hash(user) in erased.users
 
-    for files in refreshes_in(places.refreshes(name)):
+    for files in refreshes_in(installation.refreshes(name)):
         strip_refresh(files, listed)
         _strip(files, erased)
-    for log in _replayed(places, name):
+    for log in _replayed(installation, name):
         if log.exists() and rows_of(log, erased):
-            _strip_replay(places.replays(name) / log.relative_to(places.replays(name)).parts[0])
+            _strip_replay(installation.replays(name) / log.relative_to(installation.replays(name)).parts[0])
     for version in registry.ledger.versions(name):
         strip_version(registry, version, listed, note.reseals)
     receipt = record_erasure(registry.ledger, name, note.receipt(), actor)
@@ -134,17 +139,22 @@ def erase_from(places: Places, registry: Registry, name: str, users: Sequence[st
 
 
 def _find(
-    places: Places, registry: Registry, name: str, windows: Sequence[Path], erased: Erased, note: Note
+    installation: Installation,
+    registry: Registry,
+    name: str,
+    windows: Sequence[Path],
+    erased: Erased,
+    note: Note,
 ) -> None:
     """Note the rows and the versions that learned from them; nothing is changed."""
     for window in windows:
         if rows := rows_of(window / LOG, erased):
             note.rows[window.name] = max(rows, note.rows.get(window.name, 0))
-    for log in _replayed(places, name):
+    for log in _replayed(installation, name):
         if rows := rows_of(log, erased):
             note.rows.setdefault(log.parent.name, rows)
     planned: set[int] = set()
-    for files in refreshes_in(places.refreshes(name)):
+    for files in refreshes_in(installation.refreshes(name)):
         plan = read_plan(files.plan)
         numbers = {each.number for each in registered_by(files)}
         planned |= numbers
@@ -154,16 +164,16 @@ def _find(
     present = {window.name for window in windows}
     for version in registry.ledger.versions(name):
         if version.number not in planned:
-            span = _span(places, name, version)
+            span = _span(installation, name, version)
             if span & set(note.rows):
                 note.versions.add(version.number)
             elif span - present:
                 note.unknown_versions.add(version.number)
 
 
-def _replayed(places: Places, name: str) -> list[Path]:
+def _replayed(installation: Installation, name: str) -> list[Path]:
     """The windows that replays have extracted."""
-    return sorted(places.replays(name).glob(f"[!.]*/windows/**/{LOG}"))
+    return sorted(installation.replays(name).glob(f"[!.]*/windows/**/{LOG}"))
 
 
 def _strip_replay(replay: Path) -> None:
@@ -182,9 +192,9 @@ def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
     return held
 
 
-def _span(places: Places, name: str, version: Version) -> set[str]:
+def _span(installation: Installation, name: str, version: Version) -> set[str]:
     """The windows that a version learned from, by its deployment's settings of today."""
-    known = _settings(places).get(name)
+    known = _settings(installation).get(name)
     memories = ("link_windows", "offset_windows")
     count = max(getattr(known, each) if known else Deployment.model_fields[each].default for each in memories)
     if version.method not in METHODS or METHODS[version.method].forgets:
@@ -215,14 +225,16 @@ def _is_finished(files: RefreshFiles) -> bool:
     return version_of(files) is not None or read_json(files.verdict)["method"] is None
 
 
-def _observer(places: Places, name: str, window: Path) -> Any:
+def _observer(installation: Installation, name: str, window: Path) -> Any:
     """What extraction would have shown the rows to; without the deployment's settings nothing is kept."""
     from slc_ops.quality import observer
 
-    known = _settings(places).get(name)
+    known = _settings(installation).get(name)
     return observer(WindowManifest.read(window).window, known) if known else None
 
 
-def _settings(places: Places) -> dict[str, Deployment]:
+def _settings(installation: Installation) -> dict[str, Deployment]:
     """The deployments of the file that can be used; a broken entry of another one does not matter."""
-    return read_deployments(places.deployments_file)[0] if places.deployments_file.exists() else {}
+    return (
+        read_deployments(installation.deployments_file)[0] if installation.deployments_file.exists() else {}
+    )

@@ -11,7 +11,7 @@ from slc_ops.refresh.fitting import engine_of_plan, fit_options, folds_of, renew
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import note_outcome
-from slc_ops.settings.deployments import Decision, Places
+from slc_ops.settings.deployments import Decision, Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import Fold
@@ -31,11 +31,11 @@ def fit(plan: Plan, fold: "Fold") -> Path:
     together, on rows that are opened once.
     """
     from slc_ops.evidence.scoring import score_fold
-    from slc_ops.evidence.tuning import Grid
+    from slc_ops.evidence.tuning import OptionGrid
     from slc_ops.refresh.kept_fits import kept_fit
     from slc_ops.refresh.score_cache import cache_key, fold_fit_key, reuse
 
-    options, grid = fit_options(plan), Grid.of(rules_of(plan))
+    options, grid = fit_options(plan), OptionGrid.of(rules_of(plan))
     keys = {method: cache_key(plan, fold, method, options, grid) for method in methods_of(plan)}
     missing = [method for method, key in keys.items() if not reuse(plan, fold, method, key)]
     if missing:
@@ -55,7 +55,7 @@ def fit(plan: Plan, fold: "Fold") -> Path:
 
 
 @observed
-def backtest(places: Places, plan: Plan, champion: ChampionReference | None = None) -> Path:
+def backtest(installation: Installation, plan: Plan, champion: ChampionReference | None = None) -> Path:
     """Compare the methods on the folds, beside what the champion served; intervals on the newest window.
 
     The champion is read once, from the ledger unless ``champion`` is given. A finished backtest is returned
@@ -64,8 +64,8 @@ def backtest(places: Places, plan: Plan, champion: ChampionReference | None = No
     from slc_ops.evidence.backtest import Champion, assemble
 
     target = plan.files.backtest
-    reference = champion or current_champion(places, plan.deployment)
-    taken = {} if champion is not None else taken_back_from(places, plan)
+    reference = champion or current_champion(installation, plan.deployment)
+    taken = {} if champion is not None else taken_back_from(installation, plan)
     if target.exists() and still_holds(plan, read_json(target), reference, taken):
         return target
     folds, scores = folds_of(plan), plan.files.scores

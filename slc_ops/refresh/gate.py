@@ -10,7 +10,7 @@ from slc_ops.base.text import MISSING, interval
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry
@@ -71,7 +71,7 @@ def read_verdict(plan: Plan) -> dict[str, Any]:
     return verdict
 
 
-def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
+def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
     """Look at verdict, gate and ledger; nothing is changed.
 
     Default deny: what the verdict does not call for, what is of a window older than the champion's, and
@@ -84,7 +84,7 @@ def propose(places: Places, plan: Plan, gate: str, *, backfill: bool = False) ->
     number = None if verdict["kind"] == "retire" or decided is None else decided.number
     if number is None and verdict["kind"] != "retire":
         return Proposal(plan.deployment, None, verdict, f"nothing was registered: {verdict['sentence']}")
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     champion = registry.champion(plan.deployment)
     is_champion = champion is not None and champion.number == number
     meanwhile = version_of(plan.files, "renewal")
@@ -146,7 +146,7 @@ def _refused(
     return None
 
 
-def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) -> str:
+def promote(installation: Installation, proposal: Proposal, *, actor: str, automatic: bool) -> str:
     """Do what is proposed, unless the champion is another than the evidence was about."""
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import PROMOTION, RENEWAL
@@ -154,7 +154,7 @@ def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) 
     name = proposal.deployment
     if proposal.hold is not None and not proposal.is_champion:
         raise PromotionRefused(f"{name}: not promoted: {proposal.hold}")
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     reason, evidence = proposal.verdict["sentence"], proposal.verdict
     if proposal.version is None:
         against = proposal.against
@@ -178,7 +178,7 @@ def promote(places: Places, proposal: Proposal, *, actor: str, automatic: bool) 
     return f"version {proposal.version} is the champion of {name}{how}"
 
 
-def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
+def renew_meanwhile(installation: Installation, plan: Plan, *, actor: str) -> str | None:
     """Renew the method that serves where that needs no person; says what was done, None where nothing is due.
 
     That is a renewal (``renew: auto``) although the gate asks a person, or, while a change of method is held
@@ -187,16 +187,16 @@ def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import RENEWAL
 
-    settings, verdict = places.deployment(plan.deployment), read_verdict(plan)
+    settings, verdict = installation.deployment(plan.deployment), read_verdict(plan)
     if rule_of(settings, "renewal") != "auto":
         return None
     if verdict["kind"] == "renewal":
-        proposal = propose(places, plan, "auto")
+        proposal = propose(installation, plan, "auto")
         if settings.gate == "auto" or proposal.hold is not None:
             return None
-        return promote(places, proposal, actor=actor, automatic=True)
+        return promote(installation, proposal, actor=actor, automatic=True)
     renewed, compared = version_of(plan.files, "renewal"), verdict["champion"]["version"]
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     champion = registry.champion(plan.deployment)
     if renewed is None or compared is None or champion is None or champion.number == renewed.number:
         return None
@@ -217,15 +217,15 @@ def renew_meanwhile(places: Places, plan: Plan, *, actor: str) -> str | None:
 
 
 @observed
-def promote_if_allowed(places: Places, plan: Plan) -> str:
+def promote_if_allowed(installation: Installation, plan: Plan) -> str:
     """The step ``promote``: where verdict, rules and ledger allow it; says what was done."""
-    settings = places.deployment(plan.deployment)
-    meanwhile = renew_meanwhile(places, plan, actor=ACTOR)
+    settings = installation.deployment(plan.deployment)
+    meanwhile = renew_meanwhile(installation, plan, actor=ACTOR)
     kind = read_verdict(plan)["kind"]
     if meanwhile is not None and kind == "renewal":
         return meanwhile
     gate = rule_of(settings, kind)
-    proposal = propose(places, plan, gate)
+    proposal = propose(installation, plan, gate)
     version = proposal.version
     before = "" if meanwhile is None else f"{meanwhile}; "
     if proposal.hold is not None and not (proposal.is_champion and gate == "auto"):
@@ -233,7 +233,7 @@ def promote_if_allowed(places: Places, plan: Plan) -> str:
     if gate != "auto":
         what = f"version {version}" if version else "the retirement"
         return f"{before}{what} waits: the gate of {plan.deployment} is {gate}"
-    return promote(places, proposal, actor=ACTOR, automatic=True)
+    return promote(installation, proposal, actor=ACTOR, automatic=True)
 
 
 def evidence_text(plan: Plan, proposal: Proposal) -> str:

@@ -22,7 +22,7 @@ from slc_ops.refresh.files import STEPS
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LONGEST = 300
+MAX_ERROR_LENGTH = 300
 """Characters of an error that are kept."""
 QUOTES_NO_ROW = (RegistryError, SettingsError, SourceUnavailable, StorageError)
 """Errors whose text may be kept: no user's row stands in it, which an erasure would have to find."""
@@ -31,7 +31,7 @@ _inside: ContextVar[bool] = ContextVar("inside a step", default=False)
 
 
 def observed(function: Callable[P, T]) -> Callable[P, T]:
-    """Observe a pipeline step, whose arguments hold a ``plan``, or ``places``, ``name`` and ``window``."""
+    """Observe a pipeline step, with ``plan``, or ``installation``, ``name`` and ``window``."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -59,7 +59,7 @@ def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterato
                 yield
                 record["outcome"] = "finished"
             except QUOTES_NO_ROW as error:
-                record["error"] = str(error)[:LONGEST]
+                record["error"] = str(error)[:MAX_ERROR_LENGTH]
                 raise
             except OSError as error:
                 record["error"] = storage_refusal(error)
@@ -91,4 +91,4 @@ def _subject(values: dict[str, Any]) -> tuple[str, Window, Path]:
     if (plan := values.get("plan")) is not None:
         return plan.deployment, plan.window, plan.directory.parent
     name, window = values["name"], values["window"]
-    return name, window, values["places"].refreshes(name) / window.key
+    return name, window, values["installation"].refreshes(name) / window.key

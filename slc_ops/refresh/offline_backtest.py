@@ -18,7 +18,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.champion import champion_in
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.files import RefreshFiles
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 from slc_ops.settings.sources import LakeSource
 
 
@@ -34,12 +34,12 @@ def backtest_settings(
 
     ``methods`` are names of the table of methods, or "all" of them.
     """
-    places = Places.from_environment()
+    installation = Installation.from_environment()
     if lake is None:
-        settings = places.deployment(name)
+        settings = installation.deployment(name)
     else:
         source = LakeSource(path=str(lake.absolute()))
-        known = places.deployments if places.deployments_file.exists() else {}
+        known = installation.deployments if installation.deployments_file.exists() else {}
         settings = (
             known[name].model_copy(update={"source": source}) if name in known else Deployment(source=source)
         )
@@ -58,7 +58,7 @@ def run_backtest(
     """
     quality = settings.quality.model_copy(update={"require_event_ids": False})
     reference = None if champion is None else champion_in(champion)
-    usual, home = Places.from_environment(), directory.absolute()
+    usual, home = Installation.from_environment(), directory.absolute()
     plan = pipeline.refresh(
         replace(usual, home=home, ledger_url=f"sqlite:///{home}/ledger.db", sources=usual.home),
         name,
@@ -77,7 +77,7 @@ def newest_window(settings: Deployment) -> Window:
     if not isinstance(settings.source, LakeSource):
         raise SettingsError("give the newest window with --window START/END; only a lake can be asked for it")
     always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
-    lake = Lake(settings.source, Places.from_environment().home, always)
+    lake = Lake(settings.source, Installation.from_environment().home, always)
     name = settings.source.columns.get("event_time", "event_time")
     newest = None
     for info in lake.files:

@@ -25,7 +25,7 @@ from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.refresh.publishing import publish, write_report
 from slc_ops.refresh.schedule import check_window
 from slc_ops.refresh.windows import extract, validate
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 __all__ = [
     "backtest", "decide", "detectability", "extract", "fit", "folds_of", "note_backbone", "promote",
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def refresh(
-    places: Places,
+    installation: Installation,
     name: str,
     window: Window,
     *,
@@ -55,9 +55,9 @@ def refresh(
     overlaps with a refreshed one, is refused unless ``off_grid``. ``tell`` hears of every finished step and
     its time.
     """
-    places = places.with_settings(name, settings)
+    installation = installation.with_settings(name, settings)
     if not off_grid:
-        check_window(places, name, window)
+        check_window(installation, name, window)
 
     def run(step: str, function: Callable[[], T]) -> T:
         begun = time.perf_counter()
@@ -66,19 +66,22 @@ def refresh(
         tell(f"{step:<16} {time.perf_counter() - begun:6.1f} s")
         return result
 
-    run("extract", lambda: extract(places, name, window))
-    plan = run("validate", lambda: read_plan(validate(places, name, window)))
-    if not {"publish", "promote"} & set(leave_out) and (news := note_backbone(places, plan)) is not None:
-        tell(news.sentence)
+    run("extract", lambda: extract(installation, name, window))
+    plan = run("validate", lambda: read_plan(validate(installation, name, window)))
+    if (
+        not {"publish", "promote"} & set(leave_out)
+        and (change := note_backbone(installation, plan)) is not None
+    ):
+        tell(change.sentence)
     for fold in folds_of(plan).folds:
         run(f"fit {fold.window}", lambda fold=fold: fit(plan, fold))  # type: ignore[misc]
-    run("backtest", lambda: backtest(places, plan, champion))
+    run("backtest", lambda: backtest(installation, plan, champion))
     if "decide" in leave_out:
         return plan
     run("detectability", lambda: detectability(plan))
     run("decide", lambda: decide(plan))
     if "publish" not in leave_out:
-        run("publish", lambda: publish(places, plan))
+        run("publish", lambda: publish(installation, plan))
         if "promote" not in leave_out:
-            tell(run("promote", lambda: promote(places, plan)))
+            tell(run("promote", lambda: promote(installation, plan)))
     return plan

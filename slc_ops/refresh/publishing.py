@@ -15,7 +15,7 @@ from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import Registered, outcomes, record_version, version_of
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @observed
-def publish(places: Places, plan: Plan) -> int | None:
+def publish(installation: Installation, plan: Plan) -> int | None:
     """Write the report and register the decided method, fitted up to the newest window; returns the version.
 
     Where the frozen model is to serve, or the method could not be fitted, there is nothing to register, only
@@ -36,16 +36,16 @@ def publish(places: Places, plan: Plan) -> int | None:
     said = digest_json(verdict)
     published = version_of(files)
     stale = not files.report_page.exists() or published is None or published.verdict != said
-    if stale and not places.rehearsal:
+    if stale and not installation.rehearsal:
         write_report(plan)
-    if _waits(places, plan, verdict):
-        publish_renewal(places, plan, verdict)
+    if _waits(installation, plan, verdict):
+        publish_renewal(installation, plan, verdict)
     if verdict["method"] is None or not files.parameters.exists():
         return None
-    return _register(places, plan, verdict, "decided", files.parameters)
+    return _register(installation, plan, verdict, "decided", files.parameters)
 
 
-def _waits(places: Places, plan: Plan, verdict: dict[str, Any]) -> bool:
+def _waits(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> bool:
     """Whether a change of method does not happen at once, by the verdict or by the gate.
 
     Where the champion is of this window or a later one, there is nothing to renew either.
@@ -53,10 +53,10 @@ def _waits(places: Places, plan: Plan, verdict: dict[str, Any]) -> bool:
     if verdict["kind"] not in ("change", "retire") or verdict["champion"]["status"] == "saw_window":
         return False
     held = verdict["verdict"] == "hold" or verdict["method"] in verdict["champion"]["taken_back"]
-    return held or places.deployment(plan.deployment).gate != "auto"
+    return held or installation.deployment(plan.deployment).gate != "auto"
 
 
-def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int | None:
+def publish_renewal(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> int | None:
     """Register new parameters of the method that serves, while a change is held; None where it cannot be.
 
     A method that is not fitted any more, or whose parameters moved too far, is not renewed.
@@ -78,11 +78,11 @@ def publish_renewal(places: Places, plan: Plan, verdict: dict[str, Any]) -> int 
         "sentence": f"Renew {current} with {plan.window}, while a change to "
         f"{verdict['method'] or 'the frozen model'} is held.",
     }
-    return _register(places, plan, own, "renewal", files.renewed_parameters)
+    return _register(installation, plan, own, "renewal", files.renewed_parameters)
 
 
 def _register(
-    places: Places,
+    installation: Installation,
     plan: Plan,
     verdict: dict[str, Any],
     kind: Literal["decided", "renewal"],
@@ -116,19 +116,19 @@ def _register(
             "data-docs": Path(plan.newest.validation["docs_path"]),
         },
     )
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
 
     def reads() -> list[Data]:
         windows = {each.window: each for each in (*plan.learned, plan.newest)}
         return [
-            Data("file", str(places.windows(plan.deployment) / window.key / LOG), each.digest)
+            Data("file", str(installation.windows(plan.deployment) / window.key / LOG), each.digest)
             for window, each in windows.items()
         ]
 
-    with lineage("publish", plan.deployment, plan.window, reads, silent=places.rehearsal) as written:
+    with lineage("publish", plan.deployment, plan.window, reads, silent=installation.rehearsal) as written:
         version = registry.publish(publication)
         registered = registered_model(plan.deployment)
-        written.append(Data(lineage_namespace(places.registry_uri), registered, str(version.number)))
+        written.append(Data(lineage_namespace(installation.registry_uri), registered, str(version.number)))
     if version.verdict != verdict["verdict"] or (published is not None and published.verdict != said):
         registry.restate(version, publication)
     record_version(files, Registered(version.number, kind, method, parameters.name, version.run_id, said))

@@ -25,8 +25,8 @@ from slc_ops.evidence.series import entry as series_entry
 from slc_ops.evidence.verdict import current_method
 from slc_ops.evidence.within import Within
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.backbone import News
-from slc_ops.refresh.backfill import LONGEST, border
+from slc_ops.refresh.backbone import BackboneChange
+from slc_ops.refresh.backfill import MAX_WINDOWS, border
 from slc_ops.refresh.champion import current_champion
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.offline_backtest import backtest_settings
@@ -35,7 +35,7 @@ from slc_ops.refresh.retention import discard
 from slc_ops.refresh.served_rows import entry_of_unscored, platt_on_all_rows, with_served
 from slc_ops.refresh.window_rules import BACKBONE, is_scheduled
 from slc_ops.refresh.windows import NoRows
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 if TYPE_CHECKING:
     from slc_ops.registry import Registry
@@ -55,7 +55,7 @@ def replay_settings(
     if lake is not None:
         quality = settings.quality.model_copy(update={"require_event_ids": False})
         settings = settings.model_copy(update={"quality": quality})
-    return settings, Places.from_environment().home
+    return settings, Installation.from_environment().home
 
 
 def replay_windows(settings: Deployment, start: str, end: str) -> list[Window]:
@@ -63,8 +63,8 @@ def replay_windows(settings: Deployment, start: str, end: str) -> list[Window]:
     cadence = settings.cadence
     whole = Window(border(cadence, start, "from"), border(cadence, end, "to"), settings.window.zone)
     windows = cadence.between(whole.start, whole.end)
-    if len(windows) > LONGEST:
-        raise SettingsError(f"{whole} is {len(windows)} windows; replay at most {LONGEST} at a time")
+    if len(windows) > MAX_WINDOWS:
+        raise SettingsError(f"{whole} is {len(windows)} windows; replay at most {MAX_WINDOWS} at a time")
     return windows
 
 
@@ -97,18 +97,18 @@ def replayed_windows(
     """Each window as its refresh left it; until the next one is asked for, its files lie in ``directory``."""
     discard_rehearsal(directory)  # what served at the end of another replay serves nothing here
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
-    places = rehearsal_places(directory, home).with_settings(name, approved)
+    installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
         with unsynced():
-            replayed = _replayed(places, name, window)
+            replayed = _replayed(installation, name, window)
         yield window, replayed
 
 
-def rehearsal_places(directory: Path, home: Path) -> Places:
+def rehearsal_installation(directory: Path, home: Path) -> Installation:
     """A home that is thrown away; sources and lists of erased users are those of ``home``."""
     own = directory.absolute()
     return replace(
-        Places.from_environment(),
+        Installation.from_environment(),
         home=own,
         sources=home,
         ledger_url=f"sqlite:///{own}/{REFRESHES}/ledger.db",
@@ -121,30 +121,30 @@ def discard_rehearsal(directory: Path) -> None:
     discard(directory / REFRESHES)
 
 
-def _replayed(places: Places, name: str, window: Window) -> ReplayedWindow:
+def _replayed(installation: Installation, name: str, window: Window) -> ReplayedWindow:
     """One refresh, and what it put in place."""
     from slc_ops.registry import Registry
 
-    settings, registry = places.deployment(name), Registry.open(places)
-    before, champion_then = _serving(registry, name), current_champion(places, name)
+    settings, registry = installation.deployment(name), Registry.open(installation)
+    before, champion_then = _serving(registry, name), current_champion(installation, name)
     due = is_scheduled(window, settings.cadence, settings.refresh_every)
     leave_out: tuple[pipeline.OptionalStep, ...] = () if due else ("decide", "publish", "promote")
     try:
-        plan = pipeline.refresh(places, name, window, leave_out=leave_out, off_grid=True)
+        plan = pipeline.refresh(installation, name, window, leave_out=leave_out, off_grid=True)
     except NoRows as missing:
         return ReplayedWindow(window, "missing", before, before, note=str(missing).split(";")[0])
     except (ValidationStopped, SelfTestFailed) as stopped:
         note = stopped.kept if isinstance(stopped, ValidationStopped) else str(stopped)
-        entry_then = entry_of_unscored(places, name, window, champion_then)
+        entry_then = entry_of_unscored(installation, name, window, champion_then)
         return ReplayedWindow(
             window, "stopped", before, _serving(registry, name), entry=entry_then, note=note
         )
     backtest = read_backtest(plan)
     served, note = current_method(backtest), _about_backbone(registry, name, window, backtest)
-    entry = _with_served(places, plan, backtest)
+    entry = _with_served(installation, plan, backtest)
     status: Literal["first", "scored"] = "scored"
     if entry.hold_out:  # nothing is before it that a refresh uses; but something may have served it
-        status, entry = "first", entry_of_unscored(places, name, window, champion_then) or entry
+        status, entry = "first", entry_of_unscored(installation, name, window, champion_then) or entry
     ranking = {} if status == "first" else _ranking(backtest)
     if not due:
         return ReplayedWindow(window, status, served, before, entry=entry, note=note, ranking=ranking)
@@ -180,11 +180,11 @@ def _about_backbone(registry: "Registry", name: str, window: Window, backtest: B
     for change in reversed(registry.history(name)):
         told = change.evidence.get("backbone")
         if told and told["window"] == str(window):
-            return News(**told).sentence
+            return BackboneChange(**told).sentence
     return backtest.champion.reason if backtest.champion.status == "other_backbone" else ""
 
 
-def _with_served(places: Places, plan: Plan, backtest: Backtest) -> Entry:
+def _with_served(installation: Installation, plan: Plan, backtest: Backtest) -> Entry:
     """The window's entry, with what was served beside the methods; a first window was served by nothing.
 
     Platt is refitted on every window with rows, also on those that the refresh left out.
@@ -194,7 +194,7 @@ def _with_served(places: Places, plan: Plan, backtest: Backtest) -> Entry:
         return entry
     sums = {method: read_users(score_directory(plan.files.scores, fold, method)) for method in entry.nll}
     if any(each["kind"] != BACKBONE for each in plan.excluded):
-        platt = platt_on_all_rows(places, plan.deployment, plan.window, plan.newest.log)
+        platt = platt_on_all_rows(installation, plan.deployment, plan.window, plan.newest.log)
         if platt is not None:
             sums["platt"] = platt
             entry = series_entry(entry.window, sums, left_out=entry.left_out)
@@ -208,8 +208,8 @@ def _sentence(verdict: Mapping[str, Any]) -> str:
     """Why: what stopped it, what changed the method, or all that was said."""
     reasons = verdict["reasons"]
     if verdict["kind"] != "none" and verdict["verdict"] == "hold":
-        reasons = [each for each in reasons if each["says"] == "hold"]
+        reasons = [each for each in reasons if each["effect"] == "hold"]
     elif verdict["kind"] in ("change", "retire"):
-        reasons = [each for each in reasons if each["says"] == "pass" and each["code"] != "renewal"]
+        reasons = [each for each in reasons if each["effect"] == "pass" and each["code"] != "renewal"]
     text = "; ".join(each["sentence"] for each in reasons)
     return f"{as_sentence(text)}." if text else ""

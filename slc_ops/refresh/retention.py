@@ -23,7 +23,7 @@ from slc_ops.intake.manifest import FILE, WindowManifest
 from slc_ops.refresh.files import PLAN, STEPS, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import read_plan
 from slc_ops.refresh.versions import registered_by
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 GONE = "gone-"
 
@@ -63,20 +63,20 @@ class Removable:
         }
 
 
-def removable(places: Places, name: str) -> Removable:
+def removable(installation: Installation, name: str) -> Removable:
     """What may go: beyond ``keep_windows`` and ``keep_refreshes``, and needed by nobody.
 
     These stay, however old: windows that the next refresh reads; the refreshes of the champion, of the
     challenger and of the version that a rollback would lead to; and every refresh that was touched within a
     day, with the windows it names, because it may be at work.
     """
-    deployment = places.deployment(name)
-    refreshes, at_work = _refreshes(places, name, deployment)
+    deployment = installation.deployment(name)
+    refreshes, at_work = _refreshes(installation, name, deployment)
     return Removable(
         deployment=name,
-        windows=_windows(places, name, deployment, at_work),
+        windows=_windows(installation, name, deployment, at_work),
         refreshes=refreshes,
-        leftovers=leftovers(places, name),
+        leftovers=leftovers(installation, name),
     )
 
 
@@ -91,7 +91,7 @@ def remove(found: Removable) -> None:
         _drop_empty(path.parent)
 
 
-def drop_user_tables(places: Places, name: str) -> list[str]:
+def drop_user_tables(installation: Installation, name: str) -> list[str]:
     """Empty the users' tables of all versions but the champion and what a rollback leads to; which they were.
 
     Tables of refreshes that may be at work stay until they are not.
@@ -99,17 +99,19 @@ def drop_user_tables(places: Places, name: str) -> list[str]:
     from slc_ops.refresh.user_tables import drop_old_tables
 
     at_work = [
-        files.directory for files in refreshes_in(places.refreshes(name)) if _is_recent(files.directory)
+        files.directory for files in refreshes_in(installation.refreshes(name)) if _is_recent(files.directory)
     ]
-    receipt = drop_old_tables(places, name, _versions_in_use(places, name, challenger=False), at_work)
+    receipt = drop_old_tables(
+        installation, name, _versions_in_use(installation, name, challenger=False), at_work
+    )
     return [] if receipt is None else sorted(receipt.details["resealed"], key=int)
 
 
-def _windows(places: Places, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
+def _windows(installation: Installation, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
     from slc_ops.quality.history import REACH
     from slc_ops.refresh.window_rules import Reach, needed_windows
 
-    found = sorted(path.parent for path in places.windows(name).glob(f"[!.]*/{FILE}"))
+    found = sorted(path.parent for path in installation.windows(name).glob(f"[!.]*/{FILE}"))
     if not found:
         return []
     reach = Reach.of(dict(deployment))
@@ -122,10 +124,10 @@ def _windows(places: Places, name: str, deployment: Deployment, at_work: set[str
     ]
 
 
-def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[Path], set[str]]:
+def _refreshes(installation: Installation, name: str, deployment: Deployment) -> tuple[list[Path], set[str]]:
     """The refreshes that may go, and the windows of those that may be at work."""
-    weeks = sorted(path for path in places.refreshes(name).glob("[!.]*") if path.is_dir())
-    in_use = _versions_in_use(places, name)
+    weeks = sorted(path for path in installation.refreshes(name).glob("[!.]*") if path.is_dir())
+    in_use = _versions_in_use(installation, name)
     found: list[Path] = []
     at_work: set[str] = set()
     for position, week in enumerate(weeks):
@@ -139,11 +141,11 @@ def _refreshes(places: Places, name: str, deployment: Deployment) -> tuple[list[
     return found, at_work
 
 
-def _versions_in_use(places: Places, name: str, *, challenger: bool = True) -> set[int]:
+def _versions_in_use(installation: Installation, name: str, *, challenger: bool = True) -> set[int]:
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import rollback_target
 
-    ledger = Registry.open(places, create=False).ledger
+    ledger = Registry.open(installation, create=False).ledger
     head = ledger.head(name)
     found = {head.champion, head.challenger if challenger else None}
     with suppress(PromotionRefused):  # nothing to go back to
@@ -151,12 +153,14 @@ def _versions_in_use(places: Places, name: str, *, challenger: bool = True) -> s
     return {number for number in found if number is not None}
 
 
-def leftovers(places: Places, name: str) -> list[Path]:
+def leftovers(installation: Installation, name: str) -> list[Path]:
     """What a killed ``clean`` left; and temporary directories of refreshes, untouched for a day."""
     gone = [
-        path for root in (places.windows(name), places.refreshes(name)) for path in root.rglob(f".*.{GONE}*")
+        path
+        for root in (installation.windows(name), installation.refreshes(name))
+        for path in root.rglob(f".*.{GONE}*")
     ]
-    idle = [path for path in places.refreshes(name).rglob(".*/") if not _is_recent(path)]
+    idle = [path for path in installation.refreshes(name).rglob(".*/") if not _is_recent(path)]
     return sorted({*gone, *idle})
 
 

@@ -22,14 +22,14 @@ from slc_ops.evidence.scoring import (
     score_directory,
     write_score,
 )
-from slc_ops.evidence.tuning import Grid
+from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.methods import FitOptions
 from slc_ops.refresh.files import SCORES
 from slc_ops.refresh.kept_fits import fit_key
 from slc_ops.refresh.plan import Plan, same_file
 
 
-def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: Grid) -> str:
+def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: OptionGrid) -> str:
     """The name of everything that the score of a fold depends on; empty where it has no lasting name."""
     if fold.test is None:
         return ""

@@ -23,7 +23,7 @@ from slc_ops.base.text import count, share
 from slc_ops.numerics.kernels import Floats, sigmoid
 from slc_ops.quality.result import Finding
 from slc_ops.rows.columns import as_logits, as_times
-from slc_ops.settings.deployments import Limit, Places
+from slc_ops.settings.deployments import Installation, Limit
 
 if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
@@ -79,7 +79,7 @@ class Sets:
 
 
 def audit_served(
-    places: Places, name: str, log: Path, directory: Path, limit: Limit
+    installation: Installation, name: str, log: Path, directory: Path, limit: Limit
 ) -> tuple[dict[str, Any] | None, list[Finding]]:
     """Audit a window's rows: the table, which is kept beside them, and what is above the limits.
 
@@ -92,7 +92,7 @@ def audit_served(
         return None, []
     from slc_ops.registry import Registry
 
-    registry = Registry.open(places, create=False)
+    registry = Registry.open(installation, create=False)
     line = [change.to_version for change in registry.history(name)]
     sets, losses = Sets(registry, name), []
     cells: dict[tuple[int, str], Cell] = {}

@@ -26,7 +26,7 @@ from slc_ops.quality.statistics import statistics_of
 from slc_ops.refresh.champion import ChampionReference
 from slc_ops.refresh.window_rules import Reach
 from slc_ops.rows.engine import engine_of
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 SCORES, ROWS, BAD = "served-scores", "served.parquet", "served-bad.parquet"
 FAR = 52
@@ -34,15 +34,15 @@ FAR = 52
 
 
 def entry_of_unscored(
-    places: Places, name: str, window: Window, champion: ChampionReference | None
+    installation: Installation, name: str, window: Window, champion: ChampionReference | None
 ) -> Entry | None:
     """The entry of a window that no refresh scored, with what served it; None where that cannot be said."""
-    settings = places.deployment(name)
+    settings = installation.deployment(name)
     try:
-        if (fold := fold_of_all_rows(places, name, window)) is None:
+        if (fold := fold_of_all_rows(installation, name, window)) is None:
             return None
         served = None if champion is None else champion.read()
-        engine, directory = engine_of(settings.engine), places.refreshes(name) / SCORES
+        engine, directory = engine_of(settings.engine), installation.refreshes(name) / SCORES
         methods = ladder(settings.methods)
         scores = score_fold(fold, methods, directory, engine=engine)
         entry = entry_of(fold, methods, scores, directory)
@@ -63,14 +63,16 @@ def applies(champion: ParameterSet, fold: Fold, settings: Deployment) -> bool:
     return not (fitted and found and fitted not in found)
 
 
-def platt_on_all_rows(places: Places, name: str, window: Window, test: Path) -> UserSums | None:
+def platt_on_all_rows(installation: Installation, name: str, window: Window, test: Path) -> UserSums | None:
     """Weekly Platt on a window, refitted on the last windows with rows, those that were left out included."""
-    fold = fold_of_all_rows(places, name, window)
+    fold = fold_of_all_rows(installation, name, window)
     if fold is None:
         return None
-    directory = places.refreshes(name) / SCORES
+    directory = installation.refreshes(name) / SCORES
     fold = replace(fold, test=test, offsets=())
-    score = score_fold(fold, ["platt"], directory, engine=engine_of(places.deployment(name).engine))["platt"]
+    score = score_fold(fold, ["platt"], directory, engine=engine_of(installation.deployment(name).engine))[
+        "platt"
+    ]
     return None if score.metrics is None else read_users(score_directory(directory, fold, "platt"))
 
 
@@ -83,14 +85,14 @@ def with_served(entry: Entry, sums: dict[str, UserSums], served: UserSums) -> En
     )
 
 
-def fold_of_all_rows(places: Places, name: str, window: Window) -> Fold | None:
+def fold_of_all_rows(installation: Installation, name: str, window: Window) -> Fold | None:
     """The window after the last windows with rows; None where it has none, or nothing is before it."""
-    settings = places.deployment(name)
+    settings = installation.deployment(name)
     reach, engine, limit = Reach.of(dict(settings)), engine_of(settings.engine), settings.quality.logit_limit
 
     def manifest_of(each: Window) -> WindowManifest | None:
         try:
-            found = WindowManifest.read(places.windows(name) / each.key)
+            found = WindowManifest.read(installation.windows(name) / each.key)
         except SlcError:
             return None
         return found if found.rows else None

@@ -10,7 +10,7 @@ from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.metrics import Metric
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slc_ops.evidence.uncertainty import Interval
 
 
-def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
+def refresh_summary(installation: Installation, plan: Plan) -> dict[str, Any]:
     """The JSON form: verdict, version, and the methods on the newest window."""
     backtest = read_backtest(plan)
     verdict, version = read_json(plan.files.verdict), version_of(plan.files)
@@ -39,14 +39,14 @@ def refresh_summary(places: Places, plan: Plan) -> dict[str, Any]:
             for name, score in backtest.newest.items()
         },
         "report": str(plan.files.report_page),
-        "tracking_uri": places.tracking_uri,
+        "tracking_uri": installation.tracking_uri,
     }
 
 
-def print_refresh(places: Places, plan: Plan) -> None:
+def print_refresh(installation: Installation, plan: Plan) -> None:
     """The comparison table, the verdict with its reasons, the version, and where the report lies."""
     backtest = read_backtest(plan)
-    summary = refresh_summary(places, plan)
+    summary = refresh_summary(installation, plan)
     called = plan.window.called
     title = f"{plan.deployment}, {called} {plan.window}, fitted on the {called}s before"
     # JSON keeps no order of methods; the ladder does, and the champion closes it.
@@ -61,7 +61,7 @@ def print_refresh(places: Places, plan: Plan) -> None:
         click.echo("\nValidation warns:")
         print_lines([f"  ! {each}" for each in summary["warnings"]], indent="    ")
     if summary["version"] is not None:
-        click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {places.tracking_uri}")
+        click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {installation.tracking_uri}")
     click.echo(f"Report:  {summary['report']}")
 
 

@@ -20,7 +20,7 @@ from slc_ops.registry.logged_model import download
 from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import digest_of_set
 from slc_ops.registry.tracking import typed
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
 
 Belongs = Callable[[str], bool]
@@ -47,7 +47,7 @@ def strip_version(
 
     if version.method in METHODS and "user" not in METHODS[version.method].looks_at:
         return None
-    client, uri = registry.client, registry.places.tracking_uri
+    client, uri = registry.client, registry.installation.tracking_uri
     with tempfile.TemporaryDirectory(prefix="slc-erase-") as scratch, typed(uri):
         name = registered_model(version.deployment)
         try:
@@ -65,17 +65,17 @@ def strip_version(
 
 
 def drop_old_tables(
-    places: Places, name: str, keep: Collection[int], at_work: Collection[Path]
+    installation: Installation, name: str, keep: Collection[int], at_work: Collection[Path]
 ) -> Receipt | None:
     """Empty the users' tables of all versions but ``keep``; the receipt of those that had any."""
 
     def everyone(user: str) -> bool:
         return True
 
-    for files in refreshes_in(places.refreshes(name)):
+    for files in refreshes_in(installation.refreshes(name)):
         if files.directory not in at_work and not set(keep) & {each.number for each in registered_by(files)}:
             strip_refresh(files, everyone)
-    registry, resealed = Registry.open(places, create=False), {}
+    registry, resealed = Registry.open(installation, create=False), {}
     for version in registry.ledger.versions(name):
         if version.number not in keep:
             digest = strip_version(registry, version, everyone)

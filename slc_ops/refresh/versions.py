@@ -13,7 +13,7 @@ from slc_ops.base.json_form import to_json
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles
 from slc_ops.refresh.plan import Plan, read_plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from slc_ops.evidence.results import Backtest
@@ -65,9 +65,9 @@ def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered
     return None
 
 
-def find_by_run(places: Places, run_id: str) -> Plan | None:
+def find_by_run(installation: Installation, run_id: str) -> Plan | None:
     """The refresh that made an MLflow run."""
-    for path in (places.home / "refreshes").glob(f"*/*/*/{VERSIONS}"):
+    for path in (installation.home / "refreshes").glob(f"*/*/*/{VERSIONS}"):
         files = RefreshFiles(path.parent)
         if run_id in [each.run_id for each in registered_by(files)]:
             return read_plan(files.plan)
@@ -147,21 +147,23 @@ def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tup
             yield sorted(found, key=lambda each: (each[1].order, each[0].directory.name))
 
 
-def decided_refreshes(places: Places, deployment: str, window: Window | None = None) -> Iterator[Plan]:
+def decided_refreshes(
+    installation: Installation, deployment: str, window: Window | None = None
+) -> Iterator[Plan]:
     """The refreshes that reached a verdict, in window order; of one window, oldest verdict first."""
-    for found in outcomes(places.refreshes(deployment), window):
+    for found in outcomes(installation.refreshes(deployment), window):
         for files, _ in found:
             yield read_plan(files.plan)
 
 
-def newest_refresh(places: Places, deployment: str, window: Window | None = None) -> Plan | None:
+def newest_refresh(installation: Installation, deployment: str, window: Window | None = None) -> Plan | None:
     """The last decided refresh of a deployment, or of one of its windows."""
-    found = list(outcomes(places.refreshes(deployment), window))
+    found = list(outcomes(installation.refreshes(deployment), window))
     return read_plan(found[-1][-1][0].plan) if found else None
 
 
 def held_in_a_row(
-    places: Places, deployment: str, line: "Sequence[ChampionChange]", last: Window | None = None
+    installation: Installation, deployment: str, line: "Sequence[ChampionChange]", last: Window | None = None
 ) -> int:
     """How many windows, newest (or ``last``) first, were held: they wanted another champion and got none.
 
@@ -170,7 +172,7 @@ def held_in_a_row(
     champions = {change.to_version for change in line}
     retired = [change.evidence.get("window") for change in line if change.to_version is None]
     count = 0
-    for found in reversed(list(outcomes(places.refreshes(deployment)))):
+    for found in reversed(list(outcomes(installation.refreshes(deployment)))):
         outcome = found[-1][1]
         if last is not None and Window.from_dict(outcome.window).end > last.end:
             continue

@@ -28,7 +28,7 @@ from slc_ops.refresh.window_rules import (
     windows_of_the_backbone_before,
     windows_read_again,
 )
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
@@ -43,7 +43,7 @@ ATTEMPTS = 3
 
 
 @observed
-def extract(places: Places, name: str, window: Window) -> list[Window]:
+def extract(installation: Installation, name: str, window: Window) -> list[Window]:
     """Pull the window and the history it needs; return the windows to learn from that hold rows.
 
     The newest window and the ``lookback_windows`` before it are read again from the source, because late rows
@@ -52,15 +52,15 @@ def extract(places: Places, name: str, window: Window) -> list[Window]:
     """
     from slc_ops.intake.sources import reader_of
 
-    deployment, home = places.deployment(name), places.sources or places.home
+    deployment, home = installation.deployment(name), installation.sources or installation.home
 
     def reads() -> list[Data]:
         both = [each for each in (deployment.source, deployment.labels) if each is not None]
         named = [name for each in both for name in reader_of(each).datasets(each, home)]
         return [Data(each.namespace, each.name) for each in named]
 
-    with lineage("extract", name, window, reads, silent=places.rehearsal) as written:
-        found, newest = _extracted(places, name, window, deployment, home)
+    with lineage("extract", name, window, reads, silent=installation.rehearsal) as written:
+        found, newest = _extracted(installation, name, window, deployment, home)
         written.append(window_data(newest))
     return found
 
@@ -71,7 +71,7 @@ def window_data(manifest: "WindowManifest") -> Data:
 
 
 def _extracted(
-    places: Places, name: str, window: Window, deployment: Deployment, home: Path
+    installation: Installation, name: str, window: Window, deployment: Deployment, home: Path
 ) -> "tuple[list[Window], WindowManifest]":
     """The windows that hold rows, and the manifest of the newest."""
     from slc_ops.intake.extract import extract as extract_window
@@ -88,7 +88,7 @@ def _extracted(
         manifest = extract_window(
             deployment,
             each,
-            places.windows(name),
+            installation.windows(name),
             refresh=each in late,
             home=home,
             observer=observer(each, deployment),
@@ -109,16 +109,16 @@ def _extracted(
     return found, manifest
 
 
-def lacking(places: Places, name: str, window: Window) -> str | None:
+def lacking(installation: Installation, name: str, window: Window) -> str | None:
     """Why the window cannot be extracted yet; None where its source, and that of its labels, have rows of it.
 
     A source that is misconfigured is waited for like one that is late: the reason says which it is.
     """
     from slc_ops.intake.extract import is_filled
 
-    deployment = places.deployment(name)
+    deployment = installation.deployment(name)
     try:
-        if is_filled(deployment, window, places.sources or places.home):
+        if is_filled(deployment, window, installation.sources or installation.home):
             return None
     except SettingsError:
         raise
@@ -128,15 +128,15 @@ def lacking(places: Places, name: str, window: Window) -> str | None:
 
 
 @observed
-def validate(places: Places, name: str, window: Window) -> Path:
+def validate(installation: Installation, name: str, window: Window) -> Path:
     """Validate every window that is needed, and name the refresh; returns the plan's file.
 
     A past window that the suite stops is left out of the refresh and named in the report; the newest one
     stops the refresh.
     """
-    deployment = places.deployment(name)
+    deployment = installation.deployment(name)
     for _ in range(ATTEMPTS):
-        if (plan := _planned(places, name, deployment, window)) is not None:
+        if (plan := _planned(installation, name, deployment, window)) is not None:
             return plan.path
     raise InputError(
         f"the windows of {name!r} were extracted again {ATTEMPTS} times while {window} was being validated; "
@@ -144,7 +144,7 @@ def validate(places: Places, name: str, window: Window) -> Path:
     )
 
 
-def _planned(places: Places, name: str, deployment: Deployment, window: Window) -> Plan | None:
+def _planned(installation: Installation, name: str, deployment: Deployment, window: Window) -> Plan | None:
     from slc_ops.intake.manifest import WindowManifest
     from slc_ops.methods.fitting.window_sums import keep_sums
     from slc_ops.quality import validate as validate_window
@@ -155,7 +155,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     engine = engine_of(deployment.engine)
 
     def manifest_of(each: Window) -> WindowManifest:
-        return WindowManifest.read(places.windows(name) / each.key)
+        return WindowManifest.read(installation.windows(name) / each.key)
 
     checked = deployment
     if deployment.on_new_backbone == "split":  # a mixture stops nothing: it is split afterwards
@@ -165,7 +165,11 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        baseline, earlier, suite = history.yardstick(each), history.earlier(each), not places.rehearsal
+        baseline, earlier, suite = (
+            history.baseline_windows(each),
+            history.earlier(each),
+            not installation.rehearsal,
+        )
         result = validate_window(manifest, baseline, checked, engine, suite=suite, earlier=earlier)
         # The usable rows are a function of the window's content, the events that earlier windows had, the
         # suite's settings and the code.
@@ -185,8 +189,8 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
     reach = Reach.of(dict(deployment))
     needed = needed_windows(window, reach)
     held, taken_back = (
-        held_windows([(each, _renewal(places, name, each)) for each in needed[:-1]]),
-        _left_out_by_people(places, name),
+        held_windows([(each, _renewal(installation, name, each)) for each in needed[:-1]]),
+        _left_out_by_people(installation, name),
     )
     names = {
         each: set(statistics_of(manifest, deployment.quality.logit_limit, engine).versions)
@@ -207,7 +211,7 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
             if each == window:
                 raise
             exclusions.append(excluded(each, STOPPED, stopped.kept))
-    validated[-1] = _audited(places, name, validated[-1], deployment)
+    validated[-1] = _audited(installation, name, validated[-1], deployment)
     serving = serving_version(validated[-1].log, names[window], engine)
     usable = []
     for one in validated:
@@ -228,21 +232,23 @@ def _planned(places: Places, name: str, deployment: Deployment, window: Window) 
         window,
         usable,
         exclusions,
-        places.refreshes(name),
+        installation.refreshes(name),
         lambda each: manifest_of(each).digest,
         earlier,
         serving,
     )
 
 
-def _audited(places: Places, name: str, newest: PlannedWindow, deployment: Deployment) -> PlannedWindow:
+def _audited(
+    installation: Installation, name: str, newest: PlannedWindow, deployment: Deployment
+) -> PlannedWindow:
     """The newest window with what is found where its log says what was served; too much of it stops."""
     from slc_ops.refresh.served import audit_served
 
-    if places.rehearsal:
+    if installation.rehearsal:
         return newest
-    directory = places.windows(name) / newest.window.key
-    table, found = audit_served(places, name, newest.log, directory, deployment.quality.served_off)
+    directory = installation.windows(name) / newest.window.key
+    table, found = audit_served(installation, name, newest.log, directory, deployment.quality.served_off)
     if critical := [each for each in found if each.severity == "critical"]:
         raise ValidationStopped(f"window {newest.window}: {critical[0].line()}. The champion stays")
     if table is None:
@@ -253,16 +259,16 @@ def _audited(places: Places, name: str, newest: PlannedWindow, deployment: Deplo
     return replace(newest, validation={**old, "status": status, "findings": findings, "served": table})
 
 
-def _renewal(places: Places, name: str, window: Window) -> dict[str, Any]:
+def _renewal(installation: Installation, name: str, window: Window) -> dict[str, Any]:
     """What the last refresh of a window said about its renewal; nothing where there is none."""
-    found = list(outcomes(places.refreshes(name), window))
+    found = list(outcomes(installation.refreshes(name), window))
     return found[-1][-1][1].renewal if found else {}
 
 
-def _left_out_by_people(places: Places, name: str) -> dict[Window, str]:
+def _left_out_by_people(installation: Installation, name: str) -> dict[Window, str]:
     """The windows that a person left out of later fits with a rollback, and who."""
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import excluded_by_people
 
-    line = Registry.open(places, create=False).history(name)
+    line = Registry.open(installation, create=False).history(name)
     return {each.window: f"left out on purpose: {each.sentence}" for each in excluded_by_people(line)}

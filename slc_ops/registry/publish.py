@@ -26,7 +26,7 @@ from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, model_card
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from slc_ops.parameters.parameter_set import ParameterSet
 
 
-def publish(client: "MlflowClient", places: Places, publication: Publication) -> Version:
+def publish(client: "MlflowClient", installation: Installation, publication: Publication) -> Version:
     """Bring a publication into MLflow completely; no alias is touched here."""
     parameters = _verified(publication)
-    apart = places.registry_uri != places.tracking_uri
+    apart = installation.registry_uri != installation.tracking_uri
     with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
         files = Path(scratch, "model")
         write_model(publication.parameters, parameters, files)
-        run = _run(client, experiment(client, places, model_name(publication.deployment)), publication)
+        run = _run(client, experiment(client, installation, model_name(publication.deployment)), publication)
         run_id: str = run.info.run_id
         model = logged_model(client, run, publication)
         if apart:

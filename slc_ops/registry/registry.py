@@ -1,7 +1,7 @@
 """The registry: MLflow keeps the versions, the ledger keeps the truth about who is champion.
 
->>> from slc_ops.settings.deployments import Places                              # doctest: +SKIP
->>> registry = Registry.open(Places.from_environment())              # doctest: +SKIP
+>>> from slc_ops.settings.deployments import Installation                              # doctest: +SKIP
+>>> registry = Registry.open(Installation.from_environment())              # doctest: +SKIP
 >>> version = registry.publish(publication)                          # doctest: +SKIP
 >>> registry.promote("demo", version.number, actor="ann", reason="better on every fold")  # doctest: +SKIP
 """
@@ -41,7 +41,7 @@ from slc_ops.registry.rules import (
 )
 from slc_ops.registry.serves import what_serves
 from slc_ops.registry.tracking import typed
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -55,30 +55,30 @@ _PUBLISHERS_WAIT = 120.0
 class Registry:
     """Publish, promote, roll back, retire, verify. Safe to call again, safe to call from many processes."""
 
-    def __init__(self, places: Places, ledger: Ledger, *, create: bool = True) -> None:
-        self.places = places
+    def __init__(self, installation: Installation, ledger: Ledger, *, create: bool = True) -> None:
+        self.installation = installation
         self.ledger = ledger
         self._create = create
 
     @classmethod
-    def open(cls, places: Places, *, create: bool = True) -> "Registry":
-        """Open the ledger of these places, and make it on first use; MLflow is met when it is needed.
+    def open(cls, installation: Installation, *, create: bool = True) -> "Registry":
+        """Open the ledger of these installation, and make it on first use; MLflow is met when it is needed.
 
         Who only reads says ``create=False``: nothing is made, and where there is no ledger nothing is found.
         """
-        ledger = Ledger(places.ledger_url, create=create, zone_of=cache(places.zone_of))
-        if places.rehearsal:
+        ledger = Ledger(installation.ledger_url, create=create, zone_of=cache(installation.zone_of))
+        if installation.rehearsal:
             from slc_ops.registry.rehearsal import RehearsalRegistry
 
-            return RehearsalRegistry(places, ledger, create=create)
-        return cls(places, ledger, create=create)
+            return RehearsalRegistry(installation, ledger, create=create)
+        return cls(installation, ledger, create=create)
 
     @cached_property
     def client(self) -> "MlflowClient":
         """MLflow, connected on first use: reading the ledger does not need it."""
-        uri = self.places.tracking_uri
+        uri = self.installation.tracking_uri
         with typed(uri):
-            return connect(uri, create=self._create, registry_uri=self.places.registry_uri)
+            return connect(uri, create=self._create, registry_uri=self.installation.registry_uri)
 
     # --- moves ----------------------------------------------------------------------------------------
 
@@ -88,12 +88,12 @@ class Registry:
 
         name = publication.deployment
         client = self.client
-        with typed(self.places.tracking_uri), self._publishing(name):
+        with typed(self.installation.tracking_uri), self._publishing(name):
             version = self.ledger.published(publication.key)
             if version is not None:
                 self._project(name, expected=False)
                 return version
-            version = publish(client, self.places, publication)
+            version = publish(client, self.installation, publication)
             self.ledger.record(version, publication.refers)
             self._project(name, expected=True)
             self._clean_quietly(name, publication.keep_versions)
@@ -108,7 +108,7 @@ class Registry:
         from slc_ops.registry.publish import restate
 
         client = self.client
-        with typed(self.places.tracking_uri), self._publishing(publication.deployment):
+        with typed(self.installation.tracking_uri), self._publishing(publication.deployment):
             restate(client, version, publication)
 
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
@@ -256,7 +256,7 @@ class Registry:
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
         """Bring the aliases to the ledger's state; a gap that nobody's move explains is reported."""
         client = self.client
-        with typed(self.places.tracking_uri):
+        with typed(self.installation.tracking_uri):
             closed = project(client, self.ledger, deployment)
         if closed and not expected:
             for gap in closed:
@@ -288,7 +288,7 @@ class Registry:
         check_living(version)
         into.mkdir(parents=True, exist_ok=True)
         client = self.client
-        with typed(self.places.tracking_uri):
+        with typed(self.installation.tracking_uri):
             return fetch_parameters(client, version, into)
 
     def status(self, expected: Iterable[str] = ()) -> dict[str, Any]:
@@ -298,7 +298,7 @@ class Registry:
         """
         published = self.ledger.deployments()
         answer: dict[str, Any] = {
-            "tracking_uri": without_secrets(self.places.tracking_uri),
+            "tracking_uri": without_secrets(self.installation.tracking_uri),
             "ledger_url": self.ledger.database.shown,
             "deployments": {},
         }
@@ -321,7 +321,7 @@ class Registry:
 
         try:
             client = self.client
-            with typed(self.places.tracking_uri):
+            with typed(self.installation.tracking_uri):
                 found = alias_findings(client, self.ledger.head(deployment), self.ledger.line(deployment))
         except RegistryError as error:
             found = [Finding(deployment, "unreachable", str(error))]
@@ -343,8 +343,8 @@ class Registry:
             if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
         client = self.client
-        with typed(self.places.tracking_uri):
-            left = audit(client, self.ledger, deployment, self.places.home)
+        with typed(self.installation.tracking_uri):
+            left = audit(client, self.ledger, deployment, self.installation.home)
         return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class Registry:
 
         client = self.client
         try:
-            with typed(self.places.tracking_uri):
+            with typed(self.installation.tracking_uri):
                 clean(client, self.ledger, deployment, keep)
         except RegistryError as error:
             _log.warning("old versions of %s were not cleaned: %s", deployment, error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.base.mlflow_client import load_mlflow
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -30,14 +30,16 @@ def typed(tracking_uri: str) -> Iterator[None]:
         raise RegistryError(without_secrets(f"MLflow at {tracking_uri} refused: {first}")) from error
 
 
-def experiment(client: "MlflowClient", places: Places, name: str) -> str:
+def experiment(client: "MlflowClient", installation: Installation, name: str) -> str:
     """The id of the experiment ``name``, made on first use with its artifacts in the named place."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)
     if found is None:
-        remote = places.tracking_uri.startswith(("http://", "https://"))
-        location = None if remote else f"{places.artifact_root.rstrip('/')}/{name}"  # a server knows its own
+        remote = installation.tracking_uri.startswith(("http://", "https://"))
+        location = (
+            None if remote else f"{installation.artifact_root.rstrip('/')}/{name}"
+        )  # a server knows its own
         try:
             return str(client.create_experiment(name, artifact_location=location))
         except MlflowException as error:

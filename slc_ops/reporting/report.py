@@ -85,7 +85,7 @@ def _page(
         slice_columns=tables.slice_columns(),
         slices=tables.slice_rows(backtest, verdict.method, ("density", "cold_start")),
         groups=tables.slice_rows(backtest, verdict.method, ("group",)),
-        slices_together=tables.slices_together(backtest, verdict.method),
+        n_simultaneous_slices=tables.n_simultaneous_slices(backtest, verdict.method),
         worst_group=tables.worst_group(backtest, verdict.method),
         best_items=tables.item_rows(items.get("best", [])),
         worst_items=tables.item_rows(items.get("worst", [])),

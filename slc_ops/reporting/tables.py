@@ -122,12 +122,12 @@ def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -
     return rows
 
 
-def slices_together(backtest: Backtest, method: str | None) -> Row | None:
+def n_simultaneous_slices(backtest: Backtest, method: str | None) -> Row | None:
     """How many slices have intervals that hold together, and with what confidence."""
     found = next(iter(backtest.slice_differences.get(method or "", {}).values()), None)
-    if found is None or found.together == 1:
+    if found is None or found.n_simultaneous == 1:
         return None
-    return {"count": found.together, "confidence": found.confidence}
+    return {"count": found.n_simultaneous, "confidence": found.confidence}
 
 
 def _slice_verdict(found: PairedDifference | None) -> str:

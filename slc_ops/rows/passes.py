@@ -38,7 +38,7 @@ os.register_at_fork(after_in_child=_pools.clear)
 class Addable(Protocol):
     """Partial sums that can take up further ones."""
 
-    def add(self: Partial, other: Partial) -> None: ...
+    def merge(self: Partial, other: Partial) -> None: ...
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Totals:
 
     values: NDArray[np.float64]
 
-    def add(self, other: "Totals") -> None:
+    def merge(self, other: "Totals") -> None:
         """Take up further ones."""
         self.values += other.values
 
@@ -58,7 +58,7 @@ class Pieces(Generic[Piece]):
 
     all: list[Piece]
 
-    def add(self, other: "Pieces[Piece]") -> None:
+    def merge(self, other: "Pieces[Piece]") -> None:
         """Take up further ones."""
         self.all += other.all
 
@@ -123,5 +123,5 @@ def add_up(
     spans = in_spans(work, n_rows, threads, span_rows)
     total = next(spans)
     for part in spans:
-        total.add(part)
+        total.merge(part)
     return total

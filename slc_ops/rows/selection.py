@@ -33,7 +33,7 @@ class Extent:
     low: int
     high: int
 
-    def add(self, other: "Extent") -> None:
+    def merge(self, other: "Extent") -> None:
         """Take up further rows."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
@@ -44,7 +44,7 @@ class Counts:
 
     mass: dict[int, Floats]
 
-    def add(self, other: "Counts") -> None:
+    def merge(self, other: "Counts") -> None:
         """Take up further rows."""
         for number, mass in other.mass.items():
             if number in self.mass:

@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     """The version of each row, where they differ."""
 
 
-class Part(NamedTuple):
+class VersionRows(NamedTuple):
     """The rows of a call that one parameter set answers, all of one backbone."""
 
     snapshot: Snapshot
@@ -97,7 +97,7 @@ def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | No
     )
 
 
-def answer_parts(parts: list[Part], columns: Columns, interval: bool) -> Answer:
+def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> Answer:
     """Answer rows that several sets or backbones share, and put them back in order."""
     count = len(columns.logits)
     probability, versions = np.empty(count), np.empty(count, np.int64)

@@ -20,7 +20,7 @@ from slc_ops.parameters.effects import COLUMNS
 from slc_ops.serving.answers import (
     Answer,
     Columns,
-    Part,
+    VersionRows,
     answer_part,
     answer_parts,
     by_backbone,
@@ -226,12 +226,14 @@ class Corrector:
             if challenger is not None and self._canary is not None:
                 chosen = self._canary.chosen(columns)
             parts = [
-                Part(snapshot, rows, backbone)
+                VersionRows(snapshot, rows, backbone)
                 for backbone, mine in by_backbone(backbone_version, count)
                 for snapshot, arm in ((champion, ~chosen), (challenger, chosen))
                 if snapshot is not None and len(rows := np.flatnonzero(mine & arm))
             ]
-            return answer_parts(parts or [Part(champion, np.empty(0, np.intp), None)], columns, interval)
+            return answer_parts(
+                parts or [VersionRows(champion, np.empty(0, np.intp), None)], columns, interval
+            )
 
     @property
     def deployment(self) -> str:

@@ -13,7 +13,7 @@ from typing import IO, Any
 from slc_ops.base.errors import RegistryError
 
 _CHUNK = 1 << 20
-_LONGEST = 4 << 20  # bytes of an answer that describes a version
+_MAX_ANSWER_BYTES = 4 << 20  # bytes of an answer that describes a version
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -46,7 +46,7 @@ class RestClient:
         """The JSON answer of an endpoint."""
         address = f"{path}?{urllib.parse.urlencode(query)}"
         try:
-            return json.loads(b"".join(self._chunks(address, _LONGEST)))
+            return json.loads(b"".join(self._chunks(address, _MAX_ANSWER_BYTES)))
         except (ValueError, RecursionError):
             raise RegistryError(f"MLflow at {self.base} answered something that is not JSON") from None
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-class Part(BaseModel):
+class SettingsBlock(BaseModel):
     """A block of the deployments file: unknown keys, infinities and NaN are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -23,7 +23,7 @@ class Part(BaseModel):
         return values
 
 
-class Decision(Part):
+class Decision(SettingsBlock):
     """What it takes to change the method that serves, over the last ``evidence_windows`` windows.
 
     A method takes over from another when its mean NLL over the windows is lower by ``min_gain`` and by one
@@ -55,7 +55,7 @@ class Decision(Part):
     )
 
 
-class Forget(Part):
+class Forget(SettingsBlock):
     """How long ``slc_mix`` remembers: rows count 2^(−age/half_life), over this many windows."""
 
     half_life: float = Field(
@@ -64,7 +64,7 @@ class Forget(Part):
     windows: int = Field(default=26, ge=1, le=520, description="windows that its effects are learned from")
 
 
-class Notifier(Part):
+class Notifier(SettingsBlock):
     """An Airflow notifier, by its import path, with the arguments of its constructor (Jinja, no secrets)."""
 
     path: str = Field(
@@ -79,7 +79,7 @@ EventName = Literal[
 EVENTS: tuple[EventName, ...] = get_args(EventName)
 
 
-class Notify(Part):
+class Notify(SettingsBlock):
     """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
 
     events: tuple[EventName, ...] = Field(default=EVENTS, description="what is told")

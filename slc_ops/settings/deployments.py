@@ -10,9 +10,9 @@ from slc_ops.base.errors import UnknownMethod
 from slc_ops.base.methods import METHODS, method_named
 from slc_ops.base.names import valid_name
 from slc_ops.base.window import Cadence, Window, day_start
-from slc_ops.settings.blocks import Decision, Forget, Notifier, Notify, Part
+from slc_ops.settings.blocks import Decision, Forget, Notifier, Notify, SettingsBlock
 from slc_ops.settings.deployments_file import BrokenEntry, load_deployments, read_deployments
-from slc_ops.settings.environment import Places
+from slc_ops.settings.environment import Installation
 from slc_ops.settings.expectations import OwnExpectation
 from slc_ops.settings.quality import Band, Limit, Quality
 from slc_ops.settings.sources import (
@@ -28,13 +28,39 @@ from slc_ops.settings.sources import (
     Source,
     SqlSource,
 )
-from slc_ops.settings.window import Duration, Grid, Schedule, as_schedule
+from slc_ops.settings.window import Duration, Schedule, WindowGrid, as_schedule
 
 __all__ = [
-    "SOURCES", "Band", "BrokenEntry", "Decision", "DeltaSource", "Deployment", "Deployments",
-    "DuckdbSource", "FilesSource", "Forget", "Grid", "IcebergSource", "LakeSource", "Limit", "Mapped",
-    "MethodName", "Name", "Notifier", "Notify", "OwnExpectation", "Part", "Partition", "Places", "Quality",
-    "Schedule", "SimulatorSource", "SqlSource", "json_schema", "load_deployments", "read_deployments",
+    "SOURCES",
+    "Band",
+    "BrokenEntry",
+    "Decision",
+    "DeltaSource",
+    "Deployment",
+    "Deployments",
+    "DuckdbSource",
+    "FilesSource",
+    "Forget",
+    "IcebergSource",
+    "Installation",
+    "LakeSource",
+    "Limit",
+    "Mapped",
+    "MethodName",
+    "Name",
+    "Notifier",
+    "Notify",
+    "OwnExpectation",
+    "Partition",
+    "Quality",
+    "Schedule",
+    "SettingsBlock",
+    "SimulatorSource",
+    "SqlSource",
+    "WindowGrid",
+    "json_schema",
+    "load_deployments",
+    "read_deployments",
     "valid_name",
 ]  # fmt: skip
 
@@ -50,7 +76,7 @@ MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_ext
 Name = Annotated[str, AfterValidator(valid_name)]
 
 
-class Deployment(Part):
+class Deployment(SettingsBlock):
     """One frozen model in production whose predictions are corrected again and again."""
 
     source: Source = Field(description="where the log lies: [sources](sources.md)")
@@ -64,7 +90,9 @@ class Deployment(Part):
         description="how long labels may take: a window is refreshed that long after its end, and rows "
         "without a label are waited for; unset, they are faults",
     )
-    window: Grid = Field(default=Grid(), description="how long a window is and where it begins, below")
+    window: WindowGrid = Field(
+        default=WindowGrid(), description="how long a window is and where it begins, below"
+    )
     refresh_every: int = Field(
         default=1, ge=1, le=366, description="windows from one scheduled refresh to the next"
     )
@@ -227,9 +255,9 @@ class Deployment(Part):
         """The start of the day after the last window."""
         return None if self.end is None else day_start(self.end, self.window.zone)
 
-    def window_due(self, moment: datetime) -> Window:
-        """The last window whose labels were due at ``moment``, of those that the schedule refreshes."""
-        window = self.cadence.complete_at(moment - self.lag)
+    def window_due(self, timestamp: datetime) -> Window:
+        """The last window whose labels were due at ``timestamp``, of those that the schedule refreshes."""
+        window = self.cadence.complete_at(timestamp - self.lag)
         if self.refresh_every == 1:
             return window
         span = self.cadence.span(window, self.refresh_every)
@@ -241,7 +269,7 @@ class Deployment(Part):
         return self.window_due(due if self.ends_at is None else min(due, self.ends_at + self.lag))
 
 
-class Deployments(Part):
+class Deployments(SettingsBlock):
     """The deployments file."""
 
     deployments: dict[Name, Deployment]

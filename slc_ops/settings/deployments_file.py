@@ -72,7 +72,7 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
 
 
 def _read_file(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
-    # The file's reader and its schema name each other: places read the file, deployments name places.
+    # The file's reader and its schema name each other: an Installation reads it, deployments name it.
     from slc_ops.settings.deployments import Deployments
     from slc_ops.settings.yaml_file import read_blocks
 
@@ -139,8 +139,8 @@ def _keys() -> list[str]:
         d.Limit,
         d.Notify,
         d.Notifier,
-        d.Grid,
+        d.WindowGrid,
         d.Schedule,
     )
-    parts: tuple[type[d.Part], ...] = (*blocks, *d.SOURCES, d.Partition)
+    parts: tuple[type[d.SettingsBlock], ...] = (*blocks, *d.SOURCES, d.Partition)
     return sorted({key for part in parts for key in part.model_fields})

@@ -246,7 +246,7 @@ GROUPS: tuple[type[Variables], ...] = (
 
 
 @dataclass(frozen=True)
-class Places:
+class Installation:
     """Where things lie. Everything defaults to ``var/`` in the working directory."""
 
     home: Path
@@ -269,7 +269,7 @@ class Places:
         return self.separate_registry or self.tracking_uri
 
     @classmethod
-    def from_environment(cls) -> "Places":
+    def from_environment(cls) -> "Installation":
         """What :class:`PlaceVariables` say, with what follows from the home."""
         found = PlaceVariables.read()
         home = found.home.absolute()
@@ -299,8 +299,8 @@ class Places:
         """All deployments of the file; the first broken entry is an error."""
         return load_deployments(self.deployments_file)
 
-    def with_settings(self, name: str, settings: "Deployment | None") -> "Places":
-        """The same places with these settings of a deployment; with none, as they are."""
+    def with_settings(self, name: str, settings: "Deployment | None") -> "Installation":
+        """The same installation with these settings of a deployment; with none, as they are."""
         return self if settings is None else replace(self, given={**self.given, name: settings})
 
     def deployment(self, name: str) -> "Deployment":

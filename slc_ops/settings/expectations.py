@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from slc_ops.settings.blocks import Part
+from slc_ops.settings.blocks import SettingsBlock
 from slc_ops.settings.sources import CONTRACT_COLUMNS
 
 RANGE = ("min_value", "max_value", "strict_min", "strict_max")
@@ -73,7 +73,7 @@ def _plain(value: JsonValue) -> JsonValue:
     return value
 
 
-class OwnExpectation(Part):
+class OwnExpectation(SettingsBlock):
     """One entry: a type of Great Expectations, its arguments, and what an unmet one does."""
 
     type: str = Field(description="as Great Expectations writes it: `expect_column_values_to_be_between`")

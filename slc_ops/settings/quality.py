@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from slc_ops.settings.blocks import Part
+from slc_ops.settings.blocks import SettingsBlock
 from slc_ops.settings.expectations import OwnExpectation
 
 
@@ -18,7 +18,7 @@ def in_order(bounds: tuple[float, float]) -> tuple[float, float]:
 Bounds = Annotated[tuple[float, float], AfterValidator(in_order)]
 
 
-class Limit(Part):
+class Limit(SettingsBlock):
     """An upper limit of a statistic: above ``warn`` it annotates the report, above ``stop`` it stops."""
 
     warn: float | None = Field(default=None, description="above this the window is used, with a warning")
@@ -31,7 +31,7 @@ class Limit(Part):
         return self
 
 
-class Band(Part):
+class Band(SettingsBlock):
     """A ratio to the trailing windows: outside ``warn`` it annotates, outside ``stop`` it stops."""
 
     warn: Bounds | None = Field(
@@ -40,7 +40,7 @@ class Band(Part):
     stop: Bounds | None = Field(default=None, description="outside of this the refresh stops")
 
 
-class Quality(Part):
+class Quality(SettingsBlock):
     """What a window must look like before anything is fitted on it."""
 
     row_budget: float = Field(

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import parse_timestamp
-from slc_ops.settings.blocks import Part
+from slc_ops.settings.blocks import SettingsBlock
 
 CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit",
@@ -52,7 +52,7 @@ def without_secret(location: str) -> str:
 Location = Annotated[str, Field(min_length=1), AfterValidator(without_secret)]
 
 
-class Mapped(Part):
+class Mapped(SettingsBlock):
     """What every source may say about its columns."""
 
     kind: str = Field(description=KIND)
@@ -84,7 +84,7 @@ class Mapped(Part):
         return zone
 
 
-class Partition(Part):
+class Partition(SettingsBlock):
     """A Hive key that holds a date: ``week=2026-01-05/`` selects the ``days`` days from that date on.
 
     With it only the window's partitions are opened, and a row in them with a time outside the window is a
@@ -137,7 +137,7 @@ class LakeSource(Located):
     )
 
 
-def moment_or_version(value: Any) -> Any:
+def timestamp_or_version(value: Any) -> Any:
     """Timestamps need a zone; a number is a version, ``3d`` counts days from the window's end."""
     if isinstance(value, (bool, float)):
         raise ValueError(f"must be a version, a timestamp or a number of days such as 3d, found {value}")
@@ -153,16 +153,16 @@ def moment_or_version(value: Any) -> Any:
     return value
 
 
-class Versioned(Part):
+class Versioned(SettingsBlock):
     """What a table with a history may be asked for."""
 
-    as_of: Annotated[int | datetime | str | None, BeforeValidator(moment_or_version)] = Field(
+    as_of: Annotated[int | datetime | str | None, BeforeValidator(timestamp_or_version)] = Field(
         default=None,
         description="the table as it was: a version (Delta) or snapshot id (Iceberg), a timestamp, or `3d`: "
         "three days after each window's end; unset: as it is now",
     )
 
-    def moment(self, end: datetime) -> int | datetime | None:
+    def timestamp(self, end: datetime) -> int | datetime | None:
         """The version or the time that is asked for, for a window that ends at ``end``."""
         if isinstance(self.as_of, str):
             return end + timedelta(days=int(self.as_of.removesuffix("d")))

@@ -8,10 +8,10 @@ from zoneinfo import available_timezones
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.window import MONDAY, Cadence
-from slc_ops.settings.blocks import Part
+from slc_ops.settings.blocks import SettingsBlock
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-LONGEST = timedelta(days=366)
+MAX_WINDOW_LENGTH = timedelta(days=366)
 
 
 def duration(value: Any) -> timedelta:
@@ -26,8 +26,8 @@ def duration(value: Any) -> timedelta:
     if found is None:
         raise ValueError(f"write a number with m, h or d, for example 12h or 3d; found {str(value)[:40]!r}")
     length = timedelta(**{UNITS[found[2]]: int(found[1])})
-    if length > LONGEST:
-        raise ValueError(f"{value} is more than {LONGEST.days} days")
+    if length > MAX_WINDOW_LENGTH:
+        raise ValueError(f"{value} is more than {MAX_WINDOW_LENGTH.days} days")
     return length
 
 
@@ -37,7 +37,7 @@ Duration = Annotated[
 ]
 
 
-class Grid(Part):
+class WindowGrid(SettingsBlock):
     """Windows of ``days`` local days; an hour that a clock skips or repeats belongs to its day."""
 
     days: Literal[1, 7, 14, 28] = Field(default=7, description="days of a window")
@@ -73,7 +73,7 @@ def cron_expression(text: str) -> str:
     return text
 
 
-class Schedule(Part):
+class Schedule(SettingsBlock):
     """When a refresh runs: at the times of ``cron``, on an event of ``asset``, or at the first once the
     second is there."""
 

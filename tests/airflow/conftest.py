@@ -10,7 +10,7 @@ import yaml
 
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
 AFTER = "2026-02-23T00:00:01+00:00"  # a run by hand, a second after the seventh week ended
@@ -37,29 +37,29 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def installation(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """An empty home with the deployment ``school`` on a private copy of the lake."""
     return furnish(tmp_path, lake, monkeypatch)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, lake: Path) -> Iterator[Places]:
+def shared(tmp_path_factory: pytest.TempPathFactory, lake: Path) -> Iterator[Installation]:
     """The same, kept for all tests of a file: a refresh that is finished costs nothing the second time."""
     with pytest.MonkeyPatch.context() as patch:
         yield furnish(tmp_path_factory.mktemp("home"), lake, patch)
 
 
-def furnish(home: Path, lake: Path, patch: pytest.MonkeyPatch) -> Places:
+def furnish(home: Path, lake: Path, patch: pytest.MonkeyPatch) -> Installation:
     """Put a lake and a deployments file into a home and point the environment there."""
     shutil.copytree(lake, home / "lake" / "school")
     patch.setenv("SLC_OPS_HOME", str(home))
     patch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
     configure(home)
-    return Places.from_environment()
+    return Installation.from_environment()
 
 
 def configure(home: Path, **settings: Any) -> Deployment:
     """Write the deployment ``school`` with these settings, and read it back."""
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": {**ENTRY, **settings}}}))
-    return Places.from_environment().deployment("school")
+    return Installation.from_environment().deployment("school")

@@ -17,7 +17,7 @@ import pytest
 from slc_ops.base.files import read_json
 from slc_ops.demo.run import environment
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 SERVICES = {
     "api-server": ["airflow", "api-server", "--host", "127.0.0.1"],
@@ -122,7 +122,7 @@ class Platform:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("SLC_OPS_HOME", "SLC_OPS_DEPLOYMENTS", "MLFLOW_TRACKING_URI"):
                 patch.setenv(name, self.variables[name])
-            return Registry.open(Places.from_environment())
+            return Registry.open(Installation.from_environment())
 
     def log_in(self) -> None:
         """Get a token."""

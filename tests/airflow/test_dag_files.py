@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.airflow.conftest import ENTRY
 
 DAGS = Path(__file__).parents[2] / "dags"
@@ -29,7 +29,7 @@ def parse() -> tuple[set[str], dict[str, str]]:
     }
 
 
-def test_parsing_imports_nothing_heavy(places: Places) -> None:
+def test_parsing_imports_nothing_heavy(installation: Installation) -> None:
     script = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)\nprint(*sorted(sys.modules))"
     command = [sys.executable, "-c", script, *(str(DAGS / name) for name in OURS)]
 
@@ -40,9 +40,9 @@ def test_parsing_imports_nothing_heavy(places: Places) -> None:
     assert loaded & HEAVY == set()
 
 
-def test_every_good_entry_is_a_dag(places: Places) -> None:
+def test_every_good_entry_is_a_dag(installation: Installation) -> None:
     entries = {"school": ENTRY, "second": {**ENTRY, "gate": "manual"}}
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
 
     dags, errors = parse()
 
@@ -50,21 +50,21 @@ def test_every_good_entry_is_a_dag(places: Places) -> None:
     assert errors == {}
 
 
-def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(places: Places) -> None:
+def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(installation: Installation) -> None:
     entries = {"school": ENTRY, "second": {**ENTRY, "keep_windows": 3}}
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
     for name in entries:
-        (places.refreshes(name) / ".2026-01-05.gone").mkdir(parents=True)
+        (installation.refreshes(name) / ".2026-01-05.gone").mkdir(parents=True)
     long_ago = 1_000_000_000.0
     for name in entries:
-        os.utime(places.refreshes(name) / ".2026-01-05.gone", (long_ago, long_ago))
+        os.utime(installation.refreshes(name) / ".2026-01-05.gone", (long_ago, long_ago))
 
     assert "slc_clean" in parse()[0]
     from slc_ops.airflow.clean import clean
 
     assert clean.function() == {"second": 0}
-    assert [path.name for path in places.refreshes("school").iterdir()] == [".2026-01-05.gone"]
-    assert list(places.refreshes("second").iterdir()) == []
+    assert [path.name for path in installation.refreshes("school").iterdir()] == [".2026-01-05.gone"]
+    assert list(installation.refreshes("second").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -76,27 +76,27 @@ def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(places: Places) ->
     ],
 )
 def test_a_broken_entry_is_one_import_error_and_the_other_dags_stay(
-    places: Places, text: str, line: int, rule: str
+    installation: Installation, text: str, line: int, rule: str
 ) -> None:
     good = "deployments:\n  school:\n    source: {kind: lake, path: lake/school}\n"
-    places.deployments_file.write_text(good + text)
+    installation.deployments_file.write_text(good + text)
 
     dags, errors = parse()
 
     assert dags == FORMS | {"slc_weekly_refresh__school"}
     (message,) = errors.values()
-    assert f"{places.deployments_file}:{line}: " in message
+    assert f"{installation.deployments_file}:{line}: " in message
     assert rule in message
 
 
-def test_a_file_that_is_no_yaml_is_one_import_error(places: Places) -> None:
-    places.deployments_file.write_text("deployments: [")
+def test_a_file_that_is_no_yaml_is_one_import_error(installation: Installation) -> None:
+    installation.deployments_file.write_text("deployments: [")
 
     dags, errors = parse()
 
     assert dags == FORMS
     (message,) = errors.values()
-    assert str(places.deployments_file) in message
+    assert str(installation.deployments_file) in message
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ def test_a_file_that_is_no_yaml_is_one_import_error(places: Places) -> None:
         "end: 9999-12-31",
     ],
 )
-def test_one_typo_takes_one_dag_down_and_not_all(places: Places, line: str) -> None:
+def test_one_typo_takes_one_dag_down_and_not_all(installation: Installation, line: str) -> None:
     entry = "    source: {kind: lake, path: x}\n"
     text = f"deployments:\n  first:\n{entry}  broken:\n{entry}    {line}\n  last:\n{entry}"
-    places.deployments_file.write_text(text)
+    installation.deployments_file.write_text(text)
 
     dags, errors = parse()
 
     assert dags == FORMS | {"slc_weekly_refresh__first", "slc_weekly_refresh__last"}
     (message,) = errors.values()
-    assert f"{places.deployments_file}:6: " in message
+    assert f"{installation.deployments_file}:6: " in message
     assert "deployments.broken" in message
 
 
 def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What Airflow does not like about a DAG is known only when it is built."""
     import slc_ops.airflow.refresh as built
@@ -141,7 +141,7 @@ def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
 
     monkeypatch.setattr(built, "refresh_tasks", refuse)
     entries = {"school": ENTRY, "broken": ENTRY}
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
 
     dags, errors = parse()
 
@@ -151,7 +151,7 @@ def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
 
 
 def test_a_file_of_two_lines_has_all_dags_and_a_missing_deployments_file_is_its_one_error(
-    places: Places, tmp_path: Path
+    installation: Installation, tmp_path: Path
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
@@ -161,17 +161,17 @@ def test_a_file_of_two_lines_has_all_dags_and_a_missing_deployments_file_is_its_
     assert set(bag.dags) == FORMS | {"slc_weekly_refresh__school"}
     assert bag.import_errors == {}
 
-    places.deployments_file.unlink()
+    installation.deployments_file.unlink()
     bag = DagBag(file)
     assert set(bag.dags) == set()
     (message,) = bag.import_errors.values()
     line = message.splitlines()[-1]
-    assert f"cannot read the deployments file {places.deployments_file}: No such file" in line
+    assert f"cannot read the deployments file {installation.deployments_file}: No such file" in line
     assert "SLC_OPS_DEPLOYMENTS" in line
 
 
 def test_a_folder_of_deployments_is_one_dag_per_entry(
-    places: Places, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "deployments"
     folder.mkdir()

@@ -16,7 +16,7 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.airflow.conftest import configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
@@ -28,13 +28,13 @@ FORM: dict[str, Any] = {"deployment": "school", "from": "2026-02-02", "to": "202
 
 
 @pytest.fixture(scope="module")
-def backfilled(shared: Places) -> tuple[str, dict[str, str]]:
+def backfilled(shared: Installation) -> tuple[str, dict[str, str]]:
     """Three weeks, through the form."""
     return run(backfill_dag(), **FORM)
 
 
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(
-    places: Places, caplog: pytest.LogCaptureFixture
+    installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         state, tasks = run(backfill_dag(), **FORM, dry_run=True)
@@ -42,12 +42,12 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     assert (state, tasks["refresh"], tasks["summary"]) == ("success", "skipped", "success")
     assert "3 of 3 windows to refresh" in caplog.text
     assert "dry run: nothing is done" in caplog.text
-    assert not places.windows("school").exists()
-    assert Registry.open(places).ledger.versions("school") == []
+    assert not installation.windows("school").exists()
+    assert Registry.open(installation).ledger.versions("school") == []
 
 
 def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
-    shared: Places, backfilled: tuple[str, dict[str, str]]
+    shared: Installation, backfilled: tuple[str, dict[str, str]]
 ) -> None:
     state, tasks = backfilled
 
@@ -63,17 +63,19 @@ def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
     assert registry.history("school") == []
 
 
-def test_a_week_that_is_tried_again_is_waited_for(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_week_that_is_tried_again_is_waited_for(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The only order that Airflow itself keeps, that of the indices, does not survive a second try."""
-    configure(places.home, methods=["platt"])
+    configure(installation.home, methods=["platt"])
     failed = []
     extract = pipeline.extract
 
-    def stumbling(places: Places, name: str, window: Window) -> list[Window]:
+    def stumbling(installation: Installation, name: str, window: Window) -> list[Window]:
         if not failed:
             failed.append(window.key)
             raise OSError("the file system is away for a while")
-        return extract(places, name, window)
+        return extract(installation, name, window)
 
     monkeypatch.setattr(pipeline, "extract", stumbling)
 
@@ -81,12 +83,12 @@ def test_a_week_that_is_tried_again_is_waited_for(places: Places, monkeypatch: p
 
     assert (state, tasks["refresh[0]"], tasks["refresh[1]"]) == ("success", "success", "success")
     assert failed == ["2026-02-09"]
-    versions = Registry.open(places).ledger.versions("school")
+    versions = Registry.open(installation).ledger.versions("school")
     assert [v.window.key for v in versions] == ["2026-02-09", "2026-02-16"]
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_finished_weeks_are_skipped(shared: Places) -> None:
+def test_finished_weeks_are_skipped(shared: Installation) -> None:
     state, tasks = run(backfill_dag(), **FORM)
 
     assert (state, tasks["refresh"]) == ("success", "skipped")
@@ -94,7 +96,9 @@ def test_finished_weeks_are_skipped(shared: Places) -> None:
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_name(shared: Places) -> None:
+def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_name(
+    shared: Installation,
+) -> None:
     state, _ = run(backfill_dag(), **{**FORM, "from": "2026-02-16"}, again=True, promote=True)
 
     assert state == "success"
@@ -114,12 +118,12 @@ def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_nam
     ],
 )
 def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
-    places: Places, wrong: dict[str, Any]
+    installation: Installation, wrong: dict[str, Any]
 ) -> None:
     state, tasks = run(backfill_dag(), **{**FORM, **wrong})
 
     assert (state, tasks["look"]) == ("failed", "failed")
-    assert not places.windows("school").exists()
+    assert not installation.windows("school").exists()
 
 
 @pytest.mark.parametrize(
@@ -133,26 +137,26 @@ def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
     ],
 )
 def test_a_form_with_impossible_values_is_refused_before_it_runs(
-    places: Places, wrong: dict[str, Any]
+    installation: Installation, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(Exception, match="Invalid input for param"):
         run(backfill_dag(), **{**FORM, **wrong})
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_a_replay_writes_its_page_and_registers_nothing(places: Places) -> None:
+def test_a_replay_writes_its_page_and_registers_nothing(installation: Installation) -> None:
     state, tasks = run(replay_dag(), **FORM)
 
     assert (state, tasks["replay"]) == ("success", "success")
-    page = places.replays("school") / "2026-02-02_2026-02-23" / "replay.html"
+    page = installation.replays("school") / "2026-02-02_2026-02-23" / "replay.html"
     assert "replay of 2026-02-02/2026-02-23" in page.read_text()
-    assert not places.windows("school").exists()
-    assert Registry.open(places).ledger.versions("school") == []
+    assert not installation.windows("school").exists()
+    assert Registry.open(installation).ledger.versions("school") == []
 
 
 @pytest.mark.usefixtures("backfilled")
 def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
-    shared: Places, monkeypatch: pytest.MonkeyPatch
+    shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(shared)
     back_to_the_first(registry)
@@ -191,7 +195,7 @@ def back_to_the_first(registry: Registry) -> None:
 
 @pytest.mark.usefixtures("backfilled")
 def test_a_retirement_by_hand_is_signed_told_and_noted(
-    shared: Places, monkeypatch: pytest.MonkeyPatch
+    shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(shared)
     ledger = registry.ledger
@@ -216,7 +220,7 @@ def test_a_retirement_by_hand_is_signed_told_and_noted(
 
 @pytest.mark.usefixtures("backfilled")
 def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
-    shared: Places, monkeypatch: pytest.MonkeyPatch
+    shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Registry.open(shared).ledger
     for number in (1, 3):
@@ -249,7 +253,7 @@ def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
 
 @pytest.mark.parametrize("data", ["../../etc", "/etc/passwd", "no-such-folder"])
 def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
-    places: Places, monkeypatch: pytest.MonkeyPatch, data: str
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     dag = control_dag("flight-delay")
 

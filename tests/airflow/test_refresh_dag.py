@@ -9,7 +9,7 @@ import pytest
 
 from slc_ops.airflow import weekly_refresh
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.airflow.conftest import AFTER, NEWEST, configure
 from tests.airflow.mailbox import listening
 from tests.airflow.runs import run
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 
 def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
-    shared: Places, monkeypatch: pytest.MonkeyPatch
+    shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {uri: len(asset_events(uri)) for uri in ("slc://school/window", "slc://school/champion")}
     with listening() as (port, heard):
@@ -46,7 +46,7 @@ def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
 
 @pytest.mark.parametrize(("gate", "held"), [("auto", "gate"), ("never", "gate"), ("manual", "propose")])
 def test_the_same_week_again_is_the_same_version_and_asks_nobody(
-    shared: Places, gate: str, held: str
+    shared: Installation, gate: str, held: str
 ) -> None:
     state, tasks = run(weekly_refresh("school", configure(shared.home, gate=gate)), AFTER)
 
@@ -58,10 +58,10 @@ def test_the_same_week_again_is_the_same_version_and_asks_nobody(
 
 
 def test_a_method_that_does_harm_is_not_promoted_and_platt_serves(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items exchange their names in the newest week, so what was learned of them does harm."""
-    part = newest_part(places)
+    part = newest_part(installation)
     week = pq.read_table(part, partitioning=None)
     names = sorted(week["item_id"].unique().to_pylist())
     other = dict(zip(names, reversed(names), strict=True))
@@ -70,27 +70,27 @@ def test_a_method_that_does_harm_is_not_promoted_and_platt_serves(
 
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
-        state, tasks = run(weekly_refresh("school", configure(places.home)), AFTER)
+        state, tasks = run(weekly_refresh("school", configure(installation.home)), AFTER)
 
     assert (state, tasks["publish"], tasks["promote"]) == ("success", "success", "success")
     (event,) = heard
     assert (event["event"], event["deployment"], event["task_id"]) == ("promotion", "school", "promote")
     assert event["window"] == str(NEWEST)
-    champion = Registry.open(places).champion("school")
+    champion = Registry.open(installation).champion("school")
     assert champion is not None
     assert champion.method == "platt"
 
 
 def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = newest_part(places)
+    part = newest_part(installation)
     week = pq.read_table(part, partitioning=None)
     ones = pc.add(pc.multiply(week["label"], 0), 1)
     pq.write_table(week.set_column(week.schema.get_field_index("label"), "label", ones), part)
-    box = {"file": str(places.home / "box"), "text": "{{ slc_event.event }} {{ slc_event.deployment }}"}
+    box = {"file": str(installation.home / "box"), "text": "{{ slc_event.event }} {{ slc_event.deployment }}"}
     notify = {"webhook": "team", "notifiers": [{"path": "tests.airflow.mailbox.Mailbox", "arguments": box}]}
-    dag = weekly_refresh("school", configure(places.home, notify=notify))
+    dag = weekly_refresh("school", configure(installation.home, notify=notify))
 
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://127.0.0.1:{port}")
@@ -105,23 +105,23 @@ def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
     assert set(event["links"]) == {"data docs", "all versions", "run", "task"}
     assert event["links"]["data docs"].endswith(f"/slc/school/windows/{NEWEST.key}/validation")
     assert event["links"]["task"].endswith("/tasks/validate")
-    assert (places.home / "box").read_text() == "stop school\n"
-    assert Registry.open(places).champion("school") is None
+    assert (installation.home / "box").read_text() == "stop school\n"
+    assert Registry.open(installation).champion("school") is None
 
 
-def test_a_week_behind_the_deployment_s_end_is_skipped(places: Places) -> None:
-    dag = weekly_refresh("school", configure(places.home, end="2026-02-16"))
+def test_a_week_behind_the_deployment_s_end_is_skipped(installation: Installation) -> None:
+    dag = weekly_refresh("school", configure(installation.home, end="2026-02-16"))
 
     state, tasks = run(dag, AFTER)
 
     assert state == "success"
     assert set(tasks.values()) == {"skipped"}
-    assert not places.windows("school").exists()
+    assert not installation.windows("school").exists()
 
 
-def newest_part(places: Places) -> Path:
+def newest_part(installation: Installation) -> Path:
     """The file of the newest week in the lake."""
-    (part,) = (places.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
+    (part,) = (installation.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
     return part
 
 
@@ -138,20 +138,20 @@ def asset_events(uri: str) -> list[dict[str, object]]:
 
 
 def test_a_new_backbone_retires_the_champion_and_is_told_before_anything_is_compared(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = Registry.open(places)
-    run(weekly_refresh("school", configure(places.home, gate="auto")), "2026-02-16T00:00:01+00:00")
+    registry = Registry.open(installation)
+    run(weekly_refresh("school", configure(installation.home, gate="auto")), "2026-02-16T00:00:01+00:00")
     waiting = registry.champion("school") or registry.challenger("school")
     assert waiting is not None
     registry.promote("school", waiting.number, actor="ann", reason="its turn", override="for the test")
-    part = newest_part(places)
+    part = newest_part(installation)
     week = pq.read_table(part, partitioning=None)
     place = week.schema.names.index("backbone_version")
     pq.write_table(week.set_column(place, "backbone_version", pa.array(["gru-8"] * len(week))), part)
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
-        _, tasks = run(weekly_refresh("school", configure(places.home, gate="auto")), AFTER)
+        _, tasks = run(weekly_refresh("school", configure(installation.home, gate="auto")), AFTER)
     assert tasks["validate"] == "success"
     assert [event["event"] for event in heard][:2] == ["new_backbone", "retired"]
     assert "new backbone gru-8" in heard[0]["sentence"]

@@ -9,7 +9,7 @@ from airflow.sdk import Asset
 from slc_ops.airflow.runs import planned, window_of
 from slc_ops.airflow.waiting import asset_named
 from slc_ops.base.errors import SettingsError
-from slc_ops.settings.deployments import Deployment, LakeSource, Places
+from slc_ops.settings.deployments import Deployment, Installation, LakeSource
 
 DEMO = Deployment(source=LakeSource(path="lake"), start="2026-01-05", end="2026-03-30")  # type: ignore[arg-type]
 LATE = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -43,15 +43,17 @@ def test_a_run_without_interval_takes_the_newest_week_that_the_deployment_covers
         "x" * 5000,
     ],
 )
-def test_a_reference_that_is_none_is_refused_before_it_becomes_a_path(places: Places, text: str) -> None:
+def test_a_reference_that_is_none_is_refused_before_it_becomes_a_path(
+    installation: Installation, text: str
+) -> None:
     with pytest.raises(SettingsError, match="no reference"):
-        planned(places, "school", text)
+        planned(installation, "school", text)
 
 
-def test_a_refresh_of_another_host_is_missed_in_words(places: Places) -> None:
+def test_a_refresh_of_another_host_is_missed_in_words(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="share SLC_OPS_HOME"):
-        planned(places, "school", "2026-01-05/0123456789abcdef")
-    assert not Path(places.refreshes("school")).exists()
+        planned(installation, "school", "2026-01-05/0123456789abcdef")
+    assert not Path(installation.refreshes("school")).exists()
 
 
 @pytest.mark.parametrize("uri", ["lake://raw", "s3://bucket/logs/", "x-own://as/it/is/"])

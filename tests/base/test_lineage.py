@@ -12,7 +12,7 @@ from slc_ops.base.lineage import Data, configured, lineage
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.airflow.mailbox import listening
 from tests.refresh.school import NEWEST, configure
 
@@ -50,11 +50,11 @@ def test_extract_and_publish_tell_what_they_read_and_wrote(
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    places = Places.from_environment()
-    configure(places)
+    installation = Installation.from_environment()
+    configure(installation)
     with listening() as (port, heard):
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{port}")
-        plan = pipeline.refresh(places, "school", NEWEST)
+        plan = pipeline.refresh(installation, "school", NEWEST)
 
     for event in heard:
         accepted(event)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from slc_ops.registry import Registry
-from tests.registry.conftest import migrated, parameters, places, registry
+from tests.registry.conftest import installation, migrated, parameters, registry
 from tests.registry.factory import WEEKS, publication
 
-__all__ = ["migrated", "parameters", "places", "registry"]
+__all__ = ["installation", "migrated", "parameters", "registry"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def published(registry: Registry, parameters: Path) -> Registry:
 def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
     published: Registry, command: list[str], columns: str
 ) -> None:
-    home = published.places.home
+    home = published.installation.home
     result = run(home, *command, SLC_OPS_HOME=str(home), COLUMNS=columns)
     assert result.returncode == 0, result.stderr
     assert "…" not in result.stdout
@@ -91,7 +91,7 @@ def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
 
 
 def test_a_version_above_2_to_the_63_is_one_line_and_exit_code_2(published: Registry) -> None:
-    home = published.places.home
+    home = published.installation.home
     for command in (
         ["promote", "--deployment", "demo", "--version", str(2**63)],
         ["rollback", "--deployment", "demo", "--to", str(2**70)],
@@ -115,7 +115,7 @@ def test_a_password_in_an_address_is_printed_by_no_command(
     published: Registry, command: str, variable: dict[str, str]
 ) -> None:
     quick = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "SLC_OPS_LOG": "json"}
-    home = published.places.home
+    home = published.installation.home
     result = run(home, command, **{"SLC_OPS_HOME": str(home)} | quick | variable)
     assert "hunter2" not in result.stdout + result.stderr
     assert "Traceback" not in result.stderr
@@ -211,7 +211,7 @@ def test_a_read_only_home_is_one_line_and_never_a_traceback(
 ) -> None:
     with mounted(tmp_path / "read-only", "64m") as place:
         home = place / "home"
-        shutil.copytree(published.places.home, home, ignore=shutil.ignore_patterns("read-only"))
+        shutil.copytree(published.installation.home, home, ignore=shutil.ignore_patterns("read-only"))
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
         words = [word.replace("HOME", str(home)) for word in command]
         deployments = str(ROOT / "dags" / "deployments.yaml")

@@ -12,7 +12,7 @@ from slc_ops.base.errors import SlcError
 from slc_ops.cli import app
 from slc_ops.registry import Registry
 from tests.registry.conftest import migrated, parameters
-from tests.registry.factory import WEEKS, places_in, publication
+from tests.registry.factory import WEEKS, installation_in, publication
 
 __all__ = ["migrated", "parameters"]
 
@@ -26,7 +26,7 @@ def home(tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.M
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_ACTOR", "ann")
-    registry = Registry.open(places_in(tmp_path))
+    registry = Registry.open(installation_in(tmp_path))
     for week, verdict in ((0, "promote"), (1, "promote"), (2, "reject")):
         registry.publish(publication(parameters, window=WEEKS[week], verdict={"verdict": verdict}))
     return registry

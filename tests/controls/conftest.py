@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 
 @pytest.fixture(scope="module")
@@ -14,10 +14,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(home: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def installation(home: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    return Places.from_environment()
+    return Installation.from_environment()
 
 
 @pytest.fixture(scope="session")

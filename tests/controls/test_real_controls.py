@@ -8,7 +8,7 @@ import pytest
 
 from slc_ops.base.files import read_json
 from slc_ops.controls.wheel import DataNotAvailable, movielens_100k
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.airflow.runs import run
 
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
@@ -20,8 +20,8 @@ def dag(name: str) -> Any:
     return runpy.run_path(str(DAGS / "slc_controls.py"))[name]
 
 
-def verdict(places: Places, control: str) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(places.home / "controls" / control / "verdict.json")
+def verdict(installation: Installation, control: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(installation.home / "controls" / control / "verdict.json")
     return found
 
 
@@ -29,10 +29,10 @@ def gains(found: dict[str, Any], role: str, end: str) -> list[float]:
     return [gain[end] for arm in found["arms"] if arm["role"] == role for gain in arm["gains"].values()]
 
 
-def test_the_positive_control_is_green(places: Places) -> None:
+def test_the_positive_control_is_green(installation: Installation) -> None:
     state, tasks = run(dag("control_flight_delay"))
     assert state == "success", tasks
-    found = verdict(places, "flight-delay")
+    found = verdict(installation, "flight-delay")
     assert found["passed"]
     assert len(found["arms"]) == 7
     assert min(gains(found, "positive", "low")) > 0
@@ -46,14 +46,14 @@ def test_the_positive_control_is_green(places: Places) -> None:
         assert against["base"]["served"]["mean"] < 0
 
 
-def test_the_negative_control_is_green(places: Places) -> None:
+def test_the_negative_control_is_green(installation: Installation) -> None:
     try:
-        movielens_100k(places.home / "controls" / "movielens" / "data")
+        movielens_100k(installation.home / "controls" / "movielens" / "data")
     except DataNotAvailable as reason:
         pytest.skip(str(reason))
     state, tasks = run(dag("control_movielens"))
     assert state == "success", tasks
-    found = verdict(places, "movielens")
+    found = verdict(installation, "movielens")
     assert found["passed"]
     assert max(gains(found, "negative", "high")) < 0.005
     assert min(gains(found, "contrast", "low")) > 0.05
@@ -61,7 +61,7 @@ def test_the_negative_control_is_green(places: Places) -> None:
 
 
 def test_a_broken_decision_turns_the_dag_red(
-    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil
 
@@ -77,7 +77,7 @@ def test_a_broken_decision_turns_the_dag_red(
 
 
 def test_without_data_the_dag_says_so_and_skips(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.controls import wheel
 
@@ -92,7 +92,7 @@ def test_without_data_the_dag_says_so_and_skips(
 
 
 @pytest.mark.parametrize("name", ["../../etc", "/etc", "absent"])
-def test_a_form_cannot_reach_other_files(places: Places, name: str) -> None:
+def test_a_form_cannot_reach_other_files(installation: Installation, name: str) -> None:
     state, tasks = run(dag("control_movielens"), data=name)
     assert state == "failed"
     assert tasks["prepare"] == "failed"

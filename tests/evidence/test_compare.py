@@ -162,7 +162,7 @@ def test_groups_get_metrics_and_intervals_that_hold_together():
     assert list(found.by_group) == ["base", "slc_eb"]
     differences = found.by_group["slc_eb"]
     assert set(differences) == {"a", "b", "c", "d"}
-    assert all(each.together == 4 and each.nll.high < 0 for each in differences.values())
+    assert all(each.n_simultaneous == 4 and each.nll.high < 0 for each in differences.values())
     written = found.as_dict()["groups"]
     test = rows(2)
     for group, code in zip("abcd", range(4), strict=True):

@@ -32,7 +32,7 @@ def decided(entries, current="base", listed=LISTED, **asked):
 
 
 def codes(decision):
-    return {reason.code: reason.says for reason in decision.reasons}
+    return {reason.code: reason.effect for reason in decision.reasons}
 
 
 def test_platt_is_the_first_champion_where_it_beats_the_frozen_model():

@@ -28,7 +28,7 @@ from slc_ops.registry import Registry
 from slc_ops.reporting import write_report
 from slc_ops.rows import interactions
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.evidence.worlds import rows
 
 MAE = Metric("mae", "MAE", (0.0, 1.0), -1, per_row=lambda y, p: np.abs(y - p), paired=True, headline=True)
@@ -155,11 +155,11 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    places, window = Places.from_environment(), Window.parse("2026-02-09/2026-02-16")
+    installation, window = Installation.from_environment(), Window.parse("2026-02-09/2026-02-16")
 
-    plan = pipeline.refresh(places, "school", window)
+    plan = pipeline.refresh(installation, "school", window)
 
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     version = registry.ledger.version("school", 1)
     logged = registry.client.get_run(version.run_id).data.metrics
     stored = read_json(plan.directory / "backtest.json")
@@ -170,7 +170,7 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     page = (plan.directory / "report" / "report.html").read_text()
     assert page.count(">MAE<") >= 4  # a card, two tables, the figures' own titles
     assert "Δ MAE to Platt" in page
-    assert "| AUC | NLL | MAE |" in evidence_text(plan, propose(places, plan, "manual"))
+    assert "| AUC | NLL | MAE |" in evidence_text(plan, propose(installation, plan, "manual"))
     # The report of a refresh from before the metric existed.
     METRICS.pop("mae")
     older = json.loads(json.dumps(newest.as_dict()).replace('"mae"', '"gone"'))

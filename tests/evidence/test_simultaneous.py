@@ -38,7 +38,7 @@ def sigmoid(x):
 
 def held(found):
     named = {f"group:{k}": each for k, each in enumerate(found)}
-    return any(reason.says == "hold" for reason in slice_reasons(named, BLOCKING))
+    return any(reason.effect == "hold" for reason in slice_reasons(named, BLOCKING))
 
 
 def all_hold_the_truth(found):
@@ -50,7 +50,7 @@ def test_with_54_slices_a_candidate_that_equals_platt_is_held_as_rarely_as_with_
     for seed in range(WORLDS):
         pairs = equals_platt(seed)
         one_by_one = differences(pairs, replicates=REPLICATES)
-        at_once = differences(pairs, replicates=REPLICATES, together=True)
+        at_once = differences(pairs, replicates=REPLICATES, simultaneous=True)
         apart += held(one_by_one)
         together += held(at_once)
         covered += all_hold_the_truth(at_once)
@@ -66,7 +66,7 @@ def test_for_one_slice_the_interval_holds_the_truth_about_as_often_as_it_says():
     for seed in range(worlds):
         pairs = equals_platt(seed, slices=1)
         for confidence in hits:
-            found = differences(pairs, confidence=confidence, replicates=REPLICATES, together=True)
+            found = differences(pairs, confidence=confidence, replicates=REPLICATES, simultaneous=True)
             hits[confidence] += all_hold_the_truth(found)
     assert 0.91 * worlds <= hits[0.95] <= 0.985 * worlds
     assert 0.73 * worlds <= hits[0.8] <= 0.87 * worlds
@@ -74,15 +74,15 @@ def test_for_one_slice_the_interval_holds_the_truth_about_as_often_as_it_says():
 
 def test_together_intervals_are_wider_than_apart_and_around_the_same_estimate():
     pairs = equals_platt(0)
-    for apart, together in zip(differences(pairs), differences(pairs, together=True), strict=True):
+    for apart, together in zip(differences(pairs), differences(pairs, simultaneous=True), strict=True):
         assert together.nll.estimate == apart.nll.estimate
         assert together.nll.high - together.nll.low > 1.4 * (apart.nll.high - apart.nll.low)
-        assert (together.together, apart.together) == (54, 1)
+        assert (together.n_simultaneous, apart.n_simultaneous) == (54, 1)
 
 
 def test_one_slice_together_is_as_wide_as_one_apart():
     ((a, b),) = equals_platt(3, slices=1)
-    apart, (together,) = difference(a, b), differences([(a, b)], together=True)
+    apart, (together,) = difference(a, b), differences([(a, b)], simultaneous=True)
     assert together.nll.high - together.nll.low == pytest.approx(apart.nll.high - apart.nll.low, rel=0.08)
 
 
@@ -90,7 +90,7 @@ def test_a_slice_that_is_clearly_worse_is_still_found_among_54():
     pairs = equals_platt(1)
     a, b = pairs[0]
     a.means["nll"] = b.means["nll"] + 0.3 * b.weight + 0.05 * np.random.default_rng(0).normal(size=USERS)
-    found = differences(pairs, together=True)
+    found = differences(pairs, simultaneous=True)
     assert found[0].nll.low > 0.2
     assert held(found)
 
@@ -99,8 +99,8 @@ def test_slices_without_an_interval_or_without_a_difference_do_not_widen_the_oth
     pairs = equals_platt(2, slices=3)
     same = (pairs[0][0], pairs[0][0])
     few = user_sums(np.array([0.0, 1.0]), np.array([0.4, 0.6]), Clusters(np.array([0, 1]), USERS))
-    plain = differences(pairs, together=True)
-    crowded = differences([*pairs, same, (few, few)], together=True)
+    plain = differences(pairs, simultaneous=True)
+    crowded = differences([*pairs, same, (few, few)], simultaneous=True)
     assert [each.nll for each in crowded[:3]] == [each.nll for each in plain]
     assert (crowded[3].nll.low, crowded[3].nll.high) == (0.0, 0.0)
     assert "at least 10 users" in crowded[4].nll.reason
@@ -109,15 +109,15 @@ def test_slices_without_an_interval_or_without_a_difference_do_not_widen_the_oth
 def test_the_reason_says_that_the_intervals_hold_together():
     pairs = equals_platt(1)
     pairs[0][0].means["nll"] = pairs[0][1].means["nll"] + 0.3 * pairs[0][1].weight
-    found = dict(zip([f"group:{k}" for k in range(54)], differences(pairs, together=True), strict=True))
+    found = dict(zip([f"group:{k}" for k in range(54)], differences(pairs, simultaneous=True), strict=True))
     (reason,) = slice_reasons(found, BLOCKING)
     assert "an interval of 95% for 54 slices together" in reason.sentence
 
 
 def test_evidence_from_before_reads_as_intervals_by_themselves():
     found = differences(equals_platt(0, slices=1))[0].as_dict()
-    del found["together"]
-    assert PairedDifference.from_dict(found).together == 1
+    del found["n_simultaneous"]
+    assert PairedDifference.from_dict(found).n_simultaneous == 1
 
 
 def test_a_slice_that_differs_by_rounding_alone_leaves_the_others_their_intervals():
@@ -129,7 +129,7 @@ def test_a_slice_that_differs_by_rounding_alone_leaves_the_others_their_interval
     ours = sigmoid(known + 0.3 * rng.choice([-1.0, 1.0], ROWS))
     pair = user_sums(label, ours, clusters), user_sums(label, sigmoid(known), clusters)
     same = user_sums(label, sigmoid(known), clusters), user_sums(label, sigmoid(known + 1e-15), clusters)
-    (alone,) = differences([pair], replicates=REPLICATES, together=True)
-    found, equal = differences([pair, same], replicates=REPLICATES, together=True)
+    (alone,) = differences([pair], replicates=REPLICATES, simultaneous=True)
+    found, equal = differences([pair, same], replicates=REPLICATES, simultaneous=True)
     assert found.nll == alone.nll
     assert np.isfinite([equal.nll.low, equal.nll.high]).all()

@@ -29,7 +29,7 @@ def served_by(result, method, status="scored"):
 
 
 def codes(verdict):
-    return {reason["code"]: reason["says"] for reason in verdict.reasons}
+    return {reason["code"]: reason["effect"] for reason in verdict.reasons}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from slc_ops.evidence.backtest import Backtest, assemble, compare_champion
 from slc_ops.evidence.detectability import Detectability
 from slc_ops.evidence.renewal import Renewal
 from slc_ops.evidence.scoring import score_fold
-from slc_ops.evidence.tuning import Grid
+from slc_ops.evidence.tuning import OptionGrid
 from slc_ops.evidence.verdict import Verdict, decide_on, give_verdict
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.window_rules import plan_folds
@@ -93,7 +93,7 @@ def backtest(
     link_windows: int,
     evidence_windows: int,
     offset_windows: int = 0,
-    grid: Grid | None = None,
+    grid: OptionGrid | None = None,
     champion: ParameterSet | None = None,
     rules: Decision | None = None,
     directory: Path | None = None,

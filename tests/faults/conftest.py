@@ -10,7 +10,16 @@ import pytest
 
 from slc_ops.base.mlflow_client import connect
 from slc_ops.demo.simulate import simulate
-from tests.faults.homes import BEFORE, NEWEST, REFRESH, findings, parameter_bytes, places_of, put_back, run
+from tests.faults.homes import (
+    BEFORE,
+    NEWEST,
+    REFRESH,
+    findings,
+    installation_of,
+    parameter_bytes,
+    put_back,
+    run,
+)
 from tests.refresh.school import configure
 
 
@@ -37,7 +46,7 @@ def fresh(place: Path) -> Path:
     simulate(home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2026-01-05")
     (home / "mlflow").mkdir()
     connect(f"sqlite:///{home}/mlflow/mlflow.db", create=True).search_experiments()
-    configure(places_of(home))
+    configure(installation_of(home))
     return home
 
 

@@ -18,8 +18,8 @@ from typing import Any
 from slc_ops.base.files import SEAL
 from slc_ops.base.window import Window
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import places_in, read_aliases
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import installation_in, read_aliases
 
 ROOT = Path(__file__).parents[2]
 BEFORE = Window.parse("2026-02-09/2026-02-16")
@@ -100,9 +100,9 @@ def kill(process: subprocess.Popen[str]) -> bool:
     return running
 
 
-def places_of(home: Path) -> Places:
+def installation_of(home: Path) -> Installation:
     """Where a home's things lie."""
-    return places_in(home)
+    return installation_in(home)
 
 
 def the_refresh(home: Path, window: Window) -> Path:
@@ -162,7 +162,7 @@ def registered_in(home: Path) -> dict[str, Any]:
 
 def main(home: str) -> None:
     """Print what the registry of a home holds."""
-    registry = Registry.open(places_of(Path(home)))
+    registry = Registry.open(installation_of(Path(home)))
     versions = registry.client.search_model_versions("name='slc-school'")
     runs = [registry.client.get_run(version.run_id) for version in versions]
     champion = registry.champion("school")

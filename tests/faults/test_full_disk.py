@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.faults.conftest import Undisturbed
 from tests.faults.homes import (
     NEWEST,
     REFRESH,
     check_one_version,
+    installation_of,
     parameter_bytes,
-    places_of,
     run,
     temporary_files,
 )
@@ -21,20 +21,20 @@ pytestmark = pytest.mark.chaos
 SIZES = (0, 3_000, 40_000)  # nothing fits; small JSON files do; small Parquet files do
 
 
-def extracted(places: Places) -> None:
-    pipeline.extract(places, "school", NEWEST)
+def extracted(installation: Installation) -> None:
+    pipeline.extract(installation, "school", NEWEST)
 
 
-def validated(places: Places) -> None:
-    extracted(places)
-    pipeline.validate(places, "school", NEWEST)
+def validated(installation: Installation) -> None:
+    extracted(installation)
+    pipeline.validate(installation, "school", NEWEST)
 
 
-def decided(places: Places) -> None:
-    pipeline.refresh(places, "school", NEWEST, leave_out=("publish",))
+def decided(installation: Installation) -> None:
+    pipeline.refresh(installation, "school", NEWEST, leave_out=("publish",))
 
 
-BEGUN = {"extract": lambda places: None, "validate": extracted, "fit": validated, "publish": decided}
+BEGUN = {"extract": lambda installation: None, "validate": extracted, "fit": validated, "publish": decided}
 
 
 @pytest.mark.faults(
@@ -45,7 +45,7 @@ BEGUN = {"extract": lambda places: None, "validate": extracted, "fit": validated
 def test_a_full_disk_is_one_line_and_exit_2_leaves_no_temporary_file_and_the_next_run_succeeds(
     home: Path, undisturbed: Undisturbed, step: str, record_property
 ) -> None:
-    BEGUN[step](places_of(home))
+    BEGUN[step](installation_of(home))
     for size in SIZES:
         failed = run(home, *REFRESH, str(NEWEST), largest_file=size)
         assert failed.refused(), f"{step}, {size} bytes: exit {failed.code}\n{failed.err}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slc_ops.methods.fitting.logistic import Part
+from slc_ops.methods.fitting.logistic import SampledRows
 from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, pair_of
 from slc_ops.numerics.crossed import Variances
 from slc_ops.numerics.newton import State
@@ -31,7 +31,7 @@ def model_of(name):
     shape = cells.shape(25)
     shape = type(shape)(**{**vars(shape), "mean": mean})
     by_user = ByUser.of(rows, cells, standard, 25)
-    return Mixed(Part(rows), 600.0, 1, cells, shape, standard, by_user), v
+    return Mixed(SampledRows(rows), 600.0, 1, cells, shape, standard, by_user), v
 
 
 @pytest.mark.parametrize("oracle", ["lme4", "gpboost"])

@@ -14,7 +14,7 @@ from slc_ops import cli
 from slc_ops.base.errors import SelfTestFailed, SettingsError
 from slc_ops.base.methods import METHODS, Method, ladder
 from slc_ops.evidence.compare import compare
-from slc_ops.evidence.tuning import Grid, candidates
+from slc_ops.evidence.tuning import OptionGrid, candidates
 from slc_ops.methods import FitOptions, fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.reporting import write_report
@@ -112,7 +112,10 @@ def test_it_is_left_out_where_the_rows_lack_what_it_needs(added):
 
 def test_what_it_tunes_is_tuned(added):
     def tried():
-        return [(o.prior_var, o.time_bins) for o in candidates("half_step", FitOptions(), Grid((0.1,), (5,)))]
+        return [
+            (o.prior_var, o.time_bins)
+            for o in candidates("half_step", FitOptions(), OptionGrid((0.1,), (5,)))
+        ]
 
     assert tried() == [(1.0, 10), (0.1, 10)]
     added(tunes=("time_bins",))

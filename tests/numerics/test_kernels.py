@@ -58,7 +58,7 @@ def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():
         return Rows(sample.codes[span], sample.label[span], sample.logit[span])
 
     total = sums_of(keys[:half], part(slice(None, half)))
-    total.add(sums_of(keys[half:], part(slice(half, None))))
+    total.merge(sums_of(keys[half:], part(slice(half, None))))
     whole = sums_of(keys, sample)
     for name in ("n", "y", "p", "fisher"):
         assert np.allclose(getattr(total, name), getattr(whole, name), rtol=1e-13)

@@ -35,7 +35,7 @@ def counted(
     ]
     first = pickle.loads(pickle.dumps(parts[0]))  # noqa: S301 - our own
     for part in parts[1:]:
-        first.add(part)
+        first.merge(part)
     return first
 
 

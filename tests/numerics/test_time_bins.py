@@ -14,7 +14,7 @@ def edges_of(time: np.ndarray, bins: int, weight: np.ndarray | None = None, piec
     def over_pieces(kernel):
         first, *others = (kernel(rows.chosen(part)) for part in np.array_split(np.arange(len(time)), pieces))
         for part in others:
-            first.add(part)
+            first.merge(part)
         return first
 
     return quantile_edges(over_pieces, bins)

@@ -22,7 +22,7 @@ from slc_ops.observability.metrics import Gauge, collect, render
 from slc_ops.observability.server import application, listener
 from slc_ops.refresh.versions import Outcome
 from slc_ops.serving import running
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 TOKEN = "0123456789abcdef" * 4
 NOW = datetime(2026, 4, 1, tzinfo=UTC)
@@ -45,33 +45,33 @@ def outcome(refresh: Path, verdict: str, order: int = 1, kind: str = "change", *
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def installation(tmp_path: Path) -> Installation:
     (tmp_path / "deployments.yaml").write_text(DEPLOYMENTS)
-    return Places(tmp_path, tmp_path / "deployments.yaml", "", f"sqlite:///{tmp_path}/ledger.db", "")
+    return Installation(tmp_path, tmp_path / "deployments.yaml", "", f"sqlite:///{tmp_path}/ledger.db", "")
 
 
 @pytest.fixture
-def worked(places: Places) -> Places:
+def worked(installation: Installation) -> Installation:
     """Two weeks of ``demo``; validation stopped the second."""
     for week, end, status in (
         ("2026-03-16", "2026-03-23", "passed"),
         ("2026-03-23", "2026-03-30", "stopped"),
     ):
-        window = places.windows("demo") / week
+        window = installation.windows("demo") / week
         bounds = {"start": f"{week}T00:00:00+00:00", "end": f"{end}T00:00:00+00:00"}
         write_json(window / "manifest.json", {"window": bounds})
         write_json(window / "validation.json", {"status": status, "rows": 1000, "quarantined": 7})
-    refreshes = places.refreshes("demo") / "2026-03-16"
+    refreshes = installation.refreshes("demo") / "2026-03-16"
     outcome(refreshes / "one", "hold", 1)
     outcome(refreshes / "two", "promote", 2)
     for name, started, ended in (("extract", 100.0, 110.0), ("publish", 150.0, 175.5)):
         record = {"step": name, "started": started, "ended": ended, "outcome": "finished"}
         write_json(refreshes / "steps" / f"{name}.json", record)
-    return places
+    return installation
 
 
-def asked(places: Places) -> Found:
-    return parsed(render(collect(places, NOW)))
+def asked(installation: Installation) -> Found:
+    return parsed(render(collect(installation, NOW)))
 
 
 def parsed(text: str) -> Found:
@@ -82,20 +82,20 @@ def parsed(text: str) -> Found:
     }
 
 
-def test_the_duration_reaches_from_the_first_step_to_the_version(worked: Places) -> None:
+def test_the_duration_reaches_from_the_first_step_to_the_version(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_refresh_duration_seconds", "demo"] == 75.5
     assert found["slc_ops_refresh_finished_timestamp_seconds", "demo"] == 175.5
     assert found["slc_ops_step_duration_seconds", "demo", "extract"] == 10.0
 
 
-def test_a_refresh_that_has_begun_again_has_no_duration_yet(worked: Places) -> None:
+def test_a_refresh_that_has_begun_again_has_no_duration_yet(worked: Installation) -> None:
     again = {"step": "extract", "started": 500.0, "ended": 510.0, "outcome": "finished"}
     write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "extract.json", again)
     assert ("slc_ops_refresh_duration_seconds", "demo") not in asked(worked)
 
 
-def test_a_failed_step_shows(worked: Places) -> None:
+def test_a_failed_step_shows(worked: Installation) -> None:
     failed = {"step": "publish", "started": 150.0, "ended": 151.0, "outcome": "failed"}
     write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "publish.json", failed)
     found = asked(worked)
@@ -103,7 +103,7 @@ def test_a_failed_step_shows(worked: Places) -> None:
     assert ("slc_ops_refresh_duration_seconds", "demo") not in found
 
 
-def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Places) -> None:
+def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_window_rows", "demo"] == 1000
     assert found["slc_ops_window_quarantined_rows", "demo"] == 7
@@ -113,24 +113,24 @@ def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Places)
     )
 
 
-def test_verdicts_are_counted_and_absent_ones_are_zero(worked: Places) -> None:
+def test_verdicts_are_counted_and_absent_ones_are_zero(worked: Installation) -> None:
     found = asked(worked)
     counts = {v: found["slc_ops_refreshes", "demo", v] for v in ("promote", "hold", "reject")}
     assert counts == {"promote": 1, "hold": 1, "reject": 0}
 
 
-def test_a_deployment_without_a_refresh_says_only_that(worked: Places) -> None:
+def test_a_deployment_without_a_refresh_says_only_that(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_refreshes", "empty", "promote"] == 0
     assert ("slc_ops_window_rows", "empty") not in found
     assert ("slc_ops_champion_age_seconds", "empty") not in found
 
 
-def test_a_broken_entry_of_the_deployments_file_is_counted(places: Places) -> None:
-    assert asked(places)["slc_ops_broken_deployments",] == 1
+def test_a_broken_entry_of_the_deployments_file_is_counted(installation: Installation) -> None:
+    assert asked(installation)["slc_ops_broken_deployments",] == 1
 
 
-def test_a_ledger_that_does_not_answer_is_said_and_the_rest_is_told(worked: Places) -> None:
+def test_a_ledger_that_does_not_answer_is_said_and_the_rest_is_told(worked: Installation) -> None:
     Path(worked.ledger_url.removeprefix("sqlite:///")).write_text("this is no database " * 100)
     found = asked(worked)
     assert found["slc_ops_ledger_up",] == 0
@@ -144,7 +144,7 @@ def test_odd_characters_survive() -> None:
 
 
 @pytest.fixture
-def port(worked: Places) -> Iterator[int]:
+def port(worked: Installation) -> Iterator[int]:
     """Where the metrics of two weeks are served."""
     server = running.server_of(application(worked, TOKEN), seconds=1)
     with listener("127.0.0.1", 0, TOKEN) as socket:
@@ -176,7 +176,7 @@ def test_the_endpoint_answers_those_who_know_the_token(port: int) -> None:
     assert get(port, "/other", TOKEN)[0] == 404
 
 
-def test_a_broken_deployments_file_is_an_answer_and_no_crash(port: int, worked: Places) -> None:
+def test_a_broken_deployments_file_is_an_answer_and_no_crash(port: int, worked: Installation) -> None:
     worked.deployments_file.write_text("- no mapping")
     status, text = get(port, "/metrics", TOKEN)
     assert status == 500
@@ -238,7 +238,7 @@ def test_a_busy_port_is_said(port: int) -> None:
 
 
 def test_the_command_prints_writes_and_answers_json(
-    worked: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worked: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from click.testing import CliRunner
 
@@ -255,7 +255,7 @@ def test_the_command_prints_writes_and_answers_json(
     assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.stdout)["metrics"]}
 
 
-def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Places) -> None:
+def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Installation) -> None:
     gain = {
         "auc": {"estimate": 0.1, "low": 0.05, "high": 0.2},
         "nll": {"estimate": -0.3, "low": -0.4, "high": -0.2},
@@ -271,14 +271,14 @@ def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Places) -> N
     assert found["slc_ops_window_quarantined_share", "demo"] == 0.007
 
 
-def test_held_are_windows_that_wanted_a_champion_and_got_none(worked: Places) -> None:
+def test_held_are_windows_that_wanted_a_champion_and_got_none(worked: Installation) -> None:
     refreshes = worked.refreshes("demo")
     outcome(refreshes / "2026-03-23" / "new", "hold")
     outcome(refreshes / "2026-03-30" / "new", "promote", kind="renewal")  # nobody let it through
     assert asked(worked)["slc_ops_held_windows", "demo"] == 3
 
 
-def test_a_healthy_frozen_deployment_holds_nothing(worked: Places) -> None:
+def test_a_healthy_frozen_deployment_holds_nothing(worked: Installation) -> None:
     """Its verdict is ``hold`` week after week, because there is nothing to promote."""
     for day in (23, 30):
         outcome(worked.refreshes("demo") / f"2026-03-{day}" / "new", "hold", kind="none")

@@ -102,8 +102,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Prometheus that scrapes the demo's metrics and evaluates our rules."""
     program = needed("prometheus")
     home = tmp_path_factory.mktemp("demo")
-    places, _ = run_demo(home / "home", lambda text: None)
-    server = server_of(application(places, TOKEN), seconds=1)
+    installation, _ = run_demo(home / "home", lambda text: None)
+    server = server_of(application(installation, TOKEN), seconds=1)
     with listener("127.0.0.1", 0, TOKEN) as answering:
         threading.Thread(target=server.run, kwargs={"sockets": [answering]}, daemon=True).start()
         config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())

@@ -15,8 +15,8 @@ from slc_ops.observability import troubles as module
 from slc_ops.observability.troubles import troubles
 from slc_ops.refresh.observed import step
 from slc_ops.refresh.versions import Outcome
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import places_in
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import installation_in
 
 DONE, NEXT = Window.parse("2026-02-09/2026-02-16"), Window.parse("2026-02-16/2026-02-23")
 ON_TIME, LATE = datetime(2026, 2, 23, 12, tzinfo=UTC), datetime(2026, 2, 25, tzinfo=UTC)
@@ -24,31 +24,32 @@ ENTRY = "  {}: {{source: {{kind: lake, path: lake}}, start: 2026-01-05}}\n"
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def installation(tmp_path: Path) -> Installation:
     """Two deployments; demo has a verdict for the window before the newest."""
     entries = ENTRY.format("demo") + ENTRY.format("other")
     (tmp_path / "deployments.yaml").write_text(f"deployments:\n{entries}")
-    found = places_in(tmp_path)
+    found = installation_in(tmp_path)
     outcome = Outcome(DONE.as_dict(), 1, "hold", "none", "slc", "0" * 64)
     write_json(found.refreshes("demo") / DONE.key / "a" / "outcome.json", asdict(outcome), sealed=True)
     return found
 
 
-def said(places: Places, now: datetime = ON_TIME, name: str = "demo") -> list[tuple[str, str]]:
+def said(installation: Installation, now: datetime = ON_TIME, name: str = "demo") -> list[tuple[str, str]]:
     return [
-        (each.code, each.runbook.removeprefix("docs/runbooks.md#")) for each in troubles(places, now)[name]
+        (each.code, each.runbook.removeprefix("docs/runbooks.md#"))
+        for each in troubles(installation, now)[name]
     ]
 
 
-def test_all_is_well(places: Places) -> None:
-    assert said(places) == []
+def test_all_is_well(installation: Installation) -> None:
+    assert said(installation) == []
 
 
-def test_a_window_without_a_verdict_is_late_a_day_after_it_was_due(places: Places) -> None:
-    assert said(places, LATE) == [("late", "late-verdict")]
-    (found,) = troubles(places, LATE)["demo"]
+def test_a_window_without_a_verdict_is_late_a_day_after_it_was_due(installation: Installation) -> None:
+    assert said(installation, LATE) == [("late", "late-verdict")]
+    (found,) = troubles(installation, LATE)["demo"]
     assert "no verdict exists for window 2026-02-16/2026-02-23, the newest is of 2026-02-09" in str(found)
-    assert said(places, LATE, "other") == []  # never refreshed: nothing is expected of it yet
+    assert said(installation, LATE, "other") == []  # never refreshed: nothing is expected of it yet
 
 
 @pytest.mark.parametrize(
@@ -56,36 +57,39 @@ def test_a_window_without_a_verdict_is_late_a_day_after_it_was_due(places: Place
     [("rows_by_day", "late-labels"), ("label_one_class", "outage-week"), ("backbones_mixed", "new-backbone")],
 )
 def test_a_stopped_window_names_what_stopped_it_and_is_not_late_as_well(
-    places: Places, code: str, runbook: str
+    installation: Installation, code: str, runbook: str
 ) -> None:
     finding = {"code": code, "severity": "critical", "sentence": "…"}
     write_json(
-        places.windows("demo") / NEXT.key / "validation.json", {"status": "stopped", "findings": [finding]}
+        installation.windows("demo") / NEXT.key / "validation.json",
+        {"status": "stopped", "findings": [finding]},
     )
-    assert said(places, LATE) == [("stopped", runbook)]
-    assert code in troubles(places, LATE)["demo"][0].sentence
+    assert said(installation, LATE) == [("stopped", runbook)]
+    assert code in troubles(installation, LATE)["demo"][0].sentence
 
 
-def test_a_failed_step_says_why_where_the_disk_is_full(places: Places) -> None:
-    with suppress(OSError), step("fit", "demo", NEXT, places.refreshes("demo") / NEXT.key):
+def test_a_failed_step_says_why_where_the_disk_is_full(installation: Installation) -> None:
+    with suppress(OSError), step("fit", "demo", NEXT, installation.refreshes("demo") / NEXT.key):
         raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
-    assert said(places) == [("step", "failed-step")]
+    assert said(installation) == [("step", "failed-step")]
     assert "fit of window 2026-02-16 failed: No space left on device" in str(
-        troubles(places, ON_TIME)["demo"][0]
+        troubles(installation, ON_TIME)["demo"][0]
     )
 
 
-def test_a_broken_entry_is_named_and_the_others_are_not_concerned(places: Places) -> None:
-    text = places.deployments_file.read_text()
-    places.deployments_file.write_text(text + "  broken: {source: {kind: nothing}}\n")
-    assert said(places, name="broken") == [("entry", "broken-entry")]
-    assert said(places) == said(places, name="other") == []
-    places.deployments_file.write_text("deployments: [")
-    assert [each.code for each in troubles(places, ON_TIME, ["demo"])["demo"]] == ["entry"]
+def test_a_broken_entry_is_named_and_the_others_are_not_concerned(installation: Installation) -> None:
+    text = installation.deployments_file.read_text()
+    installation.deployments_file.write_text(text + "  broken: {source: {kind: nothing}}\n")
+    assert said(installation, name="broken") == [("entry", "broken-entry")]
+    assert said(installation) == said(installation, name="other") == []
+    installation.deployments_file.write_text("deployments: [")
+    assert [each.code for each in troubles(installation, ON_TIME, ["demo"])["demo"]] == ["entry"]
 
 
-def test_little_room_is_everybody_s_trouble(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_room_is_everybody_s_trouble(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage(1 << 30, 1 << 30, 100 << 20))
-    assert said(places) == said(places, name="other") == [("disk", "full-disk")]
-    assert "only 100 MB are free" in str(troubles(places, ON_TIME)["demo"][0])
+    assert said(installation) == said(installation, name="other") == [("disk", "full-disk")]
+    assert "only 100 MB are free" in str(troubles(installation, ON_TIME)["demo"][0])

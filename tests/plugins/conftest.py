@@ -7,30 +7,30 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.plugins import school
 
 NAMES = ("algebra", "reading", "unborn")
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """A home of its own."""
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
-    return Places.from_environment()
+    return Installation.from_environment()
 
 
 @pytest.fixture
-def deployments(places: Places) -> Places:
+def deployments(installation: Installation) -> Installation:
     """``algebra`` with a champion and a newer challenger, ``reading`` that was stopped."""
     for week in range(3):
-        last = school.publish(places, "algebra", week)
+        last = school.publish(installation, "algebra", week)
         if week == 1:
-            school.crown(places, last)
-    school.publish(places, "reading", 0, verdict="hold")
-    school.stop(places, "reading", 1)
-    return places
+            school.crown(installation, last)
+    school.publish(installation, "reading", 0, verdict="hold")
+    school.stop(installation, "reading", 1)
+    return installation
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from slc_ops.base.window import WEEK, Window
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 EVIL = "<script>alert('item')</script>"
@@ -48,9 +48,11 @@ def window(week: int) -> Window:
     return Window(FIRST.start + week * WEEK, FIRST.end + week * WEEK)
 
 
-def publish(places: Places, name: str, week: int, *, verdict: str = "promote", items: int = 4) -> Version:
+def publish(
+    installation: Installation, name: str, week: int, *, verdict: str = "promote", items: int = 4
+) -> Version:
     """Enter a version into the ledger and write its refresh."""
-    ledger = Registry.open(places).ledger
+    ledger = Registry.open(installation).ledger
     number = len(ledger.versions(name)) + 1
     version = Version(
         deployment=name,
@@ -64,7 +66,7 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
         published_at=datetime(2026, 4, 1, tzinfo=UTC),
     )
     ledger.record(version)
-    refresh = places.refreshes(name) / version.window.key / f"{number:016x}"
+    refresh = installation.refreshes(name) / version.window.key / f"{number:016x}"
     decided = Registered(number, "decided", "slc", "parameters", version.run_id, "v")
     record_version(RefreshFiles(refresh), decided)
     said = {"verdict": verdict, "sentence": f"{verdict} it & its <b>reasons</b>."}
@@ -74,15 +76,15 @@ def publish(places: Places, name: str, week: int, *, verdict: str = "promote", i
     (refresh / "report" / "figures").mkdir(parents=True)
     (refresh / "report" / "figures" / "series.png").write_bytes(PNG)
     (refresh / "report" / "report.html").write_text(f"<h1>Report of version {number}</h1>")
-    docs = places.windows(name) / version.window.key
+    docs = installation.windows(name) / version.window.key
     write(docs / "validation.json", {"status": "passed", "findings": []})
     (docs / "validation.html").write_text(f"<h1>Validation of {version.window}</h1>")
     return version
 
 
-def crown(places: Places, version: Version, actor: str = "ann") -> None:
+def crown(installation: Installation, version: Version, actor: str = "ann") -> None:
     """Make a version champion in the ledger."""
-    ledger = Registry.open(places).ledger
+    ledger = Registry.open(installation).ledger
     ledger.advance(
         ledger.head(version.deployment),
         version,
@@ -146,11 +148,11 @@ def write_items(refresh: Path, count: int) -> None:
     write(refresh / "parameters" / "params.json", {"effects": {"item": {"time_edges": None}}})
 
 
-def stop(places: Places, name: str, week: int) -> None:
+def stop(installation: Installation, name: str, week: int) -> None:
     """Validation stops a week."""
     finding = {"severity": "critical", "sentence": "label is 0 or 1"}
     write(
-        places.windows(name) / window(week).key / "validation.json",
+        installation.windows(name) / window(week).key / "validation.json",
         {"status": "stopped", "findings": [finding]},
     )
 

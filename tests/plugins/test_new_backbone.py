@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.plugins.conftest import register
 from tests.refresh.backbones import SETTINGS, champion_of, first_steps, furnish
 from tests.refresh.school import configure
@@ -17,14 +17,14 @@ DAG = "slc_weekly_refresh__school"
 
 
 @pytest.fixture
-def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, application: Any) -> Places:
+def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, application: Any) -> Installation:
     """Twelve weeks, and a DAG that Airflow knows."""
     simulate(tmp_path / "made", weeks=12, users=300, items=60, seed=11, start="2026-01-05")
     register([DAG])
     return furnish(tmp_path, tmp_path / "made", monkeypatch)
 
 
-def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school: Places) -> None:
+def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school: Installation) -> None:
     old = champion_of(school, 8)
     assert f"version {old}, for" in admin.get("/slc/").text
 
@@ -42,7 +42,7 @@ def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school:
     assert f"version {new}, for" in admin.get("/slc/").text
 
 
-def test_a_champion_that_is_kept_is_marked_on_the_page(admin: TestClient, school: Places) -> None:
+def test_a_champion_that_is_kept_is_marked_on_the_page(admin: TestClient, school: Installation) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
     first_steps(school, 9)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.plugins import school
 
 PATHS = (
@@ -24,7 +24,7 @@ PATHS = (
 
 @pytest.mark.parametrize("path", PATHS)
 def test_without_a_token_there_is_no_page_and_no_json(
-    client: TestClient, deployments: Places, path: str
+    client: TestClient, deployments: Installation, path: str
 ) -> None:
     answer = client.get(path)
 
@@ -37,7 +37,7 @@ def test_a_forged_token_is_refused(client: TestClient) -> None:
 
 
 def test_the_overview_shows_champion_verdict_reason_and_figure(
-    admin: TestClient, deployments: Places
+    admin: TestClient, deployments: Installation
 ) -> None:
     page = admin.get("/slc/").text
 
@@ -48,20 +48,22 @@ def test_the_overview_shows_champion_verdict_reason_and_figure(
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page
 
 
-def test_a_stopped_week_comes_first_and_says_why(admin: TestClient, deployments: Places) -> None:
+def test_a_stopped_week_comes_first_and_says_why(admin: TestClient, deployments: Installation) -> None:
     page = admin.get("/slc/").text
 
     assert "Validation stopped: label is 0 or 1." in page
     assert page.index("/slc/reading") < page.index("/slc/algebra")
 
 
-def test_a_deployment_without_any_version_is_shown_as_such(admin: TestClient, deployments: Places) -> None:
+def test_a_deployment_without_any_version_is_shown_as_such(
+    admin: TestClient, deployments: Installation
+) -> None:
     assert "No refresh has ended yet." in admin.get("/slc/").text
     assert admin.get("/slc/unborn").status_code == 200
 
 
 def test_the_page_of_a_deployment_shows_windows_ledger_and_items(
-    admin: TestClient, deployments: Places
+    admin: TestClient, deployments: Installation
 ) -> None:
     page = admin.get("/slc/algebra").text
 
@@ -72,7 +74,9 @@ def test_the_page_of_a_deployment_shows_windows_ledger_and_items(
     assert "4 of 4 items of version 2" in page
 
 
-def test_names_from_the_log_are_text_and_nothing_may_run(admin: TestClient, deployments: Places) -> None:
+def test_names_from_the_log_are_text_and_nothing_may_run(
+    admin: TestClient, deployments: Installation
+) -> None:
     answer = admin.get("/slc/algebra")
 
     assert school.EVIL not in answer.text
@@ -82,7 +86,7 @@ def test_names_from_the_log_are_text_and_nothing_may_run(admin: TestClient, depl
     assert "unsafe" not in policy
 
 
-def test_reports_and_data_docs_open_in_a_sandbox(admin: TestClient, deployments: Places) -> None:
+def test_reports_and_data_docs_open_in_a_sandbox(admin: TestClient, deployments: Installation) -> None:
     for path in ("/slc/algebra/versions/1/report", "/slc/algebra/windows/2026-01-05/validation"):
         answer = admin.get(path)
         assert answer.status_code == 200
@@ -90,7 +94,9 @@ def test_reports_and_data_docs_open_in_a_sandbox(admin: TestClient, deployments:
     assert "Report of version 1" in admin.get("/slc/algebra/versions/1/report").text
 
 
-def test_who_may_not_read_a_dag_does_not_see_its_deployment(limited: TestClient, deployments: Places) -> None:
+def test_who_may_not_read_a_dag_does_not_see_its_deployment(
+    limited: TestClient, deployments: Installation
+) -> None:
     assert "reading" not in limited.get("/slc/").text
     assert list(limited.get("/slc/status.json").json()["deployments"]) == ["algebra"]
     assert limited.get("/slc/algebra").status_code == 200
@@ -116,20 +122,20 @@ def test_who_may_not_read_a_dag_does_not_see_its_deployment(limited: TestClient,
         "/slc/assets/base.html",
     ],
 )
-def test_paths_from_outside_lead_nowhere(admin: TestClient, deployments: Places, path: str) -> None:
+def test_paths_from_outside_lead_nowhere(admin: TestClient, deployments: Installation, path: str) -> None:
     assert admin.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["page=0", "page=x", "version=0", f"search={'x' * 201}"])
 def test_a_question_that_makes_no_sense_is_refused(
-    admin: TestClient, deployments: Places, query: str
+    admin: TestClient, deployments: Installation, query: str
 ) -> None:
     assert admin.get(f"/slc/algebra?{query}").status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/slc/", "/slc/algebra"])
 def test_under_a_path_of_its_own_every_link_of_airflow_s_keeps_it(
-    admin: TestClient, deployments: Places, path: str
+    admin: TestClient, deployments: Installation, path: str
 ) -> None:
     behind = TestClient(admin.app, root_path="/air", headers=admin.headers)
 
@@ -144,12 +150,14 @@ def test_under_a_path_of_its_own_every_link_of_airflow_s_keeps_it(
     assert behind.get(next(link for link in ours if link.endswith("/report"))).status_code == 200
 
 
-def test_another_version_can_be_looked_at(admin: TestClient, deployments: Places) -> None:
+def test_another_version_can_be_looked_at(admin: TestClient, deployments: Installation) -> None:
     assert "items of version 3" in admin.get("/slc/algebra?version=3").text
     assert admin.get("/slc/algebra?version=77").status_code == 404
 
 
-def test_files_that_are_not_on_this_host_are_missed_in_words(admin: TestClient, deployments: Places) -> None:
+def test_files_that_are_not_on_this_host_are_missed_in_words(
+    admin: TestClient, deployments: Installation
+) -> None:
     import shutil
 
     shutil.rmtree(deployments.refreshes("algebra"))
@@ -164,7 +172,7 @@ def test_files_that_are_not_on_this_host_are_missed_in_words(admin: TestClient, 
 
 @pytest.mark.parametrize("number", [2**31, 2**63, 2**80])
 def test_a_version_above_all_numbers_is_not_found_and_no_crash(
-    admin: TestClient, deployments: Places, number: int
+    admin: TestClient, deployments: Installation, number: int
 ) -> None:
     assert admin.get(f"/slc/algebra?version={number}").status_code == 404
     assert admin.get(f"/slc/algebra/versions/{number}/report").status_code == 404
@@ -173,7 +181,11 @@ def test_a_version_above_all_numbers_is_not_found_and_no_crash(
 @pytest.mark.parametrize("linked", ["file", "directory"])
 @pytest.mark.parametrize("page", ["report", "figure", "validation", "index", "items", "verdict"])
 def test_symbolic_links_inside_the_home_are_not_followed(
-    admin: TestClient, deployments: Places, tmp_path_factory: pytest.TempPathFactory, page: str, linked: str
+    admin: TestClient,
+    deployments: Installation,
+    tmp_path_factory: pytest.TempPathFactory,
+    page: str,
+    linked: str,
 ) -> None:
     secret = tmp_path_factory.mktemp("outside")
     version = school.publish(deployments, "algebra", 5, verdict="hold")
@@ -211,7 +223,7 @@ def test_symbolic_links_inside_the_home_are_not_followed(
 
 
 def test_the_link_all_windows_of_a_validation_page_leads_to_the_list_and_back(
-    admin: TestClient, deployments: Places
+    admin: TestClient, deployments: Installation
 ) -> None:
     (deployments.windows("algebra") / "index.html").write_text("<h1>All windows</h1>")
 
@@ -233,7 +245,7 @@ def test_the_link_all_windows_of_a_validation_page_leads_to_the_list_and_back(
     ],
 )
 def test_a_browser_gets_errors_as_a_page_and_a_program_as_json(
-    admin: TestClient, deployments: Places, path: str, status: int
+    admin: TestClient, deployments: Installation, path: str, status: int
 ) -> None:
     page = admin.get(path)
     assert page.status_code == status
@@ -245,7 +257,7 @@ def test_a_browser_gets_errors_as_a_page_and_a_program_as_json(
 
 
 def test_a_browser_without_a_token_gets_a_page_with_the_way_to_log_in(
-    client: TestClient, deployments: Places
+    client: TestClient, deployments: Installation
 ) -> None:
     page = client.get("/slc/", headers={"Accept": "text/html"})
     assert page.status_code == 401
@@ -253,7 +265,7 @@ def test_a_browser_without_a_token_gets_a_page_with_the_way_to_log_in(
 
 
 def test_a_ledger_that_does_not_answer_is_said_in_a_page_without_its_password(
-    admin: TestClient, deployments: Places, monkeypatch: pytest.MonkeyPatch
+    admin: TestClient, deployments: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_LEDGER_URL", "postgresql://127.0.0.1:9/ledger?user=ann&password=hunter2")
     page = admin.get("/slc/")
@@ -262,15 +274,17 @@ def test_a_ledger_that_does_not_answer_is_said_in_a_page_without_its_password(
     assert "hunter2" not in page.text
 
 
-def test_the_page_of_a_home_without_a_ledger_makes_none(admin: TestClient, places: Places) -> None:
+def test_the_page_of_a_home_without_a_ledger_makes_none(
+    admin: TestClient, installation: Installation
+) -> None:
     assert admin.get("/slc/").status_code == 200
-    assert list(places.home.iterdir()) == []
+    assert list(installation.home.iterdir()) == []
 
 
 def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag(
     admin: TestClient,
     limited: TestClient,
-    deployments: Places,
+    deployments: Installation,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -285,13 +299,13 @@ def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag
     assert "<strong>the deployments file</strong>" in admin.get("/slc/").text
 
 
-def test_a_version_on_hold_says_why(admin: TestClient, deployments: Places) -> None:
+def test_a_version_on_hold_says_why(admin: TestClient, deployments: Installation) -> None:
     page = admin.get("/slc/reading").text
     assert '<span class="why quiet">it &amp; its &lt;b&gt;reasons&lt;/b&gt;.</span>' in page
 
 
-def test_both_decisions_are_said_in_words(admin: TestClient, places: Places) -> None:
-    school.publish(places, "algebra", 5)
+def test_both_decisions_are_said_in_words(admin: TestClient, installation: Installation) -> None:
+    school.publish(installation, "algebra", 5)
     page = admin.get("/slc/algebra").text
     assert "slc goes on serving. Over 8 windows the NLL was −0.0120 against Platt" in page
     assert "−0.0500 against the frozen model" in page
@@ -299,19 +313,21 @@ def test_both_decisions_are_said_in_words(admin: TestClient, places: Places) -> 
 
 
 def test_a_change_that_was_made_is_told_as_made(
-    admin: TestClient, places: Places, monkeypatch: pytest.MonkeyPatch
+    admin: TestClient, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = {**school.DECISIONS, "kind": "change"}
     change["decision"] = {**school.DECISIONS["decision"], "current": "platt"}
     monkeypatch.setattr(school, "DECISIONS", change)
-    version = school.publish(places, "algebra", 5)
+    version = school.publish(installation, "algebra", 5)
     assert "slc is to take over from Platt" in admin.get("/slc/algebra").text
-    school.crown(places, version)
+    school.crown(installation, version)
     assert "slc took over from Platt" in admin.get("/slc/algebra").text
 
 
-def test_the_page_shows_the_figures_that_the_newest_refresh_stored(admin: TestClient, places: Places) -> None:
-    number = school.publish(places, "algebra", 5).number
+def test_the_page_shows_the_figures_that_the_newest_refresh_stored(
+    admin: TestClient, installation: Installation
+) -> None:
+    number = school.publish(installation, "algebra", 5).number
     stored = f"/slc/algebra/versions/{number}/figures"
     assert f'src="{stored}/series.png"' in admin.get("/slc/").text
     page = admin.get("/slc/algebra").text
@@ -323,7 +339,7 @@ def test_the_page_shows_the_figures_that_the_newest_refresh_stored(admin: TestCl
 
 
 def test_a_run_whose_tasks_were_all_skipped_is_not_called_a_success(
-    admin: TestClient, deployments: Places
+    admin: TestClient, deployments: Installation
 ) -> None:
     add_run("slc_weekly_refresh__algebra", "all-skipped", {"extract": "skipped", "gate": "skipped"})
     assert "last run skipped" in admin.get("/slc/").text

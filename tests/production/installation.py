@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from slc_ops.production.compose import read_env_file, read_service
-from slc_ops.production.health import ailment
+from slc_ops.production.health import unhealthy_reason
 from tests.production import servers
 
 ROOT = Path(__file__).parent.parent.parent
@@ -167,7 +167,7 @@ class Installation:
 
     def healthy(self, service: str) -> bool:
         """What the service's health check finds; asked in this process, a new one each time costs more."""
-        reason = ailment(SERVICES[service], self.variables(service))
+        reason = unhealthy_reason(SERVICES[service], self.variables(service))
         if reason:
             raise RuntimeError(reason)
         return True

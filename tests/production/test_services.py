@@ -105,9 +105,9 @@ def test_every_health_check_passes_and_says_when_a_service_is_gone(
     environment = installation.variables("airflow-worker")
     monkeypatch.setattr(socket, "gethostname", lambda: "nowhere")
     monkeypatch.setattr(health, "TIMEOUT", 2.0)
-    assert health.ailment("worker", environment) == "the worker celery@nowhere does not answer"
+    assert health.unhealthy_reason("worker", environment) == "the worker celery@nowhere does not answer"
     elsewhere = {"MLFLOW_PORT": str(free_port())}
-    assert "mlflow does not answer" in str(health.ailment("mlflow", elsewhere))
+    assert "mlflow does not answer" in str(health.unhealthy_reason("mlflow", elsewhere))
 
 
 def test_a_refresh_survives_the_death_of_a_worker_and_makes_one_version(

@@ -8,7 +8,7 @@ import pytest
 from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
 from slc_ops.quality import validate
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, WEEKS, Bench
 
 
@@ -34,4 +34,4 @@ def bench(tmp_path: Path, good_home: Path, monkeypatch: pytest.MonkeyPatch) -> B
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     for name in ("MLFLOW_TRACKING_URI", "SLC_OPS_LEDGER_URL", "SLC_OPS_ARTIFACT_ROOT"):
         monkeypatch.delenv(name, raising=False)
-    return Bench(Places.from_environment(), home / "lake" / "demo" / f"week={NEWEST.key}", DEPLOYMENT)
+    return Bench(Installation.from_environment(), home / "lake" / "demo" / f"week={NEWEST.key}", DEPLOYMENT)

@@ -12,8 +12,8 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality import ValidationResult, validate
 from slc_ops.quality.result import RESULT
-from slc_ops.quality.verdict import judge_window
-from slc_ops.settings.deployments import Deployment, LakeSource, Places, Quality
+from slc_ops.quality.verdict import validate_against_history
+from slc_ops.settings.deployments import Deployment, Installation, LakeSource, Quality
 
 WEEKS = 4
 ROWS = 2000
@@ -31,7 +31,7 @@ DEPLOYMENT = Deployment(
 class Bench:
     """A home with its own copy of the lake, whose newest week a test may damage."""
 
-    places: Places
+    installation: Installation
     week: Path
     deployment: Deployment
 
@@ -49,9 +49,11 @@ class Bench:
 
     def validate(self, window: Window = NEWEST, *, again: bool = False) -> ValidationResult:
         """Extract the window and the three before it (``again`` where they changed), and validate it."""
-        directory = self.places.windows("demo")
+        directory = self.installation.windows("demo")
         *trailing, newest = [
-            extract(self.deployment, each, directory, refresh=again or each == window, home=self.places.home)
+            extract(
+                self.deployment, each, directory, refresh=again or each == window, home=self.installation.home
+            )
             for each in [*window.before(WEEKS - 1), window]
         ]
         return validate(newest, trailing, self.deployment, earlier=trailing)
@@ -60,9 +62,9 @@ class Bench:
 Damage = Callable[[Bench], None]
 
 
-def judge_by_rules(
+def validate_by_rules(
     manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
 ) -> ValidationResult:
     """What a replay says of a window, although the suite has spoken: its rules, applied anew."""
     (manifest.directory / RESULT).unlink(missing_ok=True)
-    return judge_window(manifest, trailing, quality, suite=False)
+    return validate_against_history(manifest, trailing, quality, suite=False)

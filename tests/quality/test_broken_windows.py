@@ -19,7 +19,7 @@ from slc_ops.quality.verdict import would_stop
 from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
-from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage, judge_by_rules
+from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage, validate_by_rules
 
 
 class Case(NamedTuple):
@@ -158,13 +158,13 @@ def test_the_table_is_long_enough() -> None:
 def refresh(bench: Bench) -> None:
     """The whole refresh, as the command line and the DAG run it."""
     entry = bench.deployment.model_dump(mode="json", exclude_none=True)
-    bench.places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
-    pipeline.refresh(bench.places, "demo", NEWEST, tell=lambda step: None)
+    bench.installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    pipeline.refresh(bench.installation, "demo", NEWEST, tell=lambda step: None)
 
 
 def nothing_was_published(bench: Bench) -> bool:
     """No registry, no ledger, nothing fitted: the champion cannot have moved."""
-    home = bench.places.home
+    home = bench.installation.home
     fitted = [*home.rglob("params.json"), *home.rglob("verdict.json")]
     return not fitted and not any((home / name).exists() for name in ("mlflow", "ledger.db"))
 
@@ -177,7 +177,7 @@ def test_a_window_that_cannot_be_read_is_refused(bench: Bench, case: Case) -> No
     assert case.because in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert nothing_was_published(bench)
-    window = bench.places.windows("demo") / NEWEST.key
+    window = bench.installation.windows("demo") / NEWEST.key
     assert not (window / "validation.json").exists()
 
 
@@ -186,7 +186,7 @@ def test_a_critical_finding_stops_the_refresh(bench: Bench, case: Case) -> None:
     case.damage(bench)
     with pytest.raises(ValidationStopped) as stopped:
         refresh(bench)
-    window = bench.places.windows("demo") / NEWEST.key
+    window = bench.installation.windows("demo") / NEWEST.key
     assert case.because in str(stopped.value)
     assert str(window / "validation.html") in str(stopped.value)
     assert nothing_was_published(bench)
@@ -243,17 +243,17 @@ def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not
         stopped = bench.validate().status == "stopped"
     except ValidationStopped:
         stopped = True
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
     *trailing, newest = [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
     assert would_stop(newest, trailing, bench.deployment.quality) == stopped
     if not stopped:
         by_suite = bench.validate()
-        by_rules = judge_by_rules(newest, trailing, bench.deployment.quality)
+        by_rules = validate_by_rules(newest, trailing, bench.deployment.quality)
         assert by_rules.clean_digest == by_suite.clean_digest
         assert {each.code for each in by_rules.findings} == {each.code for each in by_suite.findings}
     else:
         with pytest.raises(ValidationStopped, match=f"window {NEWEST} is not fit for use"):
-            judge_by_rules(newest, trailing, bench.deployment.quality)
+            validate_by_rules(newest, trailing, bench.deployment.quality)
 
 
 def test_the_undamaged_week_passes(bench: Bench) -> None:
@@ -261,5 +261,5 @@ def test_the_undamaged_week_passes(bench: Bench) -> None:
 
 
 def quarantined(bench: Bench) -> int:
-    path = bench.places.windows("demo") / NEWEST.key / "quarantine.parquet"
+    path = bench.installation.windows("demo") / NEWEST.key / "quarantine.parquet"
     return int(pq.read_metadata(path).num_rows) if path.exists() else 0

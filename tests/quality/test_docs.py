@@ -44,7 +44,7 @@ def test_the_page_tells_what_was_found(bench: Bench) -> None:
     d.first_rows("label", d.MANY, 2)(bench)
     with pytest.raises(ValidationStopped):
         bench.validate()
-    text = (bench.places.windows("demo") / NEWEST.key / "validation.html").read_text(encoding="utf-8")
+    text = (bench.installation.windows("demo") / NEWEST.key / "validation.html").read_text(encoding="utf-8")
     for words in (
         "not fit for use",
         "label must be 0 or 1",
@@ -59,24 +59,24 @@ def test_text_from_the_log_cannot_become_markup(bench: Bench) -> None:
     nasty = "<script>alert('x')</script>"
     d.replacing("backbone_version", lambda rows: pa.array([nasty] * rows.num_rows))(bench)
     bench.validate()
-    page = bench.places.windows("demo") / NEWEST.key / "validation.html"
+    page = bench.installation.windows("demo") / NEWEST.key / "validation.html"
     assert "script" not in links(page).tags
     assert "&lt;script&gt;" in page.read_text(encoding="utf-8")
 
 
 def test_the_index_leads_to_every_page(bench: Bench) -> None:
     bench.validate()
-    index = bench.places.windows("demo") / "index.html"
+    index = bench.installation.windows("demo") / "index.html"
     assert links(index).found == [f"{w.key}/validation.html" for w in reversed([*NEWEST.before(3), NEWEST])]
     assert all((index.parent / target).exists() for target in links(index).found)
 
 
 def test_only_the_newest_windows_keep_a_page(bench: Bench) -> None:
     bench.configure(quality={"docs_windows": 2})
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
     known = []
     for window in [*NEWEST.before(3), NEWEST]:
-        manifest = extract(bench.deployment, window, directory, home=bench.places.home)
+        manifest = extract(bench.deployment, window, directory, home=bench.installation.home)
         validate(manifest, known, bench.deployment)
         known.append(manifest)
     assert len(list(directory.glob("*/validation.html"))) == 2

@@ -54,7 +54,7 @@ def test_a_few_events_that_come_again_are_put_aside_with_their_reason(bench: Ben
 def test_other_earlier_windows_are_another_verdict(bench: Bench) -> None:
     sent_again(bench, 5)
     assert bench.validate().quarantined == 5
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
     manifest = WindowManifest.read(directory / NEWEST.key)
     assert validate(manifest, [], bench.deployment).quarantined == 0
 
@@ -72,7 +72,7 @@ def test_a_sample_of_large_windows_finds_them_all(bench: Bench, monkeypatch: pyt
 
 def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Bench) -> None:
     sent_again(bench, 5)
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
     found: list[list[int]] = []
     for name in ("seen", "unseen"):
         both = [
@@ -80,7 +80,7 @@ def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Be
                 bench.deployment,
                 each,
                 directory.parent / name,
-                home=bench.places.home,
+                home=bench.installation.home,
                 observer=observer(each, bench.deployment) if name == "seen" else None,
             )
             for each in (NEWEST.before(1)[0], NEWEST)
@@ -92,12 +92,12 @@ def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Be
 
 
 def test_the_windows_that_are_learned_from_are_looked_through(bench: Bench) -> None:
-    """Also where the weeks in between were stopped for the same reason, and are no yardstick."""
+    """Also where the weeks in between were stopped for the same reason, and are no baseline_windows."""
     sent_again(bench, ROWS, weeks=3)
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
 
     def manifest_of(window: Window) -> WindowManifest:
-        return extract(bench.deployment, window, directory, home=bench.places.home)
+        return extract(bench.deployment, window, directory, home=bench.installation.home)
 
     history = History(manifest_of, bench.deployment.quality)
     assert [each.window for each in history.earlier(NEWEST)] == NEWEST.before(3)

@@ -33,7 +33,7 @@ def judged(bench: Bench, form: str, column: str, count: int = 1) -> ValidationRe
     if form == "dictionary":
         values = values.dictionary_encode()
     rows = rows.set_column(rows.schema.get_field_index(column), column, values)
-    home = bench.places.home
+    home = bench.installation.home
     (home / "odd").mkdir()
     if form == "csv":
         pacsv.write_csv(rows, home / "odd" / "part.csv")

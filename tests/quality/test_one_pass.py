@@ -25,14 +25,14 @@ def observed(bench: Bench, name: str) -> WindowManifest:
     return extract(
         bench.deployment,
         NEWEST,
-        bench.places.windows(name),
-        home=bench.places.home,
+        bench.installation.windows(name),
+        home=bench.installation.home,
         observer=observer(NEWEST, bench.deployment),
     )
 
 
 def not_observed(bench: Bench, name: str) -> WindowManifest:
-    return extract(bench.deployment, NEWEST, bench.places.windows(name), home=bench.places.home)
+    return extract(bench.deployment, NEWEST, bench.installation.windows(name), home=bench.installation.home)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_how_the_source_cuts_its_batches_does_not_matter(
     rows = bench.read()
     for k, name in enumerate(files):
         first, last = (n * rows.num_rows // len(files) for n in (k, k + 1))
-        pq.write_table(rows.slice(first, last - first), bench.places.home / name, row_group_size=77)
+        pq.write_table(rows.slice(first, last - first), bench.installation.home / name, row_group_size=77)
     bench.configure(source=FilesSource(paths=("cut-*.parquet",)).model_dump())
     cut = observed(bench, "cut")
     assert cut.digest == whole.digest

@@ -14,7 +14,7 @@ from slc_ops.quality.own import FILE, own_evaluated
 from slc_ops.quality.verdict import would_stop
 from slc_ops.settings.deployments import load_deployments
 from slc_ops.settings.expectations import ARGUMENTS, OwnExpectation
-from tests.quality.lake_bench import NEWEST, ROWS, Bench, judge_by_rules
+from tests.quality.lake_bench import NEWEST, ROWS, Bench, validate_by_rules
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 BETWEEN = "expect_column_values_to_be_between"
@@ -30,7 +30,7 @@ def between(severity: str = "stop", **kwargs: Any) -> dict[str, Any]:
 
 
 def manifests(bench: Bench) -> list[WindowManifest]:
-    directory = bench.places.windows("demo")
+    directory = bench.installation.windows("demo")
     return [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
 
 
@@ -41,7 +41,7 @@ def test_an_unmet_one_stops_the_window_its_use_as_a_yardstick_and_a_replay(bench
     *trailing, newest = manifests(bench)
     assert would_stop(newest, trailing, bench.deployment.quality)
     with pytest.raises(ValidationStopped, match="values_to_be_between_logit"):
-        judge_by_rules(newest, trailing, bench.deployment.quality)
+        validate_by_rules(newest, trailing, bench.deployment.quality)
     below = sum(value < 0 for value in bench.read()["logit"].to_pylist())
     page = (newest.directory / "validation.html").read_text(encoding="utf-8")
     assert f"{below} of {ROWS} rows fail" in page
@@ -57,7 +57,7 @@ def test_one_that_warns_annotates_and_one_that_is_met_stands_on_the_page(bench: 
     ]
     *trailing, newest = manifests(bench)
     assert not would_stop(newest, trailing, bench.deployment.quality)
-    assert judge_by_rules(newest, trailing, bench.deployment.quality).status == "warned"
+    assert validate_by_rules(newest, trailing, bench.deployment.quality).status == "warned"
     assert "expect_table_row_count_to_equal(rows)" in result.docs_path.read_text(encoding="utf-8")
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_evaluated_stops_with_one_line(bench: Bench, entry: Any, 
     assert "found no answer: " in str(stopped.value)
     assert re.search(said, str(stopped.value))
     assert "\n" not in str(stopped.value)
-    result = read_json(bench.places.windows("demo") / NEWEST.key / "validation.json")
+    result = read_json(bench.installation.windows("demo") / NEWEST.key / "validation.json")
     assert [each["met"] for each in result["expectations"][-2:]] == [False, True]
 
 
@@ -112,7 +112,7 @@ def test_no_id_of_a_user_is_kept(bench: Bench) -> None:
     expecting(bench, *entries)
     with pytest.raises(ValidationStopped) as stopped:
         bench.validate()
-    directory = bench.places.windows("demo") / NEWEST.key
+    directory = bench.installation.windows("demo") / NEWEST.key
     written = [(directory / name).read_text() for name in (FILE, "validation.json", "validation.html")]
     assert not [text for text in [str(stopped.value), *written] if "secret-" in text]
 

@@ -35,7 +35,7 @@ def test_a_weekly_rhythm_is_nothing_unusual(bench: Bench) -> None:
         thinned(window, WEEKEND, 0.5)(bench)
     result = bench.validate(again=True)
     assert "rows_by_day" not in {finding.code for finding in result.findings}
-    counts = statistics_of(extract(DEPLOYMENT, NEWEST, bench.places.windows("demo")), 50.0).rows_by_day
+    counts = statistics_of(extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo")), 50.0).rows_by_day
     assert max(counts[5:]) < 0.7 * min(counts[:5])  # the rhythm is there
 
 
@@ -49,7 +49,7 @@ def test_a_day_that_has_few_rows_every_week_is_left_alone(bench: Bench) -> None:
 
 def test_the_days_are_counted_from_the_window_s_start(bench: Bench) -> None:
     bench.validate()
-    found = statistics_of(extract(DEPLOYMENT, NEWEST, bench.places.windows("demo")), 50.0)
+    found = statistics_of(extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo")), 50.0)
     dates = bench.read().to_pandas()["event_time"].dt.date.value_counts().sort_index()
     assert found.rows_by_day == dates.tolist()
     assert sum(found.rows_by_day) == ROWS

@@ -53,13 +53,13 @@ def test_a_stop_is_remembered(bench: Bench) -> None:
 
 def test_past_windows_are_never_read_again(bench: Bench) -> None:
     for window in NEWEST.before(3):
-        directory = bench.places.windows("demo") / window.key
+        directory = bench.installation.windows("demo") / window.key
         (directory / "log.parquet").write_bytes(b"gone")
     assert bench.validate().status == "passed"
 
 
 def test_the_first_window_of_all_is_judged_without_a_past(bench: Bench) -> None:
-    manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"), home=bench.places.home)
+    manifest = extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo"), home=bench.installation.home)
     result = validate(manifest, [], DEPLOYMENT)
     evaluated = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
     assert result.status == "passed"
@@ -72,7 +72,7 @@ def test_the_message_is_short_and_names_the_rule_the_counts_and_an_example(bench
     with pytest.raises(ValidationStopped) as stopped:
         bench.validate()
     message = str(stopped.value)
-    window = bench.places.windows("demo") / NEWEST.key
+    window = bench.installation.windows("demo") / NEWEST.key
     assert message.startswith(f"window {NEWEST} is not fit for use: label_not_binary: label must be 0 or 1: ")
     assert len(message.replace(str(window), "")) < 400
     assert "500 of 2000 rows (25.00%) fail, the budget is 0.50% of the rows" in message
@@ -97,7 +97,7 @@ def test_the_full_result_lists_every_expectation(bench: Bench) -> None:
 def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> None:
     d.first_rows("logit", d.FEW, NAN)(bench)
     bench.validate()
-    os.rename(bench.places.home, tmp_path / "elsewhere")
+    os.rename(bench.installation.home, tmp_path / "elsewhere")
     directory = tmp_path / "elsewhere" / "windows" / "demo"
     *trailing, newest = [extract(DEPLOYMENT, each, directory) for each in [*NEWEST.before(3), NEWEST]]
     moved = validate(newest, trailing, DEPLOYMENT)
@@ -122,7 +122,7 @@ def test_of_duplicates_the_first_row_is_kept(bench: Bench) -> None:
 
 def test_statistics_of_a_window_are_what_a_data_frame_says(bench: Bench) -> None:
     bench.validate()
-    manifest = extract(DEPLOYMENT, NEWEST, bench.places.windows("demo"))
+    manifest = extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo"))
     found = statistics_of(manifest, 50.0)
     rows = bench.read().to_pandas()
     assert isinstance(found, Statistics)
@@ -140,7 +140,7 @@ def test_statistics_of_a_window_are_what_a_data_frame_says(bench: Bench) -> None
 def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> None:
     d.first_rows("logit", d.MANY, NAN)(bench)
     entry = bench.deployment.model_dump(mode="json", exclude_none=True)
-    bench.places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    bench.installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
     command = [sys.executable, "-m", "slc_ops", "refresh", "--deployment", "demo", "--window", str(NEWEST)]
     if not (Path(__file__).parents[2] / "slc_ops" / "__main__.py").exists():
         command = [str(Path(sys.executable).parent / "slc-ops"), *command[3:]]
@@ -150,8 +150,8 @@ def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> N
     assert "logit_not_finite" in line
     assert "500 of 2000 rows" in line
     assert line.count("logit=nan") == 1  # an example; the page has more
-    assert str(bench.places.windows("demo") / NEWEST.key / "validation.html") in line
-    assert not (bench.places.home / "ledger.db").exists()
+    assert str(bench.installation.windows("demo") / NEWEST.key / "validation.html") in line
+    assert not (bench.installation.home / "ledger.db").exists()
 
 
 def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from slc_ops.base.window import WEEK, Window
 from slc_ops.refresh import pipeline
-from slc_ops.refresh.backbone import News
+from slc_ops.refresh.backbone import BackboneChange
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import change_week, configure
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
@@ -33,37 +33,37 @@ def named(version: str, share: float = 1.0, other: str = "gru-7"):  # type: igno
     return change
 
 
-def furnish(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def furnish(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """A home with the lake, whose weeks name their backbone, and the environment pointing there."""
     shutil.copytree(lake, home / "lake" / "school")
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    places = Places.from_environment()
-    configure(places, **SETTINGS)
+    installation = Installation.from_environment()
+    configure(installation, **SETTINGS)
     for week in WEEKS[:9]:
-        change_week(places, week, named("gru-7"))
+        change_week(installation, week, named("gru-7"))
     for week in WEEKS[9:]:
-        change_week(places, week, named("gru-8"))
-    return places
+        change_week(installation, week, named("gru-8"))
+    return installation
 
 
-def refresh(places: Places, week: int) -> tuple[Plan, list[str]]:
+def refresh(installation: Installation, week: int) -> tuple[Plan, list[str]]:
     said: list[str] = []
-    return pipeline.refresh(places, "school", WEEKS[week], tell=said.append), said
+    return pipeline.refresh(installation, "school", WEEKS[week], tell=said.append), said
 
 
-def first_steps(places: Places, week: int) -> tuple[Plan, News | None]:
+def first_steps(installation: Installation, week: int) -> tuple[Plan, BackboneChange | None]:
     """What the DAG's first tasks do: one week alone may be too little to compare methods on."""
-    pipeline.extract(places, "school", WEEKS[week])
-    plan = pipeline.read_plan(pipeline.validate(places, "school", WEEKS[week]))
-    return plan, pipeline.note_backbone(places, plan)
+    pipeline.extract(installation, "school", WEEKS[week])
+    plan = pipeline.read_plan(pipeline.validate(installation, "school", WEEKS[week]))
+    return plan, pipeline.note_backbone(installation, plan)
 
 
-def champion_of(places: Places, week: int) -> int:
+def champion_of(installation: Installation, week: int) -> int:
     """Whatever the evidence says, somebody makes this week's version the champion."""
-    refresh(places, week)
-    registry = Registry.open(places)
+    refresh(installation, week)
+    registry = Registry.open(installation)
     if registry.champion("school") is None:
         waiting = registry.challenger("school")
         assert waiting is not None

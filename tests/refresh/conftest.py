@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slc_ops.demo.simulate import simulate
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import configure
 
 
@@ -19,12 +19,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def school(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def school(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """An empty home with one deployment on a private copy of the lake."""
     shutil.copytree(lake, tmp_path / "lake" / "school")
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    places = Places.from_environment()
-    configure(places)
-    return places
+    installation = Installation.from_environment()
+    configure(installation)
+    return installation

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slc_ops.refresh import erasure
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 PIECES = ("erase_window", "_strip", "record_erasure", "discard")
 
@@ -31,7 +31,7 @@ def main(user: str, pieces: int) -> None:
 
     for name in PIECES:
         setattr(erasure, name, counted(getattr(erasure, name)))
-    erasure.erase(Places.from_environment(), [user], actor="ann")
+    erasure.erase(Installation.from_environment(), [user], actor="ann")
 
 
 if __name__ == "__main__":

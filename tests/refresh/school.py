@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import yaml
 
 from slc_ops.base.window import Window
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
 
 
-def configure(places: Places, **changes: object) -> None:
+def configure(installation: Installation, **changes: object) -> None:
     """Write the deployments file."""
     entry = {
         "source": {"kind": "lake", "path": "lake/school"},
@@ -24,12 +24,12 @@ def configure(places: Places, **changes: object) -> None:
         "decision": {"replicates": 200},
         **changes,
     }
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"school": entry}}))
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"school": entry}}))
 
 
-def change_week(places: Places, window: Window, change: Callable[[pa.Table], pa.Table]) -> None:
+def change_week(installation: Installation, window: Window, change: Callable[[pa.Table], pa.Table]) -> None:
     """Rewrite one week of the lake."""
-    (part,) = (places.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
+    (part,) = (installation.home / "lake" / "school" / f"week={window.key}").glob("*.parquet")
     pq.write_table(change(pq.read_table(part, partitioning=None)), part)
 
 

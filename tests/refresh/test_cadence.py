@@ -11,7 +11,7 @@ from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline, schedule
 from slc_ops.refresh.backfill import windows_between
 from slc_ops.refresh.schedule import check_window, late_window, note_told
-from slc_ops.settings.deployments import Deployment, Places
+from slc_ops.settings.deployments import Deployment, Installation
 from tests.refresh.school import NEWEST, configure
 
 BERLIN = {"days": 1, "zone": "Europe/Berlin"}
@@ -31,7 +31,7 @@ class Refreshed:
 
 
 def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_what_to_do(
-    school: Places, monkeypatch: pytest.MonkeyPatch
+    school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = [Refreshed(each) for each in [*NEWEST.before(1), NEWEST]]
     monkeypatch.setattr(schedule, "decided_refreshes", lambda *_: iter(done))
@@ -50,7 +50,7 @@ def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_wha
 
 
 @pytest.mark.slow
-def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Places) -> None:
+def test_days_of_a_zone_are_refreshed_on_their_own_midnights(school: Installation) -> None:
     configure(school, window=BERLIN, decision={"replicates": 200}, quality={"silent_hours": {"warn": None}})
     day = school.deployment("school").cadence.parse("2026-02-19/2026-02-20")
 
@@ -94,7 +94,7 @@ def test_a_backfill_takes_the_windows_that_a_schedule_takes() -> None:
     assert [str(each) for each in berlin] == ["2026-02-02/2026-02-03", "2026-02-03/2026-02-04"]
 
 
-def test_a_verdict_is_late_once(school: Places) -> None:
+def test_a_verdict_is_late_once(school: Installation) -> None:
     configure(school, verdict_due="6h", start="2026-01-05")
     early, late = (datetime(2026, 2, 23, hour, tzinfo=UTC) for hour in (5, 6))
     assert late_window(school, "school", early) == NEWEST.before(1)[0]
@@ -119,7 +119,7 @@ def test_a_verdict_is_late_once(school: Places) -> None:
     ],
 )
 def test_a_broken_entry_is_one_line_and_stays_its_own(
-    school: Places, settings: dict[str, Any], said: str, tmp_path: Path
+    school: Installation, settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     from slc_ops.settings.deployments import read_deployments
 

@@ -10,23 +10,25 @@ from slc_ops.base.files import read_json
 from slc_ops.refresh import evidence, pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST
 
 pytestmark = pytest.mark.slow
 OLDER = NEWEST.before(1)[0]
 
 
-def promoted_in_between(places: Places, plan: Plan) -> Version:
+def promoted_in_between(installation: Installation, plan: Plan) -> Version:
     """Somebody publishes the week before and promotes it by hand, after this refresh's verdict."""
-    registered = pipeline.refresh(places, "school", OLDER, leave_out=["promote"])
+    registered = pipeline.refresh(installation, "school", OLDER, leave_out=["promote"])
     assert registered.deployment == plan.deployment
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     (version,) = [each for each in registry.ledger.versions("school") if each.window == OLDER]
     return registry.promote("school", version.number, actor="ann", reason="it could not wait")
 
 
-def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_with(school: Places) -> None:
+def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_with(
+    school: Installation,
+) -> None:
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
     assert read_json(plan.files.verdict)["champion"]["status"] == "absent"
     champion = promoted_in_between(school, plan)
@@ -37,7 +39,7 @@ def test_an_automatic_promotion_never_replaces_a_champion_it_was_not_compared_wi
 
 
 def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
-    school: Places, monkeypatch: pytest.MonkeyPatch
+    school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["promote"])
     page, fitted = plan.files.report_page.read_text(), times(plan.files.parameters)
@@ -71,7 +73,9 @@ def test_after_a_conflict_a_rerun_compares_with_the_new_champion_and_succeeds(
     assert tags["verdict_sentence"] == verdict["sentence"]
 
 
-def test_a_backtest_redone_later_reports_the_new_champions_score_under_its_number(school: Places) -> None:
+def test_a_backtest_redone_later_reports_the_new_champions_score_under_its_number(
+    school: Installation,
+) -> None:
     first = pipeline.refresh(school, "school", OLDER.before(1)[0], leave_out=["promote"])
     other = pipeline.refresh(
         school,
@@ -105,7 +109,9 @@ def of_methods(backtest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_the_champion_is_read_once_per_backtest(school: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_champion_is_read_once_per_backtest(
+    school: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline.refresh(school, "school", OLDER)
     asked: list[str] = []
     read = Registry.champion
@@ -121,7 +127,7 @@ def test_the_champion_is_read_once_per_backtest(school: Places, monkeypatch: pyt
     assert asked == ["school"]
 
 
-def test_a_refresh_run_again_after_a_newer_champion_keeps_its_evidence(school: Places) -> None:
+def test_a_refresh_run_again_after_a_newer_champion_keeps_its_evidence(school: Installation) -> None:
     older = pipeline.refresh(school, "school", OLDER)
     said = read_json(older.files.verdict)
     pipeline.refresh(school, "school", NEWEST)

@@ -16,7 +16,7 @@ from slc_ops.evidence.scoring import ITEMS, SCORE, USERS
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, change_week
 
 pytestmark = pytest.mark.slow
@@ -56,9 +56,9 @@ def change_a_digit(path: Path) -> None:
     path.write_text(text[: found.start(1)] + digit + text[found.end(1) :])
 
 
-def planned(places: Places) -> Plan:
-    pipeline.extract(places, "school", NEWEST)
-    return pipeline.read_plan(pipeline.validate(places, "school", NEWEST))
+def planned(installation: Installation) -> Plan:
+    pipeline.extract(installation, "school", NEWEST)
+    return pipeline.read_plan(pipeline.validate(installation, "school", NEWEST))
 
 
 def no_temporary_file(directory: Path) -> bool:
@@ -66,7 +66,7 @@ def no_temporary_file(directory: Path) -> bool:
 
 
 @pytest.mark.parametrize("damage", [flip("label"), flip("logit"), cut_off, Path.unlink])
-def test_a_stored_window_that_was_damaged_stops_the_refresh(school: Places, damage: Damage) -> None:
+def test_a_stored_window_that_was_damaged_stops_the_refresh(school: Installation, damage: Damage) -> None:
     planned(school)
     log = school.windows("school") / NEWEST.before(1)[0].key / "log.parquet"
     damage(log)
@@ -78,7 +78,7 @@ def test_a_stored_window_that_was_damaged_stops_the_refresh(school: Places, dama
     assert no_temporary_file(school.home)
 
 
-def test_what_the_message_says_to_do_helps(school: Places) -> None:
+def test_what_the_message_says_to_do_helps(school: Installation) -> None:
     before = planned(school)
     log = school.windows("school") / NEWEST.key / "log.parquet"
     flip("label")(log)
@@ -90,7 +90,7 @@ def test_what_the_message_says_to_do_helps(school: Places) -> None:
     assert planned(school).input_digest == before.input_digest
 
 
-def test_clean_rows_that_were_damaged_stop_the_refresh(school: Places) -> None:
+def test_clean_rows_that_were_damaged_stop_the_refresh(school: Installation) -> None:
     def one_bad_row(week: pa.Table) -> pa.Table:
         logits = week["logit"].to_pylist()
         logits[5] = float("nan")
@@ -107,7 +107,7 @@ def test_clean_rows_that_were_damaged_stop_the_refresh(school: Places) -> None:
         planned(school)
 
 
-def test_a_window_of_an_older_release_is_compared_by_its_content(school: Places) -> None:
+def test_a_window_of_an_older_release_is_compared_by_its_content(school: Installation) -> None:
     planned(school)
     directory = school.windows("school") / NEWEST.key
     manifest = directory / "manifest.json"
@@ -126,7 +126,7 @@ def test_a_window_of_an_older_release_is_compared_by_its_content(school: Places)
 
 @pytest.mark.parametrize("name", ["manifest.json", "validation.json", "statistics.json"])
 @pytest.mark.parametrize("damage", [cut_off, without_half_its_fields])
-def test_a_damaged_record_of_a_window_is_named(school: Places, name: str, damage: Damage) -> None:
+def test_a_damaged_record_of_a_window_is_named(school: Installation, name: str, damage: Damage) -> None:
     planned(school)
     path = school.windows("school") / NEWEST.key / name
     if name == "statistics.json":  # read where the verdict is not known
@@ -137,7 +137,7 @@ def test_a_damaged_record_of_a_window_is_named(school: Places, name: str, damage
 
 
 @pytest.mark.parametrize("damage", [cut_off, without_half_its_fields, Path.unlink])
-def test_a_damaged_plan_is_named(school: Places, damage: Damage) -> None:
+def test_a_damaged_plan_is_named(school: Installation, damage: Damage) -> None:
     path = planned(school).path
     damage(path)
     with pytest.raises(InputError, match=rf"^{path} is .*remove {path.parent} "):
@@ -155,7 +155,7 @@ def test_a_damaged_plan_is_named(school: Places, damage: Damage) -> None:
         (USERS, Path.unlink),
     ],
 )
-def test_a_damaged_score_is_named(school: Places, name: str, damage: Damage) -> None:
+def test_a_damaged_score_is_named(school: Installation, name: str, damage: Damage) -> None:
     plan = planned(school)
     for fold in pipeline.folds_of(plan).folds:
         pipeline.fit(plan, fold)
@@ -165,7 +165,7 @@ def test_a_damaged_score_is_named(school: Places, name: str, damage: Damage) -> 
         pipeline.backtest(school, plan)
 
 
-def test_the_command_line_says_it_in_one_line_and_exits_with_2(school: Places) -> None:
+def test_the_command_line_says_it_in_one_line_and_exits_with_2(school: Installation) -> None:
     planned(school)
     log = school.windows("school") / NEWEST.key / "log.parquet"
     flip("label")(log)

@@ -11,7 +11,7 @@ from slc_ops.refresh.erasure import erase
 from slc_ops.refresh.replay import run_replay
 from slc_ops.registry import Registry
 from slc_ops.registry.audit import erasure_findings
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST
 
 USER = "user-000017"
@@ -25,7 +25,7 @@ def rows_in(replay: Path, erased: Erased) -> list[int]:
     "users are erased, a replay is run, the list of the erased is emptied",
     "no replay holds a row of theirs; `verify` names the list",
 )
-def test_erased_users_are_in_no_replay_and_an_emptied_list_is_noticed(school: Places) -> None:
+def test_erased_users_are_in_no_replay_and_an_emptied_list_is_noticed(school: Installation) -> None:
     settings, replay = school.deployment("school"), school.replays("school") / "span"
     run_replay("school", settings, [NEWEST], replay, home=school.home)
     (replay / "replay.html").write_text("the page")

@@ -24,9 +24,9 @@ from slc_ops.refresh.fitting import fitted, rows_to_learn_from
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
 from slc_ops.registry.erasures import recorded_erasures
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST
-from tests.registry.factory import no_file_above, places_in
+from tests.registry.factory import installation_in, no_file_above
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def rewritten(lake: Path, target: Path, change: object) -> Path:
     return target
 
 
-def home_on(lake: Path) -> Places:
+def home_on(lake: Path) -> Installation:
     """A home beside a lake, with the same settings wherever both lie."""
     home = lake.with_name("home")
     home.mkdir()
@@ -64,7 +64,7 @@ def home_on(lake: Path) -> Places:
         "decision": {"replicates": 200},
     }
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {"school": entry}}))
-    return places_in(home)
+    return installation_in(home)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +78,17 @@ def lakes(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
 @pytest.fixture(scope="module")
 def refreshed(lakes: tuple[Path, Path]) -> Path:
     """A home in which the sixth week was refreshed and published. Copy it where it was: it holds paths."""
-    places = home_on(lakes[0])
-    pipeline.refresh(places, "school", SIXTH)
-    shutil.copytree(places.home, places.home.with_name("kept"))
-    return places.home
+    installation = home_on(lakes[0])
+    pipeline.refresh(installation, "school", SIXTH)
+    shutil.copytree(installation.home, installation.home.with_name("kept"))
+    return installation.home
 
 
 @pytest.fixture
-def places(refreshed: Path) -> Places:
+def installation(refreshed: Path) -> Installation:
     shutil.rmtree(refreshed)
     shutil.copytree(refreshed.with_name("kept"), refreshed)
-    return places_in(refreshed)
+    return installation_in(refreshed)
 
 
 def files_with(home: Path, text: str) -> list[str]:
@@ -112,87 +112,89 @@ def parameters(plan: Plan, verdict: dict[str, Any]) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in plan.files.parameters.iterdir()}
 
 
-def test_before_it_rows_and_sums_alone_name_the_user(places: Places) -> None:
+def test_before_it_rows_and_sums_alone_name_the_user(installation: Installation) -> None:
     """Results, pages, plans and what was published quote the failing row by its number."""
-    found = files_with(places.home, USER)
+    found = files_with(installation.home, USER)
     for part in ("log.parquet", "quarantine.parquet"):
         assert any(name.endswith(part) for name in found), part
     assert [name for name in found if not name.endswith(".parquet") or name.startswith("mlflow")] == []
     for quoting in ("validation.json", "plan.json"):
-        path = next(places.home.rglob(quoting))
+        path = next(installation.home.rglob(quoting))
         assert '"label": 2' in path.read_text(), quoting
 
 
-def test_an_erased_user_is_nowhere_and_the_receipt_names_who_had_learned(places: Places) -> None:
-    (receipt,) = erase(places, [USER], actor="ann")
-    assert files_with(places.home, USER) == []
+def test_an_erased_user_is_nowhere_and_the_receipt_names_who_had_learned(installation: Installation) -> None:
+    (receipt,) = erase(installation, [USER], actor="ann")
+    assert files_with(installation.home, USER) == []
     assert (receipt.actor, receipt.details["versions"], receipt.details["unknown_versions"]) == (
         "ann",
         [1],
         [],
     )
     assert len(receipt.details["rows"]) == 6  # the weeks of the lake that were extracted
-    assert recorded_erasures(Registry.open(places).ledger, "school") == [receipt]
-    assert Registry.open(places).verify("school") == []
+    assert recorded_erasures(Registry.open(installation).ledger, "school") == [receipt]
+    assert Registry.open(installation).verify("school") == []
 
 
 def test_a_refresh_after_it_is_that_of_a_log_that_never_had_the_user(
-    places: Places, lakes: tuple[Path, Path]
+    installation: Installation, lakes: tuple[Path, Path]
 ) -> None:
-    erase(places, [USER], actor="ann")
+    erase(installation, [USER], actor="ann")
     after, never = (
         pipeline.refresh(each, "school", NEWEST, leave_out=["publish"])
-        for each in (places, home_on(lakes[1]))
+        for each in (installation, home_on(lakes[1]))
     )
     verdict = pipeline.decide(after)
     assert after.path.parent.name == never.path.parent.name  # the same key
     assert parameters(after, verdict) == parameters(never, verdict)
 
 
-def test_erasing_twice_gives_the_same_receipt_and_changes_nothing(places: Places) -> None:
-    first = erase(places, [USER], actor="ann")
-    before = {path: path.stat().st_mtime_ns for path in places.windows("school").rglob("*.parquet")}
-    assert erase(places, [USER], actor="bob") == first
-    assert {path: path.stat().st_mtime_ns for path in places.windows("school").rglob("*.parquet")} == before
+def test_erasing_twice_gives_the_same_receipt_and_changes_nothing(installation: Installation) -> None:
+    first = erase(installation, [USER], actor="ann")
+    before = {path: path.stat().st_mtime_ns for path in installation.windows("school").rglob("*.parquet")}
+    assert erase(installation, [USER], actor="bob") == first
+    assert {
+        path: path.stat().st_mtime_ns for path in installation.windows("school").rglob("*.parquet")
+    } == before
 
 
-def test_an_unknown_user_has_a_receipt_of_nothing(places: Places) -> None:
-    (receipt,) = erase(places, ["nobody"], actor="ann")
+def test_an_unknown_user_has_a_receipt_of_nothing(installation: Installation) -> None:
+    (receipt,) = erase(installation, ["nobody"], actor="ann")
     assert receipt.details["rows"] == {}
     assert receipt.details["versions"] == []
 
 
-def test_a_full_disk_in_the_middle_loses_nothing(places: Places) -> None:
-    smallest = min(path.stat().st_size for path in places.windows("school").glob("2026-*/log.parquet"))
+def test_a_full_disk_in_the_middle_loses_nothing(installation: Installation) -> None:
+    smallest = min(path.stat().st_size for path in installation.windows("school").glob("2026-*/log.parquet"))
     with no_file_above(smallest // 2), pytest.raises(SlcError):
-        erase(places, [USER], actor="ann")
-    for window in places.windows("school").glob("2026-*"):
+        erase(installation, [USER], actor="ann")
+    for window in installation.windows("school").glob("2026-*"):
         WindowManifest.read(window).verify()  # whole, as it was
-    assert recorded_erasures(Registry.open(places).ledger, "school") == []
-    (receipt,) = erase(places, [USER], actor="ann")
-    assert files_with(places.home, USER) == []
+    assert recorded_erasures(Registry.open(installation).ledger, "school") == []
+    (receipt,) = erase(installation, [USER], actor="ann")
+    assert files_with(installation.home, USER) == []
     assert receipt.details["versions"] == [1]
 
 
-def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(places: Places) -> None:
-    window = places.windows("school") / SIXTH.key
-    shutil.copytree(window, places.home / "backup")
-    erase(places, [USER], actor="ann")
+def test_a_restored_window_is_erased_again_with_a_receipt_of_its_own(installation: Installation) -> None:
+    window = installation.windows("school") / SIXTH.key
+    shutil.copytree(window, installation.home / "backup")
+    erase(installation, [USER], actor="ann")
     shutil.rmtree(window)
-    os.replace(places.home / "backup", window)
-    (again,) = erase(places, [USER], actor="ann")
+    os.replace(installation.home / "backup", window)
+    (again,) = erase(installation, [USER], actor="ann")
     assert list(again.details["rows"]) == [SIXTH.key]
-    assert files_with(places.home, USER) == []
-    assert len(recorded_erasures(Registry.open(places).ledger, "school")) == 2
+    assert files_with(installation.home, USER) == []
+    assert len(recorded_erasures(Registry.open(installation).ledger, "school")) == 2
 
 
-def test_a_refresh_without_a_result_begins_again(places: Places) -> None:
-    plan = pipeline.read_plan(next(places.refreshes("school").glob("*/*/plan.json")))
+def test_a_refresh_without_a_result_begins_again(installation: Installation) -> None:
+    plan = pipeline.read_plan(next(installation.refreshes("school").glob("*/*/plan.json")))
     plan.files.versions.unlink()
-    erase(places, [USER], actor="ann")
+    erase(installation, [USER], actor="ann")
     with pytest.raises(MissingFile, match="run again what wrote it"):
         pipeline.read_plan(plan.path)
-    assert files_with(places.home, USER) == []
+    assert files_with(installation.home, USER) == []
 
 
 def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
@@ -212,27 +214,27 @@ def test_lists_of_users_in_every_form(tmp_path: Path) -> None:
         read_users(tmp_path / "binary")
 
 
-def killed(places: Places, pieces: int) -> int:
+def killed(installation: Installation, pieces: int) -> int:
     """Erase the user in a process that is killed after so many pieces of work; its end."""
     environment = os.environ | {
-        "SLC_OPS_HOME": str(places.home),
-        "SLC_OPS_DEPLOYMENTS": str(places.deployments_file),
-        "MLFLOW_TRACKING_URI": places.tracking_uri,
-        "SLC_OPS_LEDGER_URL": places.ledger_url,
+        "SLC_OPS_HOME": str(installation.home),
+        "SLC_OPS_DEPLOYMENTS": str(installation.deployments_file),
+        "MLFLOW_TRACKING_URI": installation.tracking_uri,
+        "SLC_OPS_LEDGER_URL": installation.ledger_url,
     }
     command = [sys.executable, "-m", "tests.refresh.dying_erasure", USER, str(pieces)]
     return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
 
 
-def test_a_kill_in_the_middle_loses_nothing_and_the_next_call_finishes(places: Places) -> None:
-    assert [killed(places, pieces) for pieces in (3, 4)] == [-signal.SIGKILL] * 2
-    for window in places.windows("school").glob("2026-*"):
+def test_a_kill_in_the_middle_loses_nothing_and_the_next_call_finishes(installation: Installation) -> None:
+    assert [killed(installation, pieces) for pieces in (3, 4)] == [-signal.SIGKILL] * 2
+    for window in installation.windows("school").glob("2026-*"):
         WindowManifest.read(window).verify()
-    assert recorded_erasures(Registry.open(places).ledger, "school") == []
+    assert recorded_erasures(Registry.open(installation).ledger, "school") == []
 
-    (receipt,) = erase(places, [USER], actor="ann")
+    (receipt,) = erase(installation, [USER], actor="ann")
 
-    assert files_with(places.home, USER) == []
+    assert files_with(installation.home, USER) == []
     assert receipt.details["versions"] == [1]
     assert len(receipt.details["rows"]) == 6
-    assert Registry.open(places).verify("school") == []
+    assert Registry.open(installation).verify("school") == []

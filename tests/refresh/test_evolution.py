@@ -9,7 +9,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.evidence import decide
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, change_week
 
 LAST = [*NEWEST.before(1), NEWEST]
@@ -36,7 +36,7 @@ def changed(week: pa.Table) -> pa.Table:
     return week.append_column("weight", pa.array(np.ones(len(week))))
 
 
-def refreshed(school: Places) -> list[Plan]:
+def refreshed(school: Installation) -> list[Plan]:
     return [pipeline.refresh(school, "school", week, leave_out=["publish", "promote"]) for week in LAST]
 
 
@@ -44,7 +44,7 @@ def refreshed(school: Places) -> list[Plan]:
     "in mid-life the log has texts for integer ids, probabilities for logits, and a weight",
     "said once; the same parameters as if it had always been so",
 )
-def test_columns_that_change_are_said_once_and_change_no_result(school: Places) -> None:
+def test_columns_that_change_are_said_once_and_change_no_result(school: Installation) -> None:
     for week in NEWEST.before(6):
         change_week(school, week, integers)
     for week in LAST:

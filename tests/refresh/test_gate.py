@@ -16,7 +16,7 @@ from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.refresh.window_rules import left_out
 from slc_ops.registry import Registry
 from slc_ops.registry.rules import excluded_by_people
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.registry.factory import WEEKS, parameter_set, publication
 
 GAIN = {
@@ -31,15 +31,15 @@ def parameters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    return Places.from_environment()
+    return Installation.from_environment()
 
 
 def refreshed(
-    places: Places,
+    installation: Installation,
     parameters: Path,
     week: int,
     verdict: str = "promote",
@@ -61,8 +61,8 @@ def refreshed(
         "champion": {"version": champion, "taken_back": {}},
     }
     made = publication(parameters, window=window, verdict=ruling, method=method, config_digest=config)
-    version = Registry.open(places).publish(made)
-    directory = places.refreshes("demo") / window.key / f"{week:016x}{config[:4]}"
+    version = Registry.open(installation).publish(made)
+    directory = installation.refreshes("demo") / window.key / f"{week:016x}{config[:4]}"
     write_json(directory / "verdict.json", ruling)
     write_json(directory / "backtest.json", {"differences": {"slc": {"platt": GAIN}}})
     decided = Registered(version.number, "decided", method, "parameters", version.run_id, "v")
@@ -72,25 +72,26 @@ def refreshed(
     return Plan("demo", window, (planned,), (), {}, "input", "config", "1", directory)
 
 
-def test_a_supported_version_is_proposed_and_promoted(places: Places, parameters: Path) -> None:
-    proposal = propose(places, refreshed(places, parameters, 0), "auto")
+def test_a_supported_version_is_proposed_and_promoted(installation: Installation, parameters: Path) -> None:
+    proposal = propose(installation, refreshed(installation, parameters, 0), "auto")
 
     assert proposal.hold is None
     assert (
-        promote(places, proposal, actor="the schedule", automatic=True) == "version 1 is the champion of demo"
+        promote(installation, proposal, actor="the schedule", automatic=True)
+        == "version 1 is the champion of demo"
     )
-    (move,) = Registry.open(places).history("demo")
+    (move,) = Registry.open(installation).history("demo")
     assert (move.actor, move.reason) == ("the schedule", "promote slc")
 
 
 @pytest.mark.parametrize("gate", ["auto", "manual", "never"])
-def test_a_backfill_is_held_at_every_gate(places: Places, parameters: Path, gate: str) -> None:
-    proposal = propose(places, refreshed(places, parameters, 0), gate, backfill=True)
+def test_a_backfill_is_held_at_every_gate(installation: Installation, parameters: Path, gate: str) -> None:
+    proposal = propose(installation, refreshed(installation, parameters, 0), gate, backfill=True)
 
     assert proposal.hold == "a backfill moves no champion"
     with pytest.raises(PromotionRefused, match="backfill"):
-        promote(places, proposal, actor="the schedule", automatic=True)
-    assert Registry.open(places).champion("demo") is None
+        promote(installation, proposal, actor="the schedule", automatic=True)
+    assert Registry.open(installation).champion("demo") is None
 
 
 @pytest.mark.parametrize(
@@ -102,55 +103,62 @@ def test_a_backfill_is_held_at_every_gate(places: Places, parameters: Path, gate
     ],
 )
 def test_gate_and_verdict_can_hold(
-    places: Places, parameters: Path, gate: str, verdict: str, why: str
+    installation: Installation, parameters: Path, gate: str, verdict: str, why: str
 ) -> None:
-    hold = propose(places, refreshed(places, parameters, 0, verdict), gate).hold
+    hold = propose(installation, refreshed(installation, parameters, 0, verdict), gate).hold
 
     assert hold is not None
     assert why in hold
 
 
-def test_an_older_week_is_held_when_a_newer_one_reigns(places: Places, parameters: Path) -> None:
-    promote(places, propose(places, refreshed(places, parameters, 1), "auto"), actor="ann", automatic=False)
+def test_an_older_week_is_held_when_a_newer_one_reigns(installation: Installation, parameters: Path) -> None:
+    promote(
+        installation,
+        propose(installation, refreshed(installation, parameters, 1), "auto"),
+        actor="ann",
+        automatic=False,
+    )
 
-    hold = propose(places, refreshed(places, parameters, 0), "auto").hold
+    hold = propose(installation, refreshed(installation, parameters, 0), "auto").hold
 
     assert hold is not None
     assert "an older window never replaces a newer one" in hold
 
 
 def test_the_reigning_version_is_not_asked_about_again_but_may_be_promoted_again(
-    places: Places, parameters: Path
+    installation: Installation, parameters: Path
 ) -> None:
-    plan = refreshed(places, parameters, 0)
-    promote(places, propose(places, plan, "auto"), actor="ann", automatic=False)
+    plan = refreshed(installation, parameters, 0)
+    promote(installation, propose(installation, plan, "auto"), actor="ann", automatic=False)
 
-    again = propose(places, plan, "auto")
+    again = propose(installation, plan, "auto")
 
     assert again.hold == "it is the champion already"
-    promote(places, again, actor="a retried task", automatic=True)
-    assert len(Registry.open(places).history("demo")) == 1
+    promote(installation, again, actor="a retried task", automatic=True)
+    assert len(Registry.open(installation).history("demo")) == 1
 
 
-def test_an_approval_does_not_outlive_the_champion_it_was_about(places: Places, parameters: Path) -> None:
-    first = refreshed(places, parameters, 0)
-    promote(places, propose(places, first, "auto"), actor="ann", automatic=False)
-    asked = propose(places, refreshed(places, parameters, 2, champion=1), "manual")
+def test_an_approval_does_not_outlive_the_champion_it_was_about(
+    installation: Installation, parameters: Path
+) -> None:
+    first = refreshed(installation, parameters, 0)
+    promote(installation, propose(installation, first, "auto"), actor="ann", automatic=False)
+    asked = propose(installation, refreshed(installation, parameters, 2, champion=1), "manual")
     promote(
-        places,
-        propose(places, refreshed(places, parameters, 1, champion=1), "manual"),
+        installation,
+        propose(installation, refreshed(installation, parameters, 1, champion=1), "manual"),
         actor="bob",
         automatic=False,
     )
 
     with pytest.raises(PromotionRefused, match="decide again"):
-        promote(places, asked, actor="ann", automatic=False)
+        promote(installation, asked, actor="ann", automatic=False)
 
 
-def settings(places: Places, **changes: Any) -> None:
+def settings(installation: Installation, **changes: Any) -> None:
     entry = {"source": {"kind": "lake", "path": "lake"}, **changes}
-    places.deployments_file.parent.mkdir(parents=True, exist_ok=True)
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    installation.deployments_file.parent.mkdir(parents=True, exist_ok=True)
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
 
 
 @pytest.mark.parametrize(
@@ -165,97 +173,121 @@ def settings(places: Places, **changes: Any) -> None:
     ],
 )
 def test_renewals_and_changes_of_method_have_rules_of_their_own(
-    places: Places, parameters: Path, gate: str, renew: str, kind: str, moves: bool
+    installation: Installation, parameters: Path, gate: str, renew: str, kind: str, moves: bool
 ) -> None:
-    settings(places, gate=gate, renew=renew)
-    first = refreshed(places, parameters, 0)
-    promote(places, propose(places, first, "auto"), actor="ann", automatic=False)
+    settings(installation, gate=gate, renew=renew)
+    first = refreshed(installation, parameters, 0)
+    promote(installation, propose(installation, first, "auto"), actor="ann", automatic=False)
 
-    said = promote_if_allowed(places, refreshed(places, parameters, 1, champion=1, kind=kind))
+    said = promote_if_allowed(installation, refreshed(installation, parameters, 1, champion=1, kind=kind))
 
-    line = Registry.open(places).history("demo")
+    line = Registry.open(installation).history("demo")
     assert [change.to_version for change in line] == ([1, 2] if moves else [1])
     assert line[-1].kind == ("renewal" if moves and kind == "renewal" else "promotion")
     assert ("is the champion of demo" in said) == moves
 
 
-def test_a_rollback_takes_a_renewal_back(places: Places, parameters: Path) -> None:
-    settings(places, gate="auto")
-    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
-    promote_if_allowed(places, refreshed(places, parameters, 1, champion=1, kind="renewal"))
+def test_a_rollback_takes_a_renewal_back(installation: Installation, parameters: Path) -> None:
+    settings(installation, gate="auto")
+    promote(
+        installation,
+        propose(installation, refreshed(installation, parameters, 0), "auto"),
+        actor="ann",
+        automatic=False,
+    )
+    promote_if_allowed(installation, refreshed(installation, parameters, 1, champion=1, kind="renewal"))
 
-    Registry.open(places).rollback("demo", actor="bob", reason="it looked odd")
+    Registry.open(installation).rollback("demo", actor="bob", reason="it looked odd")
 
-    assert [change.kind for change in Registry.open(places).history("demo")] == [
+    assert [change.kind for change in Registry.open(installation).history("demo")] == [
         "promotion",
         "renewal",
         "rollback",
     ]
-    champion = Registry.open(places).champion("demo")
+    champion = Registry.open(installation).champion("demo")
     assert champion is not None
     assert champion.number == 1
 
 
-def waiting(places: Places, parameters: Path) -> Plan:
+def waiting(installation: Installation, parameters: Path) -> Plan:
     """A change of method against champion 1 that waits, with the renewal of the serving method beside it."""
-    plan = refreshed(places, parameters, 1, champion=1)
+    plan = refreshed(installation, parameters, 1, champion=1)
     ruling = {"verdict": "promote", "kind": "renewal", "sentence": "renew", "reasons": []}
     own = publication(parameters, window=WEEKS[1], verdict=ruling, config_digest="d" * 64)
-    version = Registry.open(places).publish(own)
+    version = Registry.open(installation).publish(own)
     renewed = Registered(version.number, "renewal", "slc", "renewed-parameters", version.run_id, "v")
     record_version(plan.files, renewed)
     return plan
 
 
-def test_while_a_change_waits_the_method_that_serves_is_renewed(places: Places, parameters: Path) -> None:
-    settings(places, gate="manual")
-    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
-    plan = waiting(places, parameters)
+def test_while_a_change_waits_the_method_that_serves_is_renewed(
+    installation: Installation, parameters: Path
+) -> None:
+    settings(installation, gate="manual")
+    promote(
+        installation,
+        propose(installation, refreshed(installation, parameters, 0), "auto"),
+        actor="ann",
+        automatic=False,
+    )
+    plan = waiting(installation, parameters)
 
-    said = promote_if_allowed(places, plan)
-    again = promote_if_allowed(places, plan)
+    said = promote_if_allowed(installation, plan)
+    again = promote_if_allowed(installation, plan)
 
     assert "version 3 renews slc" in said
     assert "version 2 waits" in said
     assert "version 2 waits" in again
-    assert [change.kind for change in Registry.open(places).history("demo")] == ["promotion", "renewal"]
+    assert [change.kind for change in Registry.open(installation).history("demo")] == ["promotion", "renewal"]
     # The approval is about methods: the renewal by the same refresh does not stand against it.
-    promote(places, propose(places, plan, "manual"), actor="ann", automatic=False)
-    champion = Registry.open(places).champion("demo")
+    promote(installation, propose(installation, plan, "manual"), actor="ann", automatic=False)
+    champion = Registry.open(installation).champion("demo")
     assert champion is not None
     assert champion.number == 2
 
 
-def test_the_frozen_model_takes_over_where_the_verdict_says_so(places: Places, parameters: Path) -> None:
-    settings(places, gate="auto")
-    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
-    plan = refreshed(places, parameters, 1, verdict="reject", champion=1, kind="retire")
+def test_the_frozen_model_takes_over_where_the_verdict_says_so(
+    installation: Installation, parameters: Path
+) -> None:
+    settings(installation, gate="auto")
+    promote(
+        installation,
+        propose(installation, refreshed(installation, parameters, 0), "auto"),
+        actor="ann",
+        automatic=False,
+    )
+    plan = refreshed(installation, parameters, 1, verdict="reject", champion=1, kind="retire")
 
-    said = promote_if_allowed(places, plan)
+    said = promote_if_allowed(installation, plan)
 
     assert said == "demo has no champion any more; the frozen model serves"
-    assert Registry.open(places).champion("demo") is None
-    assert promote_if_allowed(places, plan) == "there is no champion already"
+    assert Registry.open(installation).champion("demo") is None
+    assert promote_if_allowed(installation, plan) == "there is no champion already"
 
 
 def test_a_retirement_is_refused_when_the_champion_is_another_by_now(
-    places: Places, parameters: Path
+    installation: Installation, parameters: Path
 ) -> None:
-    settings(places, gate="auto")
-    promote(places, propose(places, refreshed(places, parameters, 0), "auto"), actor="ann", automatic=False)
-    plan = refreshed(places, parameters, 1, verdict="reject", champion=1, kind="retire")
-    later = refreshed(places, parameters, 2, champion=1)
-    promote(places, propose(places, later, "auto"), actor="bob", automatic=False)
+    settings(installation, gate="auto")
+    promote(
+        installation,
+        propose(installation, refreshed(installation, parameters, 0), "auto"),
+        actor="ann",
+        automatic=False,
+    )
+    plan = refreshed(installation, parameters, 1, verdict="reject", champion=1, kind="retire")
+    later = refreshed(installation, parameters, 2, champion=1)
+    promote(installation, propose(installation, later, "auto"), actor="bob", automatic=False)
 
     with pytest.raises(PromotionRefused):
-        promote_if_allowed(places, plan)
-    assert Registry.open(places).champion("demo") is not None
+        promote_if_allowed(installation, plan)
+    assert Registry.open(installation).champion("demo") is not None
 
 
-def test_the_evidence_says_what_a_person_needs(places: Places, parameters: Path) -> None:
-    plan = refreshed(places, parameters, 0)
+def test_the_evidence_says_what_a_person_needs(installation: Installation, parameters: Path) -> None:
+    plan = refreshed(installation, parameters, 0)
 
-    text = evidence_text(plan, propose(places, plan, "manual"))
+    text = evidence_text(plan, propose(installation, plan, "manual"))
 
     assert "**promote slc**" in text
     assert "| platt | +0.0200 [+0.0100, +0.0300] | −0.0100 [−0.0200, −0.0050] |" in text
@@ -269,18 +301,18 @@ def platt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def rolled_back(places: Places, parameters: Path, platt: Path) -> Registry:
+def rolled_back(installation: Installation, parameters: Path, platt: Path) -> Registry:
     """``platt`` of week 1 serves again: ann took ``slc`` of week 4 back."""
-    settings(places, gate="auto")
-    promote_if_allowed(places, refreshed(places, platt, 1, method="platt"))
-    promote_if_allowed(places, refreshed(places, parameters, 4, champion=1))
-    registry = Registry.open(places)
+    settings(installation, gate="auto")
+    promote_if_allowed(installation, refreshed(installation, platt, 1, method="platt"))
+    promote_if_allowed(installation, refreshed(installation, parameters, 4, champion=1))
+    registry = Registry.open(installation)
     registry.rollback("demo", actor="ann", reason="complaints")
     return registry
 
 
-def champion_of(places: Places) -> int | None:
-    champion = Registry.open(places).champion("demo")
+def champion_of(installation: Installation) -> int | None:
+    champion = Registry.open(installation).champion("demo")
     return None if champion is None else champion.number
 
 
@@ -292,75 +324,81 @@ def champion_of(places: Places) -> int | None:
 )
 @pytest.mark.parametrize("gate", ["auto", "manual"])
 def test_no_refresh_of_a_window_that_is_not_later_undoes_a_persons_rollback(
-    places: Places, platt: Path, week: int, config: str, gate: str
+    installation: Installation, platt: Path, week: int, config: str, gate: str
 ) -> None:
-    settings(places, gate=gate, renew="auto")
-    plan = refreshed(places, platt, week, champion=1, kind="renewal", method="platt", config=config)
+    settings(installation, gate=gate, renew="auto")
+    plan = refreshed(installation, platt, week, champion=1, kind="renewal", method="platt", config=config)
 
-    said = promote_if_allowed(places, plan)
+    said = promote_if_allowed(installation, plan)
 
-    assert champion_of(places) == 1
+    assert champion_of(installation) == 1
     if gate == "auto":
         assert "taken back by ann" in said
         assert "until a person promotes it: complaints" in said
 
 
 @pytest.mark.usefixtures("rolled_back")
-def test_the_method_that_serves_is_renewed_by_later_windows(places: Places, platt: Path) -> None:
-    promote_if_allowed(places, refreshed(places, platt, 5, champion=1, kind="renewal", method="platt"))
-    assert champion_of(places) == 3
+def test_the_method_that_serves_is_renewed_by_later_windows(installation: Installation, platt: Path) -> None:
+    promote_if_allowed(
+        installation, refreshed(installation, platt, 5, champion=1, kind="renewal", method="platt")
+    )
+    assert champion_of(installation) == 3
 
 
 @pytest.mark.usefixtures("rolled_back")
 def test_the_method_that_was_taken_back_comes_back_by_a_person_alone(
-    places: Places, parameters: Path
+    installation: Installation, parameters: Path
 ) -> None:
-    said = promote_if_allowed(places, refreshed(places, parameters, 5, champion=1))
-    assert champion_of(places) == 1
+    said = promote_if_allowed(installation, refreshed(installation, parameters, 5, champion=1))
+    assert champion_of(installation) == 1
     assert "slc (version 2, window 2026-02-02/2026-02-09) was taken back by ann" in said
 
-    settings(places, gate="manual")  # then a person is asked, who may
-    again = refreshed(places, parameters, 6, champion=1)
-    promote(places, propose(places, again, "manual"), actor="bob", automatic=False)
-    assert champion_of(places) == 4
-    settings(places, gate="auto")  # and from then on it is a method like any other
-    promote_if_allowed(places, refreshed(places, parameters, 7, champion=4, kind="renewal"))
-    assert champion_of(places) == 5
+    settings(installation, gate="manual")  # then a person is asked, who may
+    again = refreshed(installation, parameters, 6, champion=1)
+    promote(installation, propose(installation, again, "manual"), actor="bob", automatic=False)
+    assert champion_of(installation) == 4
+    settings(installation, gate="auto")  # and from then on it is a method like any other
+    promote_if_allowed(installation, refreshed(installation, parameters, 7, champion=4, kind="renewal"))
+    assert champion_of(installation) == 5
 
 
 def test_the_method_waits_for_as_many_windows_as_the_person_said(
-    places: Places, parameters: Path, rolled_back: Registry
+    installation: Installation, parameters: Path, rolled_back: Registry
 ) -> None:
     rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
     rolled_back.rollback("demo", actor="ann", reason="none", windows=2)
     for week, champion in ((5, 1), (6, 1), (7, 5)):
-        promote_if_allowed(places, refreshed(places, parameters, week, champion=1))
-        assert champion_of(places) == champion
+        promote_if_allowed(installation, refreshed(installation, parameters, week, champion=1))
+        assert champion_of(installation) == champion
     assert rolled_back.status()["deployments"]["demo"]["taken_back"][0].endswith(
         "until 2 windows after 2026-02-02/2026-02-09 have passed: none"
     )
 
 
-def test_a_persons_retirement_is_not_undone_either(places: Places, parameters: Path, platt: Path) -> None:
-    settings(places, gate="auto")
-    promote_if_allowed(places, refreshed(places, parameters, 3))
-    Registry.open(places).retire("demo", actor="ann", reason="a leak")
+def test_a_persons_retirement_is_not_undone_either(
+    installation: Installation, parameters: Path, platt: Path
+) -> None:
+    settings(installation, gate="auto")
+    promote_if_allowed(installation, refreshed(installation, parameters, 3))
+    Registry.open(installation).retire("demo", actor="ann", reason="a leak")
     for week, config in ((3, "d" * 64), (2, "c" * 64), (4, "c" * 64)):
-        said = promote_if_allowed(places, refreshed(places, parameters, week, config=config))
+        said = promote_if_allowed(installation, refreshed(installation, parameters, week, config=config))
         assert "taken back by ann" in said
-        assert champion_of(places) is None
-    promote_if_allowed(places, refreshed(places, platt, 5, method="platt"))  # another method may
-    assert champion_of(places) == 5
+        assert champion_of(installation) is None
+    promote_if_allowed(installation, refreshed(installation, platt, 5, method="platt"))  # another method may
+    assert champion_of(installation) == 5
 
 
 @pytest.mark.usefixtures("rolled_back")
-def test_an_old_window_retires_nothing_after_a_rollback(places: Places, parameters: Path) -> None:
-    plan = refreshed(places, parameters, 3, verdict="reject", champion=1, kind="retire")
-    assert "taken back by ann" in promote_if_allowed(places, plan)
-    assert champion_of(places) == 1
+def test_an_old_window_retires_nothing_after_a_rollback(installation: Installation, parameters: Path) -> None:
+    plan = refreshed(installation, parameters, 3, verdict="reject", champion=1, kind="retire")
+    assert "taken back by ann" in promote_if_allowed(installation, plan)
+    assert champion_of(installation) == 1
 
 
-def test_a_window_that_a_person_leaves_out_is_not_learned_from(places: Places, rolled_back: Registry) -> None:
+def test_a_window_that_a_person_leaves_out_is_not_learned_from(
+    installation: Installation, rolled_back: Registry
+) -> None:
     assert excluded_by_people(rolled_back.history("demo")) == []
     rolled_back.promote("demo", 2, actor="bob", reason="a mistake")
     rolled_back.rollback("demo", actor="ann", reason="wrong week", exclude_window=True)

@@ -10,7 +10,7 @@ from slc_ops.base.window import Window
 from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.schedule import check_window
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, configure
 
 
@@ -30,7 +30,7 @@ from tests.refresh.school import NEWEST, configure
     ],
 )
 def test_a_window_off_the_grid_is_refused_with_what_to_type_instead(
-    school: Places, window: str, instead: str
+    school: Installation, window: str, instead: str
 ) -> None:
     with pytest.raises(SettingsError, match="is no week of 'school'") as refusal:
         pipeline.refresh(school, "school", Window.parse(window))
@@ -42,13 +42,13 @@ def test_a_window_off_the_grid_is_refused_with_what_to_type_instead(
     assert instead in shown.output + str(shown.exception)
 
 
-def test_a_week_of_the_grid_is_taken(school: Places) -> None:
+def test_a_week_of_the_grid_is_taken(school: Installation) -> None:
     check_window(school, "school", NEWEST)
 
 
 @pytest.mark.slow
 def test_a_window_off_the_grid_is_taken_when_told_to_and_then_stands_in_the_way_of_its_weeks(
-    school: Places,
+    school: Installation,
 ) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=1)
     tuesdays = Window.parse("2026-02-10/2026-02-17")
@@ -62,7 +62,7 @@ def test_a_window_off_the_grid_is_taken_when_told_to_and_then_stands_in_the_way_
 
 
 @pytest.mark.slow
-def test_every_step_is_told_with_its_seconds(school: Places, tmp_path: Path) -> None:
+def test_every_step_is_told_with_its_seconds(school: Installation, tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["refresh", "--deployment", "school", "--window", str(NEWEST)])
     lines = [line.split() for line in shown.output.splitlines() if line.endswith(" s")]
     steps = [" ".join(words[:-2]) for words in lines]

@@ -13,7 +13,7 @@ from slc_ops.evidence.backtest import CHAMPION
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import kept_fits, pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, change_week, configure
 
 METHODS = ["platt", "slc_eb"]
@@ -33,7 +33,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def first(school: Places, **changes: object) -> Plan:
+def first(school: Installation, **changes: object) -> Plan:
     """The refresh of the week before, whose champion is slc_eb."""
     configure(school, methods=METHODS, **changes)
     plan = pipeline.refresh(school, "school", BEFORE)
@@ -56,7 +56,7 @@ def results(plan: Plan) -> dict[str, Any]:
     return found
 
 
-def again(school: Places, plan: Plan) -> Plan:
+def again(school: Installation, plan: Plan) -> Plan:
     """The same refresh once more, from its windows on."""
     for part in (plan.files.scores / NEWEST.key, plan.files.parameters):
         shutil.rmtree(part)
@@ -66,7 +66,7 @@ def again(school: Places, plan: Plan) -> Plan:
 
 
 def test_it_is_read_and_gives_the_same_bytes(
-    school: Places, fitted: list[str], monkeypatch: pytest.MonkeyPatch
+    school: Installation, fitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first(school)
     fitted.clear()
@@ -83,7 +83,7 @@ def test_it_is_read_and_gives_the_same_bytes(
     assert f"{CHAMPION}/score.json" in reused
 
 
-def test_other_rows_options_or_weeks_are_fitted_again(school: Places, fitted: list[str]) -> None:
+def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitted: list[str]) -> None:
     first(school)
     change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was taken back
     fitted.clear()
@@ -97,7 +97,7 @@ def test_other_rows_options_or_weeks_are_fitted_again(school: Places, fitted: li
 
 
 @pytest.mark.parametrize("damage", ["parameters", "key", "method", "gone"])
-def test_what_cannot_be_read_counts_as_absent(school: Places, fitted: list[str], damage: str) -> None:
+def test_what_cannot_be_read_counts_as_absent(school: Installation, fitted: list[str], damage: str) -> None:
     kept = first(school).files.parameters
     key = kept.with_name("parameters-key.json")
     assert key.exists()

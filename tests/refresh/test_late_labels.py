@@ -18,23 +18,23 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.schedule import check_due
 from slc_ops.refresh.windows import lacking
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, configure
 
 LATE = {"labels": {"kind": "lake", "path": "lake/parts/labels"}, "label_lag": "3d"}
 
 
-def settle_in(home: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Places:
+def settle_in(home: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Installation:
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    places = Places.from_environment()
-    configure(places, **changes)
-    return places
+    installation = Installation.from_environment()
+    configure(installation, **changes)
+    return installation
 
 
 @pytest.fixture
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """The school's log, with labels up to three days later in another lake."""
     home = tmp_path / "apart"
     parts = home / "lake" / "parts"
@@ -50,7 +50,7 @@ def parameters(plan: pipeline.Plan) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_the_parameters_are_those_of_the_undelayed_log(
-    school: Places, apart: Places, monkeypatch: pytest.MonkeyPatch
+    school: Installation, apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = pipeline.refresh(apart, "school", NEWEST)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{school.home}/mlflow.db")
@@ -62,7 +62,7 @@ def test_the_parameters_are_those_of_the_undelayed_log(
 
 
 @pytest.mark.slow
-def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: Places) -> None:
+def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: Installation) -> None:
     default = pipeline.refresh(school, "school", NEWEST)
     before = parameters(default)
     configure(school, window={"days": 7, "anchor": "monday", "zone": "UTC"}, refresh_every=1)
@@ -72,13 +72,13 @@ def test_weeks_in_utc_that_are_asked_for_are_the_default_byte_for_byte(school: P
     assert parameters(asked) == before
 
 
-def labels_of(places: Places) -> list[Path]:
+def labels_of(installation: Installation) -> list[Path]:
     """The files of labels of the newest window's rows."""
-    return sorted((places.home / "lake" / "parts" / "labels").rglob("part-6.parquet"))
+    return sorted((installation.home / "lake" / "parts" / "labels").rglob("part-6.parquet"))
 
 
 @pytest.mark.slow
-def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(apart: Places) -> None:
+def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(apart: Installation) -> None:
     *_, last = labels_of(apart)
     rows = pq.read_table(last, partitioning=None)
     pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
@@ -93,7 +93,7 @@ def test_too_many_rows_without_a_label_stop_the_refresh_and_few_are_a_finding(ap
 
 
 def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_forced(
-    apart: Places, monkeypatch: pytest.MonkeyPatch
+    apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early, due = datetime(2026, 2, 24, 12, tzinfo=UTC), datetime(2026, 2, 26, tzinfo=UTC)
     with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* or give --force if it is meant"):
@@ -113,7 +113,7 @@ def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_force
 
 
 @pytest.mark.slow
-def test_the_command_prints_what_validation_warns_of(apart: Places) -> None:
+def test_the_command_prints_what_validation_warns_of(apart: Installation) -> None:
     *_, last = labels_of(apart)
     rows = pq.read_table(last, partitioning=None)
     pq.write_table(rows.slice(0, rows.num_rows // 4 * 3), last)
@@ -122,9 +122,9 @@ def test_the_command_prints_what_validation_warns_of(apart: Places) -> None:
     assert "! rows_unlabelled: share of rows without a due label" in " ".join(shown.output.split())
 
 
-def turn_labels(places: Places, count: int) -> None:
+def turn_labels(installation: Installation, count: int) -> None:
     """Other labels for some rows of the newest window."""
-    first, *_ = labels_of(places)
+    first, *_ = labels_of(installation)
     rows = pq.read_table(first, partitioning=None)
     labels = rows["label"].to_numpy().copy()
     labels[:count] = 1 - labels[:count]
@@ -134,7 +134,7 @@ def turn_labels(places: Places, count: int) -> None:
 
 @pytest.mark.slow
 def test_labels_that_change_after_publication_are_a_finding_and_the_next_refresh_registers_a_version(
-    apart: Places,
+    apart: Installation,
 ) -> None:
     published = pipeline.refresh(apart, "school", NEWEST)
     assert pipeline.refresh(apart, "school", NEWEST).directory == published.directory
@@ -153,7 +153,7 @@ def test_labels_that_change_after_publication_are_a_finding_and_the_next_refresh
 
 @pytest.mark.slow
 def test_labels_of_a_database_joined_to_a_lake_give_the_same_parameters(
-    apart: Places, monkeypatch: pytest.MonkeyPatch
+    apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_lake = pipeline.refresh(apart, "school", NEWEST)
     with sqlite3.connect(apart.home / "outcomes.db") as database:
@@ -173,7 +173,7 @@ def test_labels_of_a_database_joined_to_a_lake_give_the_same_parameters(
     assert parameters(plan) == parameters(of_lake)
 
 
-def test_no_label_at_all_says_what_it_waits_for(apart: Places) -> None:
+def test_no_label_at_all_says_what_it_waits_for(apart: Installation) -> None:
     shutil.rmtree(apart.home / "lake" / "parts" / "labels")
     (apart.home / "lake" / "parts" / "labels" / "week=2026-02-23").mkdir(parents=True)
     nothing = pa.table({"event_id": pa.array([], pa.string()), "label": pa.array([], pa.int8())})

@@ -10,7 +10,7 @@ from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, part_name
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST
 
 
@@ -30,7 +30,7 @@ def in_parts(directory: Path) -> WindowManifest:
     return manifest
 
 
-def test_the_verdict_is_that_of_whole_files(school: Places) -> None:
+def test_the_verdict_is_that_of_whole_files(school: Installation) -> None:
     found = []
     for _ in ("whole", "in parts"):
         plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])

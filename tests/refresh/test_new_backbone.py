@@ -12,12 +12,12 @@ from slc_ops.base.errors import SelfTestFailed, ValidationStopped
 from slc_ops.cli import app
 from slc_ops.demo.simulate import simulate
 from slc_ops.parameters.parameter_set import ParameterSet
-from slc_ops.refresh.backbone import read_news, serving_version, versions_of
+from slc_ops.refresh.backbone import read_backbone_change, serving_version, versions_of
 from slc_ops.refresh.window_rules import Reach, windows_of_the_backbone_before
 from slc_ops.registry import Registry
 from slc_ops.rows.engine import LOCAL
 from slc_ops.serving import Corrector
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.backbones import SETTINGS, WEEKS, champion_of, first_steps, furnish, named, refresh
 from tests.refresh.school import change_week, configure
 from tests.refresh.test_damage import flip
@@ -32,7 +32,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def school(tmp_path: Path, story: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def school(tmp_path: Path, story: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     return furnish(tmp_path, story, monkeypatch)
 
 
@@ -40,7 +40,7 @@ def status() -> str:
     return " ".join(CliRunner().invoke(app, ["status"], catch_exceptions=False).output.split())
 
 
-def test_the_story_of_gru_8(school: Places) -> None:
+def test_the_story_of_gru_8(school: Installation) -> None:
     old = champion_of(school, 8)
     registry = Registry.open(school)
     items = ["item-000001", "item-000002"]
@@ -86,7 +86,7 @@ def test_the_story_of_gru_8(school: Places) -> None:
 
 
 def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_its_rows(
-    school: Places,
+    school: Installation,
 ) -> None:
     configure(school, **SETTINGS, methods=["platt", "slc_eb"])
     for week in WEEKS[9:11]:  # few rows, of which alone little can be learned
@@ -119,7 +119,7 @@ def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one(
     assert windows_of_the_backbone_before(WEEKS[7], others, reach, ("platt", "slc")) == []
 
 
-def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Places) -> None:
+def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Installation) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
     _, told = first_steps(school, 9)
@@ -128,7 +128,7 @@ def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school:
     champion = Registry.open(school).champion("school")
     assert champion is not None
     assert champion.number == old
-    news = read_news(school, "school", old)
+    news = read_backbone_change(school, "school", old)
     assert news is not None
     assert news.backbone_version == "gru-8"
     assert "new backbone gru-8" in status()
@@ -136,7 +136,7 @@ def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school:
     assert any("new backbone gru-8" in line for line in said)
 
 
-def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Places) -> None:
+def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Installation) -> None:
     change_week(school, WEEKS[10], named("gru-7"))
     configure(school, **{**SETTINGS, "offset_windows": 3})
     plan, _ = first_steps(school, 10)
@@ -144,7 +144,7 @@ def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Plac
     assert plan.earlier == (), "a week of gru-8 lies behind rows that would learn from it"
 
 
-def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Places) -> None:
+def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     with pytest.raises(ValidationStopped, match="backbones_mixed"):
         first_steps(school, 9)
@@ -161,7 +161,7 @@ def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Places) -> None:
     assert [set(versions_of(each.log)) for each in later.windows] == [{"gru-8"}, {"gru-8"}]
 
 
-def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(school: Places) -> None:
+def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, on_new_backbone="split")
     plan, _ = first_steps(school, 9)
@@ -183,7 +183,7 @@ def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> 
     assert serving_version(path, set(), LOCAL) is None
 
 
-def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Places) -> None:
+def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
     plan, _ = first_steps(school, 9)
@@ -200,7 +200,7 @@ def unnamed(rows: pa.Table, count: int | None = None) -> pa.Table:
     return rows.set_column(place, "backbone_version", changed)
 
 
-def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Places) -> None:
+def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Installation) -> None:
     change_week(school, WEEKS[7], lambda rows: unnamed(rows, 1))
     change_week(school, WEEKS[8], lambda rows: unnamed(rows, 1))
     plan, _ = first_steps(school, 8)
@@ -209,7 +209,7 @@ def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Places) -
     assert plan.excluded == ()
 
 
-def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Places) -> None:
+def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Installation) -> None:
     for week in WEEKS[4:9]:
         change_week(school, week, unnamed)
     plan, _ = first_steps(school, 9)

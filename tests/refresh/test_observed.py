@@ -15,19 +15,19 @@ from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.observability.logs import configure_logs
 from slc_ops.refresh.observed import observed, step
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 ROOT = Path(__file__).parent.parent.parent
 WINDOW = Window.parse("2026-03-23/2026-03-30")
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path, tmp_path / "deployments.yaml", "", "", "")
+def installation(tmp_path: Path) -> Installation:
+    return Installation(tmp_path, tmp_path / "deployments.yaml", "", "", "")
 
 
 @observed
-def extract(places: Places, name: str, window: Window) -> str:
+def extract(installation: Installation, name: str, window: Window) -> str:
     logging.getLogger("slc_ops.intake.anything").warning("half of it is missing")
     return "rows"
 
@@ -48,13 +48,13 @@ def publish(plan: SimpleNamespace) -> None:
 
 
 @pytest.fixture
-def plan(places: Places) -> SimpleNamespace:
-    directory = places.refreshes("demo") / WINDOW.key / "0123456789abcdef"
+def plan(installation: Installation) -> SimpleNamespace:
+    directory = installation.refreshes("demo") / WINDOW.key / "0123456789abcdef"
     return SimpleNamespace(deployment="demo", window=WINDOW, directory=directory)
 
 
-def records(places: Places) -> dict[str, str]:
-    directory = places.refreshes("demo") / WINDOW.key / "steps"
+def records(installation: Installation) -> dict[str, str]:
+    directory = installation.refreshes("demo") / WINDOW.key / "steps"
     return {path.stem: read_json(path)["outcome"] for path in sorted(directory.glob("*.json"))}
 
 
@@ -62,11 +62,11 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from slc_ops.observability.logs import configure_logs
-from tests.refresh.test_observed import WINDOW, Places, extract
+from tests.refresh.test_observed import WINDOW, Installation, extract
 
 configure_logs()
 home = Path(sys.argv[1])
-extract(Places(home, home / "deployments.yaml", "", "", ""), "demo", WINDOW)
+extract(Installation(home, home / "deployments.yaml", "", "", ""), "demo", WINDOW)
 """
 
 
@@ -82,28 +82,30 @@ def test_every_line_names_deployment_window_and_step(tmp_path: Path) -> None:
         assert (line["deployment"], line["window"], line["step"]) == ("demo", str(WINDOW), "extract")
 
 
-def test_after_a_step_nothing_is_left_in_the_context(places: Places) -> None:
-    extract(places, "demo", WINDOW)
+def test_after_a_step_nothing_is_left_in_the_context(installation: Installation) -> None:
+    extract(installation, "demo", WINDOW)
     assert structlog.contextvars.get_contextvars() == {}
 
 
-def test_the_record_says_when_it_began_and_ended(places: Places) -> None:
-    extract(places, "demo", WINDOW)
-    record = read_json(places.refreshes("demo") / WINDOW.key / "steps" / "extract.json")
+def test_the_record_says_when_it_began_and_ended(installation: Installation) -> None:
+    extract(installation, "demo", WINDOW)
+    record = read_json(installation.refreshes("demo") / WINDOW.key / "steps" / "extract.json")
     assert record["started"] <= record["ended"]
 
 
-def test_a_step_inside_a_step_is_part_of_it(places: Places, plan: SimpleNamespace) -> None:
+def test_a_step_inside_a_step_is_part_of_it(installation: Installation, plan: SimpleNamespace) -> None:
     assert fit(plan, fold=SimpleNamespace(key="2026-02-16")) == "promote"
-    assert records(places) == {"fit-2026-02-16": "finished"}
+    assert records(installation) == {"fit-2026-02-16": "finished"}
 
 
-def test_a_step_that_fails_is_recorded_as_failed_and_fails(places: Places, plan: SimpleNamespace) -> None:
+def test_a_step_that_fails_is_recorded_as_failed_and_fails(
+    installation: Installation, plan: SimpleNamespace
+) -> None:
     with pytest.raises(RuntimeError, match="gone"):
         publish(plan)
-    assert records(places) == {"publish": "failed"}
+    assert records(installation) == {"publish": "failed"}
     decide(plan)
-    assert records(places) == {"decide": "finished", "publish": "failed"}
+    assert records(installation) == {"decide": "finished", "publish": "failed"}
 
 
 def test_a_record_that_cannot_be_written_does_not_fail_the_step(

@@ -8,7 +8,7 @@ import pytest
 from slc_ops.base.methods import METHODS
 from slc_ops.refresh import observed, pipeline
 from slc_ops.rows.reading import ParquetSource
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, configure
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def window_of(path: Path) -> str:
 
 
 def test_each_window_is_opened_once_in_each_step_whatever_the_number_of_methods(
-    school: Places, monkeypatch: pytest.MonkeyPatch
+    school: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(school, methods=list(METHODS), link_windows=2, forget={"windows": 3})
     pipeline.refresh(school, "school", NEWEST.before(1)[0])

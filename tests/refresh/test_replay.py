@@ -17,11 +17,11 @@ from slc_ops.evidence.series import Paired
 from slc_ops.intake.erased import Erased
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.publishing import served_before
-from slc_ops.refresh.replay import rehearsal_places, replay_windows, replayed_windows, run_replay
+from slc_ops.refresh.replay import rehearsal_installation, replay_windows, replayed_windows, run_replay
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.registry import Registry
 from slc_ops.reporting.replay import write_replay
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, change_week, configure, of_one_class
 
 WEEKS = [*NEWEST.before(6), NEWEST]
@@ -29,15 +29,15 @@ SPAN = ("2026-01-05", "2026-02-23")
 
 
 @pytest.fixture
-def replayed(school: Places) -> Replay:
+def replayed(school: Installation) -> Replay:
     configure(school, methods=["base", "platt", "slc_eb"])
     return run(school)
 
 
-def run(places: Places, name: str = "replay") -> Replay:
-    settings = places.deployment("school")
+def run(installation: Installation, name: str = "replay") -> Replay:
+    settings = installation.deployment("school")
     windows = replay_windows(settings, *SPAN)
-    return run_replay("school", settings, windows, places.home / name, home=places.home)
+    return run_replay("school", settings, windows, installation.home / name, home=installation.home)
 
 
 def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_something_is_better(
@@ -72,7 +72,7 @@ def test_the_sums_add_up(replayed: Replay) -> None:
     assert contender.statistic.low < contender.statistic.mean < contender.statistic.high
 
 
-def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Places) -> None:
+def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     before = run(school, "before").as_dict()["windows"]
     change_week(school, NEWEST, turned)
@@ -82,7 +82,7 @@ def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Place
     assert before[-1]["nll"] != after[-1]["nll"]
 
 
-def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Places) -> None:
+def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
     change_week(school, WEEKS[5], of_one_class)
@@ -121,14 +121,16 @@ def turned(week: pa.Table) -> pa.Table:
     return week.set_column(week.schema.get_field_index("label"), "label", label)
 
 
-def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_out(school: Places) -> None:
+def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_out(
+    school: Installation,
+) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     for k, week in enumerate(WEEKS):
         change_week(school, week, of_backbone("gru-7" if k < 3 else "gru-8"))
     settings, directory = school.deployment("school"), school.home / "past"
     found = {}
     for window, seen in replayed_windows("school", settings, WEEKS, directory, home=school.home):
-        plan = newest_refresh(rehearsal_places(directory, school.home), "school", window)
+        plan = newest_refresh(rehearsal_installation(directory, school.home), "school", window)
         assert plan is not None
         found[window] = seen, [each.window for each in plan.windows]
     seen, windows = found[WEEKS[3]]
@@ -139,14 +141,14 @@ def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_
     assert found[NEWEST][1] == WEEKS[3:]
 
 
-def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Places) -> None:
+def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_t"])
     found = run(school)
     assert {each.serves_next for each in found.windows} <= {"base", "platt"}
     assert "slc_t is not chosen: drift cannot be seen on these data" in found.windows[-1].sentence
 
 
-def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Places) -> None:
+def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     change_week(school, WEEKS[0], turned)
     settings, directory = school.deployment("school"), school.home / "past"
@@ -155,12 +157,12 @@ def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Plac
     assert first.renewal == "held"
     assert "check its logits" in first.sentence
     next(steps)
-    plan = newest_refresh(rehearsal_places(directory, school.home), "school", WEEKS[1])
+    plan = newest_refresh(rehearsal_installation(directory, school.home), "school", WEEKS[1])
     assert plan is not None
     assert [each.window for each in plan.windows] == WEEKS[:2]  # only what moved too far is left out
 
 
-def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(school: Places) -> None:
+def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_eb"], refresh_every=2)
     found = run(school)
     assert [each.status for each in found.windows] == ["first", *["scored"] * 6]
@@ -170,7 +172,7 @@ def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(s
         assert each.sentence or each.serves_next == each.served
 
 
-def test_erased_users_are_in_no_replay(school: Places) -> None:
+def test_erased_users_are_in_no_replay(school: Installation) -> None:
     configure(school, methods=["base", "platt"])
     before = run(school, "before").windows[-1].entry
     (part,) = (school.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
@@ -182,7 +184,7 @@ def test_erased_users_are_in_no_replay(school: Places) -> None:
     assert after.users == before.users - 1
 
 
-def test_a_border_off_the_grid_is_refused(school: Places) -> None:
+def test_a_border_off_the_grid_is_refused(school: Installation) -> None:
     with pytest.raises(SettingsError, match="take 2026-01-05 or 2026-01-12"):
         replay_windows(school.deployment("school"), "2026-01-06", "2026-02-23")
 
@@ -219,7 +221,7 @@ def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_pat
 
 
 def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
-    school: Places, tmp_path: Path
+    school: Installation, tmp_path: Path
 ) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     out = tmp_path / "kept"
@@ -251,7 +253,7 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
 
 
 @pytest.mark.slow
-def test_a_replay_scores_what_reports_and_ledger_say_was_served(school: Places) -> None:
+def test_a_replay_scores_what_reports_and_ledger_say_was_served(school: Installation) -> None:
     configure(school, methods=["base", "platt", "slc_eb"])
     scored = {}
     for each in run(school).scored:

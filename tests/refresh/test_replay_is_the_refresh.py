@@ -20,12 +20,12 @@ from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.backfill import promote_window
-from slc_ops.refresh.replay import rehearsal_places, replayed_windows
+from slc_ops.refresh.replay import rehearsal_installation, replayed_windows
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.refresh.window_rules import is_scheduled
 from slc_ops.refresh.windows import NoRows
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.backbones import named
 from tests.refresh.school import NEWEST, change_week, configure, of_one_class
 
@@ -108,7 +108,7 @@ def small_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def home_of(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> Iterator[Places]:
+def home_of(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> Iterator[Installation]:
     """A home in which the story has happened."""
     with TemporaryDirectory(prefix="slc-story-") as temporary, pytest.MonkeyPatch.context() as patch:
         home = Path(temporary)
@@ -116,26 +116,26 @@ def home_of(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> Iterator[P
         patch.setenv("SLC_OPS_HOME", str(home))
         patch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-        places = Places.from_environment()
-        configure(places, **story.settings)
+        installation = Installation.from_environment()
+        configure(installation, **story.settings)
         for k, week in enumerate(weeks):
             if story.new_backbone is not None:
                 new = k >= story.new_backbone
                 share = 0.4 if story.mixed and k == story.new_backbone else 1.0
-                change_week(places, week, named("gru-8" if new else "gru-7", share=share))
+                change_week(installation, week, named("gru-8" if new else "gru-7", share=share))
             if k in story.weeks:
-                change_week(places, week, EVENTS[story.weeks[k]])
-        yield places
+                change_week(installation, week, EVENTS[story.weeks[k]])
+        yield installation
 
 
-def state(places: Places, window: Window) -> dict[str, Any]:
+def state(installation: Installation, window: Window) -> dict[str, Any]:
     """What a refresh decided, and what serves after it; which number a version has is not asked."""
-    plan = newest_refresh(places, "school", window)
+    plan = newest_refresh(installation, "school", window)
     verdict = {} if plan is None else read_json(plan.files.verdict)
     verdict.pop("sealed_digest", None)
     if verdict:
         verdict["champion"] = {k: v for k, v in verdict["champion"].items() if k != "version"}
-    registry = Registry.open(places)
+    registry = Registry.open(installation)
     champion = registry.champion("school")
     if champion is None:
         return {"verdict": verdict, "serves": "base", "parameters": {}}
@@ -145,37 +145,37 @@ def state(places: Places, window: Window) -> dict[str, Any]:
     return {"verdict": verdict, "serves": champion.method, "parameters": parameters}
 
 
-def refreshed(places: Places, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
+def refreshed(installation: Installation, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
     """The refreshes of the weeks, one after the other; a person approves at once what waits."""
     found = []
-    settings = places.deployment("school")
+    settings = installation.deployment("school")
     for window in weeks:
         if is_scheduled(window, settings.cadence, settings.refresh_every):
             try:
-                plan = pipeline.refresh(places, "school", window)
+                plan = pipeline.refresh(installation, "school", window)
                 if settings.gate == "manual":
-                    promote_window(places, plan, actor="ann")
+                    promote_window(installation, plan, actor="ann")
             except (NoRows, ValidationStopped, SelfTestFailed) as error:
                 note(f"{window}: {error}")
-        found.append(state(places, window))
+        found.append(state(installation, window))
     return found
 
 
-def replayed(places: Places, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
+def replayed(installation: Installation, weeks: list[Window] = WEEKS) -> list[dict[str, Any]]:
     """The replay of the weeks, each looked at before the next one begins."""
-    directory = places.home / "replay"
-    rehearsal = rehearsal_places(directory, places.home)
-    settings = places.deployment("school")
+    directory = installation.home / "replay"
+    rehearsal = rehearsal_installation(directory, installation.home)
+    settings = installation.deployment("school")
     found = []
-    for window, seen in replayed_windows("school", settings, weeks, directory, home=places.home):
+    for window, seen in replayed_windows("school", settings, weeks, directory, home=installation.home):
         found.append(state(rehearsal, window))
         assert seen.serves_next == found[-1]["serves"]
     return found
 
 
 def check(story: Story, lake: Path, weeks: list[Window] = WEEKS) -> None:
-    with home_of(story, lake, weeks) as places:
-        found = zip(weeks, replayed(places, weeks), refreshed(places, weeks), strict=True)
+    with home_of(story, lake, weeks) as installation:
+        found = zip(weeks, replayed(installation, weeks), refreshed(installation, weeks), strict=True)
         for window, ours, theirs in found:
             assert ours == theirs, window
 

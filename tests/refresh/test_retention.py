@@ -21,8 +21,8 @@ from slc_ops.refresh.retention import removable, remove
 from slc_ops.refresh.versions import Registered, record_version
 from slc_ops.registry import Version
 from slc_ops.registry.ledger import Ledger
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import places_in
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import installation_in
 
 FIRST = Window.parse("2025-01-06/2025-01-13")
 WEEKS = [Window(FIRST.start + k * timedelta(7), FIRST.end + k * timedelta(7)) for k in range(30)]
@@ -37,9 +37,9 @@ def settle(path: Path) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def installation(tmp_path: Path) -> Installation:
     """Thirty weeks of windows and refreshes; version k is of week k."""
-    places = places_in(tmp_path)
+    installation = installation_in(tmp_path)
     entry = {
         "source": {"kind": "lake", "path": "lake"},
         "evidence_windows": 2,
@@ -48,14 +48,14 @@ def places(tmp_path: Path) -> Places:
         "keep_windows": 5,
         "keep_refreshes": 3,
     }
-    places.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
-    ledger = Ledger(places.ledger_url)
+    installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
+    ledger = Ledger(installation.ledger_url)
     for number, week in enumerate(WEEKS, start=1):
-        log = places.windows("demo") / week.key / "log.parquet"
+        log = installation.windows("demo") / week.key / "log.parquet"
         log.parent.mkdir(parents=True)
         log.write_bytes(b"x" * SIZE)
         WindowManifest(1, "d", log, week, {}, {}).write()
-        refresh = places.refreshes("demo") / week.key / "k"
+        refresh = installation.refreshes("demo") / week.key / "k"
         (refresh / "windows").mkdir(parents=True)
         os.link(log, refresh / "windows" / f"{week.key}.parquet")
         planned = {"window": week.as_dict(), "log": str(log), "digest": "d", "validation": {}}
@@ -79,72 +79,74 @@ def places(tmp_path: Path) -> Places:
         ledger.advance(ledger.head("demo"), champion, kind="promotion", actor="ann", reason="good")
     settle(tmp_path / "windows")
     settle(tmp_path / "refreshes")
-    return places
+    return installation
 
 
-def windows(places: Places) -> list[str]:
-    return sorted(path.parent.name for path in places.windows("demo").glob("[!.]*/manifest.json"))
+def windows(installation: Installation) -> list[str]:
+    return sorted(path.parent.name for path in installation.windows("demo").glob("[!.]*/manifest.json"))
 
 
-def refreshes(places: Places) -> list[str]:
-    return sorted(path.parent.parent.name for path in places.refreshes("demo").glob("[!.]*/[!.]*/plan.json"))
+def refreshes(installation: Installation) -> list[str]:
+    return sorted(
+        path.parent.parent.name for path in installation.refreshes("demo").glob("[!.]*/[!.]*/plan.json")
+    )
 
 
-def test_what_the_next_refresh_and_a_rollback_need_stays(places: Places) -> None:
-    remove(removable(places, "demo"))
+def test_what_the_next_refresh_and_a_rollback_need_stays(installation: Installation) -> None:
+    remove(removable(installation, "demo"))
     # four windows to learn from and eight to measure them by, though five would be kept
-    assert windows(places) == [week.key for week in WEEKS[-12:]]
+    assert windows(installation) == [week.key for week in WEEKS[-12:]]
     # the newest three; the champion, version 4, and the one before it, version 2
-    assert refreshes(places) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
-    assert not (places.refreshes("demo") / WEEKS[0].key).exists()
-    assert removable(places, "demo").paths == []
+    assert refreshes(installation) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
+    assert not (installation.refreshes("demo") / WEEKS[0].key).exists()
+    assert removable(installation, "demo").paths == []
 
 
-def test_the_refresh_that_renewed_the_champion_stays(places: Places) -> None:
+def test_the_refresh_that_renewed_the_champion_stays(installation: Installation) -> None:
     """A champion that was registered beside a held change is in use like any other."""
-    ledger, week = Ledger(places.ledger_url), WEEKS[5]
+    ledger, week = Ledger(installation.ledger_url), WEEKS[5]
     renewed = Version("demo", 99, "slc", week, "promote", {}, "r99", "k99", datetime.now(UTC))
     ledger.record(renewed)
     ledger.advance(ledger.head("demo"), renewed, kind="renewal", actor="refresh", reason="newer")
-    (refresh,) = (places.refreshes("demo") / week.key).glob("k")
+    (refresh,) = (installation.refreshes("demo") / week.key).glob("k")
     files = RefreshFiles(refresh)
     record_version(files, Registered(99, "renewal", "slc", "renewed-parameters", "r99", "v"))
-    settle(places.refreshes("demo"))
+    settle(installation.refreshes("demo"))
 
-    remove(removable(places, "demo"))
+    remove(removable(installation, "demo"))
 
-    assert week.key in refreshes(places)
+    assert week.key in refreshes(installation)
 
 
-def test_bytes_are_those_that_the_disk_gets_back(places: Places) -> None:
-    found, before = removable(places, "demo"), used(places)
+def test_bytes_are_those_that_the_disk_gets_back(installation: Installation) -> None:
+    found, before = removable(installation, "demo"), used(installation)
     said = found.bytes  # the rows of versions 2 and 4 have a second name in a refresh that stays
     remove(found)
     steps = (len(WEEKS) - 5) * len("{}\n")  # their records go with the last refresh of a week
-    assert before - used(places) == said + steps
+    assert before - used(installation) == said + steps
 
 
-def used(places: Places) -> int:
-    files = [path.stat() for path in places.home.rglob("*") if path.is_file()]
+def used(installation: Installation) -> int:
+    files = [path.stat() for path in installation.home.rglob("*") if path.is_file()]
     return sum({(each.st_dev, each.st_ino): each.st_size for each in files}.values())
 
 
-def test_a_refresh_that_may_be_at_work_stays_with_its_windows(places: Places) -> None:
-    at_work = places.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
+def test_a_refresh_that_may_be_at_work_stays_with_its_windows(installation: Installation) -> None:
+    at_work = installation.refreshes("demo") / WEEKS[7].key / "steps" / "validate.json"
     write_json(at_work, {})
-    remove(removable(places, "demo"))
-    assert WEEKS[7].key in refreshes(places)
-    assert WEEKS[7].key in windows(places)
+    remove(removable(installation, "demo"))
+    assert WEEKS[7].key in refreshes(installation)
+    assert WEEKS[7].key in windows(installation)
 
 
 def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLC_OPS_HOME", str(places.home))
-    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(places.deployments_file))
+    monkeypatch.setenv("SLC_OPS_HOME", str(installation.home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(installation.deployments_file))
     dry = CliRunner().invoke(app, ["clean", "--deployment", "demo", "--dry-run"])
     assert dry.exit_code == 0, dry.output
-    assert len(windows(places)) == 30
+    assert len(windows(installation)) == 30
     assert "43 directories, would give back" in dry.output
     wet = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
     assert wet.exit_code == 0, wet.exception
@@ -154,7 +156,7 @@ def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
 
 
 def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = shutil.rmtree, [5]
 
@@ -167,34 +169,36 @@ def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
 
     monkeypatch.setattr(retention.shutil, "rmtree", killed)
     with pytest.raises(KeyboardInterrupt):
-        remove(removable(places, "demo"))
+        remove(removable(installation, "demo"))
     monkeypatch.undo()
-    assert all((places.windows("demo") / name / "log.parquet").exists() for name in windows(places))
-    remove(removable(places, "demo"))
-    assert removable(places, "demo").paths == []
-    assert not list(places.home.rglob(".*gone*"))
+    assert all(
+        (installation.windows("demo") / name / "log.parquet").exists() for name in windows(installation)
+    )
+    remove(removable(installation, "demo"))
+    assert removable(installation, "demo").paths == []
+    assert not list(installation.home.rglob(".*gone*"))
 
 
 def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(source: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(retention.os, "replace", refuses)
     with pytest.raises(StorageError, match="No space left"):
-        remove(removable(places, "demo"))
+        remove(removable(installation, "demo"))
     monkeypatch.undo()
-    assert len(windows(places)) == 30
+    assert len(windows(installation)) == 30
 
 
-def test_a_deployment_that_nobody_knows_is_refused(places: Places) -> None:
+def test_a_deployment_that_nobody_knows_is_refused(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="no deployment 'other'"):
-        removable(places, "other")
+        removable(installation, "other")
 
 
-def test_looking_makes_no_ledger(places: Places) -> None:
-    for path in places.home.glob("ledger.db*"):
+def test_looking_makes_no_ledger(installation: Installation) -> None:
+    for path in installation.home.glob("ledger.db*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    removable(places, "demo")
-    assert not (places.home / "ledger.db").exists()
+    removable(installation, "demo")
+    assert not (installation.home / "ledger.db").exists()

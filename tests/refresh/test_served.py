@@ -19,12 +19,12 @@ from slc_ops.quality.result import Finding
 from slc_ops.refresh.pipeline import extract, read_plan, refresh, validate, write_report
 from slc_ops.refresh.served import FILE, audit_served
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Limit, Places
+from slc_ops.settings.deployments import Installation, Limit
 from tests.refresh.school import NEWEST, change_week, configure
-from tests.registry.conftest import migrated, places, registry
+from tests.registry.conftest import installation, migrated, registry
 from tests.registry.factory import WEEKS, parameter_set, publication
 
-__all__ = ["migrated", "places", "registry"]  # fixtures
+__all__ = ["installation", "migrated", "registry"]  # fixtures
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEDNESDAY = "2026-03-04"
 
@@ -67,7 +67,11 @@ class Served:
         )  # fmt: skip
         pq.write_table(table, self.home / "log.parquet")
         found, findings = audit_served(
-            self.registry.places, "demo", self.home / "log.parquet", self.home, limit or Limit(warn=0.001)
+            self.registry.installation,
+            "demo",
+            self.home / "log.parquet",
+            self.home,
+            limit or Limit(warn=0.001),
         )
         assert found == read_json(self.home / FILE)
         return found, findings
@@ -154,7 +158,7 @@ def test_the_arms_of_a_canary_are_compared_over_users(served: Served) -> None:
     assert interval["low"] < interval["estimate"] < interval["high"]
 
 
-def test_a_refresh_audits_the_newest_window(school: Places) -> None:
+def test_a_refresh_audits_the_newest_window(school: Installation) -> None:
     (before,) = NEWEST.before(1)
     plan = refresh(school, "school", before)
     champion = Registry.open(school).champion("school")

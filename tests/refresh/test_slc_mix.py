@@ -6,12 +6,12 @@ import pytest
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.fitting import folds_of
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, configure
 
 
 @pytest.fixture
-def mixed(school: Places) -> Places:
+def mixed(school: Installation) -> Installation:
     """A list that has slc_mix, with users."""
     configure(
         school, methods=["platt", "slc_mix"], effects=["item", "slope", "group", "user"],
@@ -20,7 +20,9 @@ def mixed(school: Places) -> Places:
     return school
 
 
-def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_same(mixed: Places) -> None:
+def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_same(
+    mixed: Installation,
+) -> None:
     plan = pipeline.refresh(mixed, "school", NEWEST, leave_out=("publish", "promote"))
     fold = folds_of(plan).newest
     assert (len(fold.calibration), len(fold.offsets), len(fold.older)) == (2, 3, 5)
@@ -34,7 +36,7 @@ def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_s
     assert again.directory == plan.directory
 
 
-def test_other_lists_reach_no_further(school: Places) -> None:
+def test_other_lists_reach_no_further(school: Installation) -> None:
     configure(school, forget={"half_life": 2, "windows": 20})
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))
     assert plan.older == ()

@@ -24,9 +24,9 @@ from slc_ops.refresh.versions import (
     version_of,
 )
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import change_week, configure
-from tests.registry.factory import places_in
+from tests.registry.factory import installation_in
 
 DECEMBER = Window.parse("2025-12-22/2025-12-29")
 TURN = Window.parse("2025-12-29/2026-01-05")
@@ -42,45 +42,45 @@ def other_items(week: pa.Table) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Plan]:
+def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Plan]:
     """``slc`` serves since December; in January its time is over, but the change of method is held."""
-    places = places_in(tmp_path_factory.mktemp("home"))
-    simulate(places.home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2025-11-24")
-    configure(places)
-    pipeline.refresh(places, "school", DECEMBER)
+    installation = installation_in(tmp_path_factory.mktemp("home"))
+    simulate(installation.home / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2025-11-24")
+    configure(installation)
+    pipeline.refresh(installation, "school", DECEMBER)
     for window in (TURN, JANUARY):
-        change_week(places, window, other_items)
-    plan = pipeline.refresh(places, "school", JANUARY, leave_out=("publish", "promote"))
+        change_week(installation, window, other_items)
+    plan = pipeline.refresh(installation, "school", JANUARY, leave_out=("publish", "promote"))
     verdict = read_json(plan.files.verdict)
     assert verdict["decision"]["current"] == "slc"
     assert verdict["kind"] in ("change", "retire")
     write_json(plan.files.verdict, verdict | {"verdict": "hold"}, sealed=True)  # as by a slice's limit
-    pipeline.publish(places, plan)
-    pipeline.promote(places, plan)
-    return places, plan
+    pipeline.publish(installation, plan)
+    pipeline.promote(installation, plan)
+    return installation, plan
 
 
-def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[Places, Plan]) -> None:
+def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[Installation, Plan]) -> None:
     """With ``gate: auto``, too: a hold that lasts must not freeze the champion's parameters."""
-    places, plan = held
-    champion = Registry.open(places).champion("school")
+    installation, plan = held
+    champion = Registry.open(installation).champion("school")
     renewed = version_of(plan.files, "renewal")
     assert renewed is not None
     assert champion is not None
     assert (champion.number, champion.method, champion.window) == (renewed.number, "slc", JANUARY)
-    assert Registry.open(places).history("school")[-1].kind == "renewal"
+    assert Registry.open(installation).history("school")[-1].kind == "renewal"
 
 
-def test_the_held_window_that_renewed_the_champion_is_not_counted(held: tuple[Places, Plan]) -> None:
-    places, _ = held
-    assert held_in_a_row(places, "school", Registry.open(places).history("school")) == 0
+def test_the_held_window_that_renewed_the_champion_is_not_counted(held: tuple[Installation, Plan]) -> None:
+    installation, _ = held
+    assert held_in_a_row(installation, "school", Registry.open(installation).history("school")) == 0
 
 
-def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Places, Plan]) -> None:
-    places, plan = held
-    champion = Registry.open(places).champion("school")
+def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Installation, Plan]) -> None:
+    installation, plan = held
+    champion = Registry.open(installation).champion("school")
     assert champion is not None
-    origin = refresh_of(places, champion)
+    origin = refresh_of(installation, champion)
     assert origin is not None
     assert (origin.files, origin.parameters) == (plan.files, plan.files.renewed_parameters)
     items = find_items(origin.parameters, origin.files)
@@ -88,9 +88,11 @@ def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Place
     assert items.items == read_json(plan.files.renewed_parameters / "params.json")["counts"]["items"]
 
 
-def test_the_metrics_are_those_of_january_and_know_the_champions_items(held: tuple[Places, Plan]) -> None:
-    places, plan = held
-    metrics = {metric.name: metric for metric in collect(places, datetime(2026, 1, 13, tzinfo=UTC))}
+def test_the_metrics_are_those_of_january_and_know_the_champions_items(
+    held: tuple[Installation, Plan],
+) -> None:
+    installation, plan = held
+    metrics = {metric.name: metric for metric in collect(installation, datetime(2026, 1, 13, tzinfo=UTC))}
     assert [sample.value for sample in metrics["slc_ops_item_coverage"].samples] == [1.0]
     newest = read_json(plan.files.backtest)["scores"][JANUARY.key]
     shown = {
@@ -101,27 +103,27 @@ def test_the_metrics_are_those_of_january_and_know_the_champions_items(held: tup
     assert shown["champion", "nll"] == newest["champion"]["metrics"]["nll"]
 
 
-def test_a_report_is_found_by_the_run_of_a_renewal(held: tuple[Places, Plan]) -> None:
-    places, plan = held
+def test_a_report_is_found_by_the_run_of_a_renewal(held: tuple[Installation, Plan]) -> None:
+    installation, plan = held
     for version in registered_by(plan.files):
-        assert find_by_run(places, version.run_id) == plan
+        assert find_by_run(installation, version.run_id) == plan
 
 
 def test_the_newest_refresh_is_the_last_one_decided_whatever_files_say_of_their_time(
-    held: tuple[Places, Plan],
+    held: tuple[Installation, Plan],
 ) -> None:
-    places, plan = held
-    configure(places, prior_var=2.0)
-    again = pipeline.refresh(places, "school", JANUARY, leave_out=("publish", "promote"))
-    configure(places)
+    installation, plan = held
+    configure(installation, prior_var=2.0)
+    again = pipeline.refresh(installation, "school", JANUARY, leave_out=("publish", "promote"))
+    configure(installation)
     assert again.directory != plan.directory
     plan.files.verdict.touch()  # a backup that was played back, a copy
     plan.files.outcome.touch()
     assert [read_outcome(each.files).order for each in (plan, again)] == [1, 2]
-    assert newest_refresh(places, "school", JANUARY) == again
+    assert newest_refresh(installation, "school", JANUARY) == again
 
 
-def test_a_receipt_names_the_renewed_version(held: tuple[Places, Plan]) -> None:
-    places, plan = held
-    (receipt,) = erase(places, ["user-000017"], actor="ann")
+def test_a_receipt_names_the_renewed_version(held: tuple[Installation, Plan]) -> None:
+    installation, plan = held
+    (receipt,) = erase(installation, ["user-000017"], actor="ann")
     assert {version.number for version in registered_by(plan.files)} <= set(receipt.details["versions"])

@@ -7,17 +7,17 @@ from slc_ops.cli import app
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST
 
 WRONG, LATER = NEWEST.before(1)[0], NEWEST
 
 
-def refreshed(places: Places, window: Window) -> Plan:
-    return pipeline.refresh(places, "school", window, tell=lambda _: None)
+def refreshed(installation: Installation, window: Window) -> Plan:
+    return pipeline.refresh(installation, "school", window, tell=lambda _: None)
 
 
-def test_no_later_refresh_learns_from_a_window_that_a_person_left_out(school: Places) -> None:
+def test_no_later_refresh_learns_from_a_window_that_a_person_left_out(school: Installation) -> None:
     registry = Registry.open(school)
     first, second = NEWEST.before(2)
     refreshed(school, first)

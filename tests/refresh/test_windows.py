@@ -10,7 +10,7 @@ from slc_ops.base.files import read_json
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.refresh.school import NEWEST, change_week, configure
 
 pytestmark = pytest.mark.slow
@@ -21,12 +21,12 @@ def of_one_class(week: pa.Table) -> pa.Table:
     return week.set_column(week.schema.get_field_index("label"), "label", [[1] * week.num_rows])
 
 
-def planned(places: Places, window) -> Plan:  # type: ignore[no-untyped-def]
-    pipeline.extract(places, "school", window)
-    return pipeline.read_plan(pipeline.validate(places, "school", window))
+def planned(installation: Installation, window) -> Plan:  # type: ignore[no-untyped-def]
+    pipeline.extract(installation, "school", window)
+    return pipeline.read_plan(pipeline.validate(installation, "school", window))
 
 
-def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Places) -> None:
+def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Installation) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
     change_week(school, BAD, of_one_class)
 
@@ -38,7 +38,7 @@ def test_a_stopped_week_does_not_come_back_as_the_yardstick(school: Places) -> N
 
 
 def test_a_windows_verdict_is_the_same_in_every_refresh_and_on_a_fresh_machine(
-    school: Places, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    school: Installation, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(school, link_windows=1, offset_windows=1, evidence_windows=2)
     change_week(school, BAD, of_one_class)
@@ -53,19 +53,19 @@ def test_a_windows_verdict_is_the_same_in_every_refresh_and_on_a_fresh_machine(
     (fresh / "lake").symlink_to(school.home / "lake")
     shutil.copy(school.deployments_file, fresh / "deployments.yaml")
     monkeypatch.setenv("SLC_OPS_HOME", str(fresh))
-    there = Places.from_environment()
+    there = Installation.from_environment()
     planned(there, NEWEST)
     for window in (NEWEST.before(1)[0], NEWEST, BAD):
         assert verdict_on(there, window) == verdict_on(school, window)
 
 
-def verdict_on(places: Places, window) -> dict[str, object]:  # type: ignore[no-untyped-def]
-    directory: Path = places.windows("school") / window.key
+def verdict_on(installation: Installation, window) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    directory: Path = installation.windows("school") / window.key
     value: dict[str, object] = read_json(directory / RESULT)
     return value
 
 
-def test_more_rows_learned_is_another_key(school: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_learned_is_another_key(school: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     from slc_ops.refresh import plan as plans
 
     first = planned(school, NEWEST)

@@ -10,8 +10,8 @@ import pytest
 
 from slc_ops.base.mlflow_client import connect
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import parameter_set, places_in
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import installation_in, parameter_set
 
 
 @pytest.fixture(scope="session")
@@ -23,17 +23,17 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path, migrated: Path) -> Places:
-    """Places of a fresh embedded registry."""
+def installation(tmp_path: Path, migrated: Path) -> Installation:
+    """Installation of a fresh embedded registry."""
     (tmp_path / "mlflow").mkdir()
     shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
-    return places_in(tmp_path)
+    return installation_in(tmp_path)
 
 
 @pytest.fixture
-def registry(places: Places) -> Registry:
+def registry(installation: Installation) -> Registry:
     """A fresh embedded registry."""
-    return Registry.open(places)
+    return Registry.open(installation)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slc_ops.registry import Registry
-from tests.registry.factory import places_in, publication
+from tests.registry.factory import installation_in, publication
 
 
 class Fuse:
@@ -68,7 +68,7 @@ def _counted_transaction(open_transaction: Any, name: str, fuse: Fuse) -> Any:
 
 def main(home: str, parameters: str, calls: str) -> None:
     """Publish, promote and retire, and die on the way; started again it takes up where it died."""
-    registry = Registry.open(places_in(Path(home)))
+    registry = Registry.open(installation_in(Path(home)))
     arm(registry, Fuse(int(calls)))
     report = Path(home) / "report.html"
     report.write_text("<html></html>")

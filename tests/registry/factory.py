@@ -14,7 +14,7 @@ from slc_ops.methods import fit
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Publication, Registry, Version
 from slc_ops.rows.interactions import InteractionLog
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
 
 WEEKS = [Window.parse("2026-01-05/2026-01-12")]
@@ -63,9 +63,11 @@ def publication(parameters: Path, **changes: Any) -> Publication:
     return Publication(**values | changes)
 
 
-def places_in(home: Path, tracking_uri: str | None = None, ledger_url: str | None = None) -> Places:
+def installation_in(
+    home: Path, tracking_uri: str | None = None, ledger_url: str | None = None
+) -> Installation:
     """Everything under one directory."""
-    return Places(
+    return Installation(
         home=home,
         deployments_file=home / "deployments.yaml",
         tracking_uri=tracking_uri or f"sqlite:///{home}/mlflow/mlflow.db",

@@ -13,7 +13,7 @@ import pytest
 from slc_ops.base.names import RETIRED_TAG
 from slc_ops.registry import Registry
 from tests.registry.crashing import main
-from tests.registry.factory import places_in, read_aliases
+from tests.registry.factory import installation_in, read_aliases
 
 NEVER = 10_000
 
@@ -89,7 +89,7 @@ def _die_in_a_fork(home: Path, parameters: Path, calls: int) -> None:
 
 
 def _check_one_of_each(home: Path, when: str) -> None:
-    registry = Registry.open(places_in(home))
+    registry = Registry.open(installation_in(home))
     client = registry.client
     experiment = client.get_experiment_by_name("slc-demo")
     runs = client.search_runs([experiment.experiment_id])

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from slc_ops.registry import Registry
-from tests.registry.factory import places_in
+from tests.registry.factory import installation_in
 
 ROOT = Path(__file__).parents[2]
 USE = """
 import sys
 from pathlib import Path
 from slc_ops.registry import Registry
-from tests.registry.factory import places_in
-registry = Registry.open(places_in(Path(sys.argv[1])))
+from tests.registry.factory import installation_in
+registry = Registry.open(installation_in(Path(sys.argv[1])))
 print("ledger", registry.ledger.deployments(), flush=True)
 print("mlflow", len(registry.client.search_experiments()), flush=True)
 """
@@ -73,7 +73,7 @@ def test_a_ledger_whose_making_was_killed_is_made_by_the_next_process(tmp_path: 
     (tmp_path / ".ledger.db.new").write_bytes(b"SQLite format 3\x00 and no more")
     (tmp_path / ".ledger.db.new-journal").write_bytes(b"half")
     (tmp_path / "ledger.db").touch()  # an opened and never used database
-    assert Registry.open(places_in(tmp_path)).ledger.deployments() == []
+    assert Registry.open(installation_in(tmp_path)).ledger.deployments() == []
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {".ledger.db.lock", "ledger.db"}
     assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600

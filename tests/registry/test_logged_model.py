@@ -49,7 +49,7 @@ def test_versions_and_aliases_may_lie_in_a_registry_of_their_own(
     registry: Registry, parameters: Path, tmp_path: Path
 ) -> None:
     apart = f"sqlite:///{tmp_path}/registry.db"
-    both = Registry.open(replace(registry.places, separate_registry=apart))
+    both = Registry.open(replace(registry.installation, separate_registry=apart))
 
     version = both.publish(publication(parameters))
     both.promote("demo", version.number, actor="ann", reason="first")
@@ -75,7 +75,7 @@ def test_a_model_may_have_a_name_of_three_levels(
     assert version.uri == "models:/main.slc.slc-demo/1"
     (model,) = registry.client.search_registered_models()
     assert (model.name, model.aliases) == ("main.slc.slc-demo", {"champion": 1})
-    uri = registry.places.tracking_uri
+    uri = registry.installation.tracking_uri
     options = {"cache": tmp_path / "cache", "interval": None, "schema": "main.slc"}
     with Corrector.from_registry(uri, "demo", **options) as corrector:  # type: ignore[arg-type]  # of each kind
         assert corrector.health()["version"] == 1

@@ -23,7 +23,7 @@ def promoted(registry: Registry, parameters: Path) -> list[Version]:
 
 def damage(registry: Registry, statement: str) -> None:
     """As a hand with sqlite3 does it, past foreign keys and triggers."""
-    with sqlite3.connect(registry.places.home / "ledger.db") as connection:
+    with sqlite3.connect(registry.installation.home / "ledger.db") as connection:
         for trigger in ("slc_move_no_delete", "slc_publication_no_delete"):
             connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
         connection.execute(statement)
@@ -114,9 +114,9 @@ def test_publishing_into_a_ledger_that_contradicts_itself_is_refused_with_the_co
 def test_a_new_ledger_does_not_delete_the_champion_that_the_lost_one_made(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
-    for path in registry.places.home.glob("ledger.db*"):
+    for path in registry.installation.home.glob("ledger.db*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    fresh = Registry.open(registry.places)
+    fresh = Registry.open(registry.installation)
     published = fresh.publish(publication(parameters, window=WEEKS[3]))
     assert read_aliases(fresh.client, "demo") == {"champion": 2, "challenger": published.number}
     left = [finding for finding in fresh.verify("demo", repair=True) if finding.code == "alias"]

@@ -12,13 +12,13 @@ import pytest
 
 from slc_ops.base.errors import ParameterSetError, RegistryError, SlcError
 from slc_ops.registry import Registry
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.registry.factory import WEEKS, files_of, no_file_above, parameter_set, publication, read_aliases
 
 
 def test_the_same_publication_twice_is_one_run_and_one_version(registry: Registry, parameters: Path) -> None:
     first = registry.publish(publication(parameters))
-    second = Registry.open(registry.places).publish(publication(parameters))
+    second = Registry.open(registry.installation).publish(publication(parameters))
     assert first == second
     assert len(registry.client.search_model_versions("name = 'slc-demo'")) == 1
     assert len(_runs(registry)) == 1
@@ -111,8 +111,8 @@ def test_a_version_loads_as_pyfunc_without_pickle(
     if allow is not None:
         monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", allow)
     version = registry.publish(publication(parameters))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.places.tracking_uri)
-    mlflow.set_tracking_uri(registry.places.tracking_uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.installation.tracking_uri)
+    mlflow.set_tracking_uri(registry.installation.tracking_uri)
     try:
         model = mlflow.pyfunc.load_model(version.uri)
     finally:
@@ -192,7 +192,7 @@ def test_a_figure_that_is_not_a_number_is_refused(parameters: Path) -> None:
         publication(parameters, metrics={"auc": float("nan")})
 
 
-def test_telemetry_is_off_before_mlflow_is_imported(places: Places) -> None:
+def test_telemetry_is_off_before_mlflow_is_imported(installation: Installation) -> None:
     code = f"""
 import os, pathlib, sys
 class Witness:
@@ -201,8 +201,8 @@ class Witness:
             print(os.environ.get("MLFLOW_DISABLE_TELEMETRY"))
 sys.meta_path.insert(0, Witness())
 from slc_ops.registry import Registry
-from tests.registry.factory import places_in
-Registry.open(places_in(pathlib.Path({str(places.home)!r}))).client
+from tests.registry.factory import installation_in
+Registry.open(installation_in(pathlib.Path({str(installation.home)!r}))).client
 """
     env = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "DO_NOT"))}
     root = Path(__file__).parents[2]

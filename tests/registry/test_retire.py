@@ -173,7 +173,7 @@ def test_an_older_week_does_not_wait_as_challenger_after_a_retirement(
     registry.publish(publication(parameters, window=WEEKS[1], code_version="2"))
     assert registry.challenger("demo") is None
     before = registry.ledger.row("demo")
-    with sqlite3.connect(registry.places.home / "ledger.db") as connection:
+    with sqlite3.connect(registry.installation.home / "ledger.db") as connection:
         connection.execute("DELETE FROM slc_deployment")
     assert [finding.code for finding in registry.verify("demo", repair=True)] == ["repaired"]
     assert registry.ledger.row("demo") == before
@@ -207,7 +207,7 @@ def test_a_new_ledger_leaves_the_mark_of_the_lost_one_alone(
     registry: Registry, promoted: list[Version], parameters: Path
 ) -> None:
     retire(registry)
-    for path in registry.places.home.glob("ledger.db*"):
+    for path in registry.installation.home.glob("ledger.db*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    Registry.open(registry.places).publish(publication(parameters, window=WEEKS[3]))
+    Registry.open(registry.installation).publish(publication(parameters, window=WEEKS[3]))
     assert mark(registry) == "3"

@@ -12,7 +12,7 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.registry import Registry
 from slc_ops.serving import Corrector
-from tests.registry.factory import WEEKS, parameter_set, places_in, publication, read_aliases
+from tests.registry.factory import WEEKS, installation_in, parameter_set, publication, read_aliases
 from tests.serving.servers import mlflow_server, model_server, s3_server
 
 pytestmark = pytest.mark.services
@@ -36,7 +36,7 @@ def remote(
     else:
         backend = ledger = postgres()
     with mlflow_server(home, backend) as address:
-        yield Registry.open(places_in(home, address, ledger))
+        yield Registry.open(installation_in(home, address, ledger))
 
 
 def test_publish_promote_roll_back_and_serve_over_http(
@@ -46,7 +46,7 @@ def test_publish_promote_roll_back_and_serve_over_http(
     first = remote.publish(publication(parameters, artifacts={"verdict": parameters / "params.json"}))
     assert remote.publish(publication(parameters)) == first
     remote.promote("demo", first.number, actor="ann", reason="first")
-    address, cache = remote.places.tracking_uri, tmp_path / "cache"
+    address, cache = remote.installation.tracking_uri, tmp_path / "cache"
     with Corrector.from_registry(address, "demo", cache=cache, interval=None) as corrector:
         _same(corrector.correct(ITEMS, LOGITS), ParameterSet.read(parameters).correct(ITEMS, LOGITS))
 
@@ -94,7 +94,7 @@ def test_mlflow_models_serve_gives_the_same_probabilities(remote: Registry, tmp_
     version = remote.publish(publication(source, deployment="served"))
     remote.promote("served", version.number, actor="ann", reason="to be served")
     expected = ParameterSet.read(source).correct(ITEMS, LOGITS)
-    with model_server(tmp_path, remote.places.tracking_uri, "models:/slc-served@champion") as address:
+    with model_server(tmp_path, remote.installation.tracking_uri, "models:/slc-served@champion") as address:
         by_logit = _invoke(address, {"item_id": ITEMS, "logit": LOGITS})
         _same(by_logit, expected)
         probability = (1 / (1 + np.exp(-np.array(LOGITS)))).tolist()
@@ -127,13 +127,13 @@ def test_versions_on_one_server_and_runs_on_another_with_the_files_in_s3(
         mlflow_server(tmp_path / "registry", other) as apart,
     ):
         store.create_bucket(Bucket="files")
-        registry = Registry.open(replace(places_in(tmp_path, runs), separate_registry=apart))
+        registry = Registry.open(replace(installation_in(tmp_path, runs), separate_registry=apart))
         version = registry.publish(publication(parameters))
         registry.promote("demo", version.number, actor="ann", reason="first")
 
         found = registry.client.get_model_version("slc-demo", str(version.number))
         assert found.source.startswith("s3://files/runs/")
-        assert Registry.open(places_in(tmp_path, runs)).client.search_registered_models() == []
+        assert Registry.open(installation_in(tmp_path, runs)).client.search_registered_models() == []
         assert registry.verify("demo") == []
         with Corrector.from_registry(apart, "demo", cache=tmp_path / "cache", interval=None) as corrector:
             _same(corrector.correct(ITEMS, LOGITS), ParameterSet.read(parameters).correct(ITEMS, LOGITS))
@@ -141,6 +141,6 @@ def test_versions_on_one_server_and_runs_on_another_with_the_files_in_s3(
             assert corrector.refresh()
             assert corrector.health()["serves"] == "frozen"
 
-        proxied = Registry.open(replace(places_in(tmp_path, apart), separate_registry=runs))
+        proxied = Registry.open(replace(installation_in(tmp_path, apart), separate_registry=runs))
         with pytest.raises(RegistryError, match="keeps the artifacts to itself"):
             proxied.publish(publication(parameters, deployment="other"))

@@ -10,7 +10,7 @@ import pytest
 
 from slc_ops.base.errors import RegistryError, SlcError
 from slc_ops.registry import Registry, aliases, ledger
-from tests.registry.factory import WEEKS, no_file_above, places_in, publication, read_aliases
+from tests.registry.factory import WEEKS, installation_in, no_file_above, publication, read_aliases
 
 
 @pytest.mark.faults(
@@ -27,12 +27,12 @@ def test_a_kill_exactly_between_ledger_and_alias_is_seen_and_repaired(
     if child == 0:
         aliases._mark = lambda *args: os.kill(os.getpid(), signal.SIGKILL)  # the alias is set right after it
         try:
-            Registry.open(registry.places).promote("demo", 2, actor="bob", reason="second")
+            Registry.open(registry.installation).promote("demo", 2, actor="bob", reason="second")
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
-    after = Registry.open(registry.places)
+    after = Registry.open(registry.installation)
     assert read_aliases(after.client, "demo")["champion"] == 1
     assert [move.to_version for move in after.history("demo")] == [1, 2]
     (finding,) = (found for found in after.verify("demo") if "champion" in found.sentence)
@@ -132,7 +132,7 @@ def test_a_description_that_is_too_long_is_cut_and_published(registry: Registry,
 
 
 def test_an_mlflow_database_that_is_not_there_is_said_by_who_reads(tmp_path: Path) -> None:
-    reading = Registry.open(places_in(tmp_path), create=False)
+    reading = Registry.open(installation_in(tmp_path), create=False)
     with pytest.raises(RegistryError, match=r"there is no MLflow database .*mlflow\.db"):
         _ = reading.client
     assert list(tmp_path.iterdir()) == []

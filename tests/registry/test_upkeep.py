@@ -76,7 +76,7 @@ def test_status_answers_from_the_ledger_when_mlflow_does_not(
     from dataclasses import replace
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    lost = Registry.open(replace(registry.places, tracking_uri="http://127.0.0.1:9"))
+    lost = Registry.open(replace(registry.installation, tracking_uri="http://127.0.0.1:9"))
     answer = lost.status()["deployments"]["demo"]
     assert answer["champion"]["version"] == 2
     assert answer["findings"][0]["code"] == "unreachable"

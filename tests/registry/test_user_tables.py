@@ -14,8 +14,8 @@ from slc_ops.refresh.erasure import erase_from
 from slc_ops.refresh.user_tables import drop_old_tables
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import recorded_erasures
-from slc_ops.settings.deployments import Places
-from tests.registry.factory import WEEKS, files_of, interactions, places_in, publication
+from slc_ops.settings.deployments import Installation
+from tests.registry.factory import WEEKS, files_of, installation_in, interactions, publication
 
 USERS = ["user-1", "user-17", "user-2"]
 
@@ -30,16 +30,16 @@ def write_set(directory: Path, window: int, users: list[str] = USERS) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> tuple[Places, Registry, list[Version]]:
+def home(tmp_path: Path) -> tuple[Installation, Registry, list[Version]]:
     """Three versions, the last one champion."""
-    places = places_in(tmp_path)
-    registry, versions = Registry.open(places), []
+    installation = installation_in(tmp_path)
+    registry, versions = Registry.open(installation), []
     for number in range(3):
         path = write_set(tmp_path / "sets" / str(number), number)
         what = publication(path, method="slc_mix", window=WEEKS[number], input_digest=f"{number}" * 64)
         versions.append(registry.publish(what))
         registry.promote("demo", versions[-1].number, actor="ann", reason="test")
-    return places, registry, versions
+    return installation, registry, versions
 
 
 def users_of(registry: Registry, version: Version) -> list[str]:
@@ -47,11 +47,11 @@ def users_of(registry: Registry, version: Version) -> list[str]:
 
 
 def test_a_user_is_erased_from_every_version_and_the_receipt_says_what_each_is_now(
-    home: tuple[Places, Registry, list[Version]],
+    home: tuple[Installation, Registry, list[Version]],
 ) -> None:
-    places, registry, versions = home
+    installation, registry, versions = home
     before = [ParameterSet.read(files_of(registry, each)) for each in versions]
-    receipt = erase_from(places, registry, "demo", ["user-17"], actor="ann")
+    receipt = erase_from(installation, registry, "demo", ["user-17"], actor="ann")
     assert sorted(receipt.details["resealed"]) == [str(each.number) for each in versions]
     for version, old in zip(versions, before, strict=True):
         assert users_of(registry, version) == ["user-1", "user-2"]
@@ -63,22 +63,22 @@ def test_a_user_is_erased_from_every_version_and_the_receipt_says_what_each_is_n
             assert new.correct(*probe, users=[user] * 2).tolist() == expected
         assert new.correct(*probe, users=["user-17"] * 2).tolist() == new.correct(*probe).tolist()
     assert registry.verify("demo") == []
-    again = erase_from(places, registry, "demo", ["user-17"], actor="bob")
+    again = erase_from(installation, registry, "demo", ["user-17"], actor="bob")
     assert again == receipt
     assert recorded_erasures(registry.ledger, "demo") == [receipt]
 
 
 def test_old_versions_keep_nobody_and_a_rollback_to_one_still_verifies(
-    home: tuple[Places, Registry, list[Version]],
+    home: tuple[Installation, Registry, list[Version]],
 ) -> None:
-    places, registry, versions = home
-    receipt = drop_old_tables(places, "demo", keep=[2, 3], at_work=[])
+    installation, registry, versions = home
+    receipt = drop_old_tables(installation, "demo", keep=[2, 3], at_work=[])
     assert receipt is not None
     assert sorted(receipt.details["resealed"]) == ["1"]
     assert [len(users_of(registry, each)) for each in versions] == [0, 3, 3]
     registry.rollback("demo", to=1, actor="ann", reason="test")
     assert registry.verify("demo") == []
-    assert drop_old_tables(places, "demo", keep=[2, 3], at_work=[]) is None
+    assert drop_old_tables(installation, "demo", keep=[2, 3], at_work=[]) is None
 
 
 def test_a_set_without_that_user_is_not_touched(tmp_path: Path) -> None:

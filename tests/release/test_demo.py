@@ -14,7 +14,7 @@ pytestmark = pytest.mark.services
 
 
 def result(command: list[str], cwd: Path, home: Path) -> tuple[str, str]:
-    """Table and verdict as they were printed, and the report without places, digests and seconds of fits."""
+    """Table and verdict as they were printed, and the report without paths, digests and seconds of fits."""
     done = subprocess.run(
         command, cwd=cwd, env=clean_environment() | {"COLUMNS": "100"},
         capture_output=True, text=True, check=False,

@@ -1,5 +1,5 @@
 """The fixtures of the registry's tests serve here too."""
 
-from tests.registry.conftest import migrated, parameters, places, postgres, registry
+from tests.registry.conftest import installation, migrated, parameters, postgres, registry
 
-__all__ = ["migrated", "parameters", "places", "postgres", "registry"]
+__all__ = ["installation", "migrated", "parameters", "postgres", "registry"]

@@ -34,7 +34,7 @@ def corrector(registry: Registry, parameters: Path, other: Path, tmp_path: Path)
 
 
 def follow(registry: Registry, home: Path, canary: float = 0.25, by: str = "user") -> Corrector:
-    uri, cache = registry.places.tracking_uri, home / "cache"
+    uri, cache = registry.installation.tracking_uri, home / "cache"
     return Corrector.from_registry(uri, "demo", cache=cache, interval=None, canary=canary, by=by)
 
 
@@ -118,7 +118,7 @@ def test_an_outage_leaves_both_arms_as_they_are(
     corrector: Corrector, registry: Registry, tmp_path: Path
 ) -> None:
     before = corrector.answer(ITEMS, LOGITS, users=USERS)
-    Path(registry.places.tracking_uri.removeprefix("sqlite:///")).write_bytes(b"no database " * 10_000)
+    Path(registry.installation.tracking_uri.removeprefix("sqlite:///")).write_bytes(b"no database " * 10_000)
     assert not corrector.refresh()
     after = corrector.answer(ITEMS, LOGITS, users=USERS)
     assert after.versions is not None
@@ -170,5 +170,5 @@ def test_many_challengers_do_not_push_the_champion_out_of_the_cache(
         registry.publish(publication(other, window=WEEKS[week]))
         corrector.refresh()
     assert corrector.versions == [1, 7]
-    Path(registry.places.tracking_uri.removeprefix("sqlite:///")).write_bytes(b"no database " * 10_000)
+    Path(registry.installation.tracking_uri.removeprefix("sqlite:///")).write_bytes(b"no database " * 10_000)
     assert follow(registry, tmp_path).versions == [1]

@@ -30,11 +30,11 @@ class Stage:
 
     def corrector(self, **options: object) -> Corrector:
         settings = {"cache": self.cache, "interval": None} | options
-        return Corrector.from_registry(self.registry.places.tracking_uri, "demo", **settings)  # type: ignore[arg-type]
+        return Corrector.from_registry(self.registry.installation.tracking_uri, "demo", **settings)  # type: ignore[arg-type]
 
     def lose_the_registry(self) -> None:
         """The database is destroyed; every connection sees it at once."""
-        path = Path(self.registry.places.tracking_uri.removeprefix("sqlite:///"))
+        path = Path(self.registry.installation.tracking_uri.removeprefix("sqlite:///"))
         path.write_bytes(b"no database " * 10_000)
 
     def files_of(self, version: Version) -> Path:

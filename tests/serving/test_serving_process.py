@@ -154,8 +154,11 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
     other = parameter_set(tmp_path / "other", seed=5, window=WEEKS[1])
     registry.publish(publication(parameters))
     registry.promote("demo", 1, actor="ann", reason="good")
-    database = Path(registry.places.tracking_uri.removeprefix("sqlite:///"))
-    variables = {"MLFLOW_TRACKING_URI": registry.places.tracking_uri, "SLC_OPS_HOME": str(tmp_path / "host")}
+    database = Path(registry.installation.tracking_uri.removeprefix("sqlite:///"))
+    variables = {
+        "MLFLOW_TRACKING_URI": registry.installation.tracking_uri,
+        "SLC_OPS_HOME": str(tmp_path / "host"),
+    }
     with (
         server(tmp_path, "--deployment", "demo", "--every", "0.2", **variables) as (port, _),
         Load(port, {1: parameters, 2: other}) as load,

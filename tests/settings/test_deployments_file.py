@@ -9,8 +9,8 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.settings.deployments import (
     Deployment,
     FilesSource,
+    Installation,
     LakeSource,
-    Places,
     SimulatorSource,
     SqlSource,
     load_deployments,
@@ -167,12 +167,12 @@ def test_one_broken_entry_leaves_the_others_usable(file: Path, monkeypatch: pyte
         f"{file}:7: deployments.broken.evidence_windows: Input should be a valid integer"
     )
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(file))
-    places = Places.from_environment()
-    assert places.deployment("maths").gate == "auto"
+    installation = Installation.from_environment()
+    assert installation.deployment("maths").gate == "auto"
     with pytest.raises(SettingsError, match=r":7: deployments\.broken\.evidence_windows"):
-        places.deployment("broken")
+        installation.deployment("broken")
     with pytest.raises(SettingsError, match="no deployment 'else'"):
-        places.deployment("else")
+        installation.deployment("else")
 
 
 def test_all_faults_of_an_entry_are_told_at_once(file: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from slc_ops.base.errors import SettingsError
 from slc_ops.settings.environment import (
     GROUPS,
+    Installation,
     MetricsVariables,
-    Places,
     PlaceVariables,
     RowVariables,
     ServiceVariables,
@@ -102,7 +102,7 @@ def test_a_wrong_value_names_the_variable_what_was_found_and_what_is_expected(
 def test_a_wrong_variable_of_one_part_does_not_disturb_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLC_OPS_SPARK_WAIT", "soon")
     monkeypatch.setenv("SLC_OPS_HOME", "/srv/slc")
-    assert Places.from_environment().home == Path("/srv/slc")
+    assert Installation.from_environment().home == Path("/srv/slc")
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -116,7 +116,7 @@ def test_what_follows_from_the_home_follows_it(monkeypatch: pytest.MonkeyPatch) 
     for field in PlaceVariables.model_fields.values():
         monkeypatch.delenv(str(field.validation_alias), raising=False)
     monkeypatch.setenv("SLC_OPS_HOME", "/srv/slc ops")
-    found = Places.from_environment()
+    found = Installation.from_environment()
     assert found.ledger_url == "sqlite:////srv/slc ops/ledger.db"
     assert found.tracking_uri == "sqlite:////srv/slc ops/mlflow/mlflow.db"
     assert found.artifact_root == "file:///srv/slc%20ops/mlflow/artifacts"

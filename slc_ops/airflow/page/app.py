@@ -27,7 +27,7 @@ from slc_ops.airflow.page.render import ASSETS, render
 from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
 from slc_ops.registry import Registry, Version
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 
 OURS = (
     "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; form-action 'self'; "
@@ -46,7 +46,7 @@ def build() -> FastAPI:
     )
     app.middleware("http")(_harden)
     for kind in (StarletteHTTPException, RequestValidationError, SlcError):
-        app.exception_handler(kind)(_say_kindly)
+        app.exception_handler(kind)(_error_page)
     app.get("/", response_class=HTMLResponse)(overview_page)
     app.get("/status.json")(status)
     app.get("/assets/{name}")(asset)
@@ -62,9 +62,9 @@ def build() -> FastAPI:
 
 def overview_page(request: Request, readable: Readable, may_read: MayRead) -> HTMLResponse:
     """Every deployment that the user may read, and what is wrong with the deployments file."""
-    places = Places.from_environment()
-    broken = [entry for entry in broken_entries(places) if entry.name is None or may_read(entry.name)]
-    return render(request, "overview.html", cards=cards(places, readable), broken=broken)
+    installation = Installation.from_environment()
+    broken = [entry for entry in broken_entries(installation) if entry.name is None or may_read(entry.name)]
+    return render(request, "overview.html", cards=cards(installation, readable), broken=broken)
 
 
 def deployment_page(
@@ -79,10 +79,10 @@ def deployment_page(
 ) -> HTMLResponse:
     """One deployment: its lines, its versions, its ledger, its items."""
     schedule = _schedule(readable, name)
-    places = Places.from_environment()
-    (card,) = cards(places, {name: schedule})
-    shown = card.champion or card.challenger if version is None else _version(places, name, version)
-    origin = None if shown is None else refresh_of(places, shown)
+    installation = Installation.from_environment()
+    (card,) = cards(installation, {name: schedule})
+    shown = card.champion or card.challenger if version is None else _version(installation, name, version)
+    origin = None if shown is None else refresh_of(installation, shown)
     sort = sort if sort in SORTS else "size"
     items = None
     if origin is not None:
@@ -102,16 +102,16 @@ def deployment_page(
             "order": "up" if order == "up" else "down",
             "version": version,
         },
-        reasons={version.number: why(places, version) for version in card.published[-SHOWN:]},
+        reasons={version.number: why(installation, version) for version in card.published[-SHOWN:]},
         versions_shown=SHOWN,
-        replays=list(replays(places, name)),
-        moves=list(reversed(Registry.open(places, create=False).history(name))),
+        replays=list(replays(installation, name)),
+        moves=list(reversed(Registry.open(installation, create=False).history(name))),
     )
 
 
 def status(readable: Readable) -> dict[str, Any]:
     """What ``slc-ops status --json`` says, of the deployments that the user may read."""
-    found = cards(Places.from_environment(), readable)
+    found = cards(Installation.from_environment(), readable)
     return {
         "deployments": {
             card.name: {
@@ -126,39 +126,39 @@ def status(readable: Readable) -> dict[str, Any]:
 def report(readable: Readable, name: str, number: int) -> FileResponse:
     """The report of the refresh that published a version."""
     _schedule(readable, name)
-    places = Places.from_environment()
-    origin = refresh_of(places, _version(places, name, number))
-    return _written(places, None if origin is None else origin.files.report_page)
+    installation = Installation.from_environment()
+    origin = refresh_of(installation, _version(installation, name, number))
+    return _written(installation, None if origin is None else origin.files.report_page)
 
 
 def figure(readable: Readable, name: str, number: int, figure: str) -> FileResponse:
     """A figure of that report."""
     _schedule(readable, name)
-    places = Places.from_environment()
-    origin = refresh_of(places, _version(places, name, number))
+    installation = Installation.from_environment()
+    origin = refresh_of(installation, _version(installation, name, number))
     path = None if origin is None or figure not in FIGURES else figure_file(origin, figure)
-    return _written(places, path, "image/png")
+    return _written(installation, path, "image/png")
 
 
 def replay(readable: Readable, name: str, span: str) -> FileResponse:
     """The page of a replay that was asked for in Airflow."""
     _schedule(readable, name)
-    places = Places.from_environment()
-    return _written(places, replays(places, name).get(span))
+    installation = Installation.from_environment()
+    return _written(installation, replays(installation, name).get(span))
 
 
 def validation(readable: Readable, name: str, key: str) -> FileResponse:
     """The page that validation wrote for a window."""
     _schedule(readable, name)
-    places = Places.from_environment()
-    return _written(places, validation_page(places, name, key))
+    installation = Installation.from_environment()
+    return _written(installation, validation_page(installation, name, key))
 
 
 def all_windows(readable: Readable, name: str) -> FileResponse:
     """The list of windows that validation wrote."""
     _schedule(readable, name)
-    places = Places.from_environment()
-    return _written(places, places.windows(name) / "index.html")
+    installation = Installation.from_environment()
+    return _written(installation, installation.windows(name) / "index.html")
 
 
 def asset(name: str) -> Response:
@@ -175,15 +175,15 @@ def _schedule(readable: dict[str, Schedule], name: str) -> Schedule:
     return readable[name]
 
 
-def _version(places: Places, name: str, number: int) -> Version:
+def _version(installation: Installation, name: str, number: int) -> Version:
     try:
-        return Registry.open(places, create=False).ledger.version(name, number)
+        return Registry.open(installation, create=False).ledger.version(name, number)
     except SlcError as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _written(places: Places, path: Path | None, kind: str = "text/html") -> FileResponse:
-    if path is None or not path.is_file() or reached_by_link(places, path):
+def _written(installation: Installation, path: Path | None, kind: str = "text/html") -> FileResponse:
+    if path is None or not path.is_file() or reached_by_link(installation, path):
         raise HTTPException(
             404, "This is not on the API server's host; MLflow keeps it with the version's run."
         )
@@ -199,7 +199,7 @@ async def _harden(request: Request, answer: Callable[[Request], Awaitable[Respon
     return response
 
 
-async def _say_kindly(request: Request, error: Exception) -> Response:
+async def _error_page(request: Request, error: Exception) -> Response:
     """People get a page, programs get JSON."""
     if isinstance(error, StarletteHTTPException):
         status, message = error.status_code, str(error.detail)

@@ -15,12 +15,12 @@ from slc_ops.base.window import Window
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
 from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE, RESULT
-from slc_ops.refresh.backbone import read_news
+from slc_ops.refresh.backbone import read_backbone_change
 from slc_ops.refresh.files import VERSIONS, RefreshFiles
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
 from slc_ops.registry.rules import taken_back
-from slc_ops.settings.deployments import Places, read_deployments
+from slc_ops.settings.deployments import Installation, read_deployments
 
 VERSIONS_READ = 24
 """The newest versions of a deployment that the page knows of."""
@@ -106,15 +106,20 @@ class Card:
         return f"{people}{since}"
 
 
-def cards(places: Places, deployments: Mapping[str, Schedule]) -> list[Card]:
+def cards(installation: Installation, deployments: Mapping[str, Schedule]) -> list[Card]:
     """Every deployment, those that need a person first."""
-    found = overview(Registry.open(places, create=False).ledger, list(deployments), VERSIONS_READ)
-    wrong = troubles(places, datetime.now(UTC), deployments)
-    made = [_card(places, name, schedule, found[name], wrong[name]) for name, schedule in deployments.items()]
+    found = overview(Registry.open(installation, create=False).ledger, list(deployments), VERSIONS_READ)
+    wrong = troubles(installation, datetime.now(UTC), deployments)
+    made = [
+        _card(installation, name, schedule, found[name], wrong[name])
+        for name, schedule in deployments.items()
+    ]
     return sorted(made, key=lambda card: (-card.attention, card.name))
 
 
-def _card(places: Places, name: str, schedule: Schedule, glance: Glance, wrong: list[Trouble]) -> Card:
+def _card(
+    installation: Installation, name: str, schedule: Schedule, glance: Glance, wrong: list[Trouble]
+) -> Card:
     newest = glance.versions[-1] if glance.versions else None
     return Card(
         name=name,
@@ -123,19 +128,21 @@ def _card(places: Places, name: str, schedule: Schedule, glance: Glance, wrong: 
         challenger=glance.version(glance.head.challenger),
         since=None if glance.last is None else glance.last.at,
         retired=glance.last if glance.head.champion is None else None,
-        backbone=None if (news := read_news(places, name, glance.head.champion)) is None else news.sentence,
+        backbone=None
+        if (change := read_backbone_change(installation, name, glance.head.champion)) is None
+        else change.sentence,
         taken_back=[each.sentence for each in taken_back(glance.changes)],
         troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
-        outcome=_outcome(places, name, newest, glance.head.champion),
+        outcome=_outcome(installation, name, newest, glance.head.champion),
         published=glance.versions,
         newest=newest,
-        figures=_figures(places, newest),
+        figures=_figures(installation, newest),
     )
 
 
-def _figures(places: Places, version: Version | None) -> list[str]:
+def _figures(installation: Installation, version: Version | None) -> list[str]:
     """The stored figures of the refresh that published a version, where it is on this host."""
-    origin = None if version is None else refresh_of(places, version)
+    origin = None if version is None else refresh_of(installation, version)
     return [] if origin is None else [name for name in FIGURES if figure_file(origin, name).is_file()]
 
 
@@ -144,12 +151,12 @@ def figure_file(origin: "Origin", name: str) -> Path:
     return origin.files.report / "figures" / f"{name}.png"
 
 
-def why(places: Places, version: Version) -> str | None:
+def why(installation: Installation, version: Version) -> str | None:
     """The verdict's sentence of a version that was not to be promoted, where its refresh is on this host."""
     if version.verdict == "promote":
         return None
-    origin = refresh_of(places, version)
-    sentence = None if origin is None else _json(places, origin.files.verdict).get("sentence")
+    origin = refresh_of(installation, version)
+    sentence = None if origin is None else _json(installation, origin.files.verdict).get("sentence")
     return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
 
 
@@ -161,25 +168,29 @@ class Broken:
     sentence: str
 
 
-def broken_entries(places: Places) -> list[Broken]:
+def broken_entries(installation: Installation) -> list[Broken]:
     """What is wrong with the deployments file."""
     try:
-        return [Broken(entry.name, str(entry)) for entry in read_deployments(places.deployments_file)[1]]
+        return [
+            Broken(entry.name, str(entry)) for entry in read_deployments(installation.deployments_file)[1]
+        ]
     except SettingsError as error:
         return [Broken(None, str(error))]
 
 
-def _outcome(places: Places, name: str, version: Version | None, champion: int | None) -> Outcome | None:
+def _outcome(
+    installation: Installation, name: str, version: Version | None, champion: int | None
+) -> Outcome | None:
     """The newest window's end; a window that validation stopped has no version."""
-    stopped = _newest_window(places, name)
+    stopped = _newest_window(installation, name)
     if stopped is not None and (version is None or stopped.name > version.window.key):
-        result = _json(places, stopped / RESULT)
+        result = _json(installation, stopped / RESULT)
         if result.get("status") == "stopped":
             return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
     if version is None:
         return None
-    origin = refresh_of(places, version)
-    verdict = {} if origin is None else _json(places, origin.files.verdict)
+    origin = refresh_of(installation, version)
+    verdict = {} if origin is None else _json(installation, origin.files.verdict)
     retires = verdict.get("kind") == "retire"
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(
@@ -207,39 +218,39 @@ class Origin:
     parameters: Path
 
 
-def refresh_of(places: Places, version: Version) -> Origin | None:
+def refresh_of(installation: Installation, version: Version) -> Origin | None:
     """The refresh that registered a version; None when it is not on this host."""
-    for file in (places.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
-        for each in _json(places, file).get("versions") or []:
+    for file in (installation.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
+        for each in _json(installation, file).get("versions") or []:
             if each["number"] == version.number:
                 # The name of a directory, whatever the file says: it leads nowhere else.
                 return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
     return None
 
 
-def replays(places: Places, name: str) -> dict[str, Path]:
+def replays(installation: Installation, name: str) -> dict[str, Path]:
     """The pages of a deployment's replays by their spans, newest span first."""
-    found = places.replays(name).glob("*/replay.html")
+    found = installation.replays(name).glob("*/replay.html")
     return {page.parent.name: page for page in sorted(found, reverse=True)}
 
 
-def validation_page(places: Places, name: str, key: str) -> Path | None:
+def validation_page(installation: Installation, name: str, key: str) -> Path | None:
     """The page that validation wrote for a window; ``key`` is compared with names, never joined to a path."""
-    for directory in places.windows(name).glob("*"):
+    for directory in installation.windows(name).glob("*"):
         if directory.name == key and (directory / PAGE).is_file():
             return directory / PAGE
     return None
 
 
-def reached_by_link(places: Places, path: Path) -> bool:
+def reached_by_link(installation: Installation, path: Path) -> bool:
     """Whether a symbolic link leads to ``path`` somewhere below the home: it may lead anywhere."""
-    below = path.relative_to(places.home).parts
-    return any(places.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
+    below = path.relative_to(installation.home).parts
+    return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
 
 
-def _newest_window(places: Places, name: str) -> Path | None:
+def _newest_window(installation: Installation, name: str) -> Path | None:
     """The newest window with a validation's result; looked for from the end of what may be years of them."""
-    directory = places.windows(name)
+    directory = installation.windows(name)
     try:
         names = sorted((name for name in os.listdir(directory) if name[0].isdigit()), reverse=True)
     except OSError:
@@ -247,9 +258,9 @@ def _newest_window(places: Places, name: str) -> Path | None:
     return next((directory / name for name in names if (directory / name / RESULT).exists()), None)
 
 
-def _json(places: Places, path: Path) -> dict[str, Any]:
+def _json(installation: Installation, path: Path) -> dict[str, Any]:
     try:
-        return {} if reached_by_link(places, path) else _parsed(path, path.stat().st_mtime_ns)
+        return {} if reached_by_link(installation, path) else _parsed(path, path.stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
 

@@ -21,7 +21,7 @@ class Found:
 
     values: dict[Any, Any]
 
-    def add(self, other: "Found") -> None:
+    def merge(self, other: "Found") -> None:
         """Take up those of further ones."""
         self.values |= other.values
 

@@ -100,7 +100,7 @@ def added(answers: pa.Table) -> Any:
         if total is None:
             total = part
         else:
-            total.add(part)
+            total.merge(part)
     return total
 
 

@@ -137,14 +137,14 @@ class Both:
     one: Any
     other: Any
 
-    def add(self, more: "Both") -> None:
+    def merge(self, more: "Both") -> None:
         """Take up further parts."""
         for name in ("one", "other"):
             mine, theirs = getattr(self, name), getattr(more, name)
             if mine is None:
                 setattr(self, name, theirs)
             elif theirs is not None:
-                mine.add(theirs)
+                mine.merge(theirs)
 
 
 Showing = Callable[[Any, PartObserver | None], Iterator[Addable | None]]

@@ -20,7 +20,7 @@ from slc_ops.base.window import Window
 from slc_ops.intake.erased import Erased
 from slc_ops.intake.extract import in_contract
 from slc_ops.intake.labels import without_waiting
-from slc_ops.intake.sources.parquet import Part, Parts
+from slc_ops.intake.sources.parquet import Parts, SourceFile
 from slc_ops.intake.writing import LogWriter, Watcher
 from slc_ops.settings.sources import Mapped
 
@@ -34,7 +34,7 @@ class InParts(Protocol):
     parts: Parts
 
     @property
-    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]: ...
+    def opened(self) -> list[tuple[SourceFile, ds.ParquetFileFragment]]: ...
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class SourcePart:
     """Row groups of files; ``rows`` is how many they hold, of which the window may want fewer."""
 
     number: int
-    pieces: tuple[tuple[Part, tuple[int, ...]], ...]
+    pieces: tuple[tuple[SourceFile, tuple[int, ...]], ...]
     rows: int
 
 
 def source_parts(source: InParts) -> list[SourcePart]:
     """The source in parts of about :data:`PART_ROWS` rows, in row order."""
     found: list[SourcePart] = []
-    pieces: list[tuple[Part, tuple[int, ...]]] = []
+    pieces: list[tuple[SourceFile, tuple[int, ...]]] = []
     rows = 0
     for opened, fragment in source.opened:
         # Others have another working directory.
@@ -77,10 +77,10 @@ class Written:
     files: dict[str, str] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
 
-    def add(self, other: "Written") -> None:
+    def merge(self, other: "Written") -> None:
         """Take up further parts."""
         self.rows += other.rows
-        self.content.take_up(other.content)
+        self.content.merge(other.content)
         self.files |= other.files
         self.notes = {
             name: self.notes.get(name, 0) + other.notes.get(name, 0) for name in self.notes | other.notes

@@ -64,7 +64,7 @@ def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
     repeated = sums.repeated
     for kind in (IDS, ROWS):
         if kind in found:
-            repeated.add(found[kind])
+            repeated.merge(found[kind])
     numbers = sorted(sums.rows)
     ends = dict(zip(numbers, accumulate(sums.rows[number] for number in numbers), strict=True))
     shown = []
@@ -78,7 +78,7 @@ def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
 class PartPass(Pass):
     """A pass over some consecutive parts, which travels and adds up."""
 
-    def take_up(self, other: Pass) -> None:
+    def merge(self, other: Pass) -> None:
         """Count in what another pass found in the rows that follow these; it has handed its hashes over."""
         for code, count in other.failed.items():
             self.failed[code] += count
@@ -120,7 +120,7 @@ class Repeated:
         self.otherwise_good += int(np.count_nonzero(~failing))
         self._keep([*self.first, *position[: self.most].tolist()])
 
-    def add(self, other: "Repeated") -> None:
+    def merge(self, other: "Repeated") -> None:
         """Take up those of other rows."""
         self.ids += other.ids
         self.otherwise_good += other.otherwise_good
@@ -140,11 +140,11 @@ class PartSums:
     repeated: Repeated
     rows: dict[int, int]
 
-    def add(self, other: "PartSums") -> None:
+    def merge(self, other: "PartSums") -> None:
         """Take up the parts that follow."""
-        self.run.take_up(other.run)
+        self.run.merge(other.run)
         self.failed_rows += other.failed_rows
-        self.repeated.add(other.repeated)
+        self.repeated.merge(other.repeated)
         self.rows |= other.rows
 
 
@@ -236,7 +236,7 @@ class Divided:
     bad: int
     clean: dict[str, str]
 
-    def add(self, other: "Divided") -> None:
+    def merge(self, other: "Divided") -> None:
         """Take up further parts."""
         self.bad += other.bad
         self.clean |= other.clean

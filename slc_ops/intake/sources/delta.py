@@ -25,7 +25,7 @@ from slc_ops.intake.contract import selection
 from slc_ops.intake.dataset_names import DatasetName, at
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.intake.sources.locations import locate
-from slc_ops.intake.sources.parquet import Part, Parts
+from slc_ops.intake.sources.parquet import Parts, SourceFile
 from slc_ops.settings.sources import DeltaSource
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Delta:
         return table
 
     @cached_property
-    def files(self) -> list[Part]:
+    def files(self) -> list[SourceFile]:
         """The files of the version that may hold rows of the window, by path."""
         with asking(self.source.path):
             actions = pa.table(self.table.get_add_actions(flatten=True))
@@ -128,7 +128,7 @@ class Delta:
                 )
             if self._may_hold(actions, row):
                 found.append(
-                    Part(
+                    SourceFile(
                         f"{self.root}/{unquote(path)}",
                         actions["size_bytes"][row].as_py(),
                         values={name.removeprefix("partition."): actions[name][row] for name in partition},
@@ -149,7 +149,7 @@ class Delta:
         }
 
     @cached_property
-    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+    def opened(self) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
         """The files that may hold rows of the window, with their footers."""
         try:
             return self.parts.opened(self.files)
@@ -173,10 +173,10 @@ class Delta:
 
     def _version(self, table: "DeltaTable") -> int | None:
         """The version that is asked for: by number, or the newest one at a time, by the log's own times."""
-        moment = self.source.moment(self.window.end)
-        if not isinstance(moment, datetime):
-            return moment
-        milliseconds = int(moment.timestamp() * 1000)
+        timestamp = self.source.timestamp(self.window.end)
+        if not isinstance(timestamp, datetime):
+            return timestamp
+        milliseconds = int(timestamp.timestamp() * 1000)
         commits: list[tuple[int, Any]] = [
             (entry["version"], entry.get("timestamp")) for entry in table.history()
         ]
@@ -189,7 +189,7 @@ class Delta:
         if not known:
             oldest = min(version for version, _ in commits)
             raise InputError(
-                f"the Delta table {self.source.path} knows nothing of {moment.isoformat()}; "
+                f"the Delta table {self.source.path} knows nothing of {timestamp.isoformat()}; "
                 f"its oldest version is {oldest}, which is younger"
             )
         return max(known)

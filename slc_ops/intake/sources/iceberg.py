@@ -110,7 +110,7 @@ class Iceberg:
     @cached_property
     def _snapshot(self) -> int | None:
         """The snapshot that is asked for: by its id, or the newest one at a time; None: there is none."""
-        table, asked = self._table, self.source.moment(self.window.end)
+        table, asked = self._table, self.source.timestamp(self.window.end)
         if asked is None:
             current = table.current_snapshot()
             return None if current is None else current.snapshot_id

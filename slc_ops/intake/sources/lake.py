@@ -17,7 +17,7 @@ from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import DatasetName, at
 from slc_ops.intake.sources.locations import locate, reading, refuse_tables
-from slc_ops.intake.sources.parquet import Part, Parts
+from slc_ops.intake.sources.parquet import Parts, SourceFile
 from slc_ops.settings.sources import LakeSource
 
 
@@ -108,10 +108,10 @@ class Lake:
             return begin.year < self.window.end.year
 
     @cached_property
-    def opened(self) -> list[tuple[Part, ds.ParquetFileFragment]]:
+    def opened(self) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
         """The files that may hold rows of the window, with their footers."""
         parts = [
-            Part(
+            SourceFile(
                 info.path,
                 info.size,
                 values={name: pa.scalar(value) for name, value in self.keys(info.path).items()},

@@ -22,7 +22,7 @@ BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Part:
+class SourceFile:
     """One file. ``values`` are its columns that stand outside of it: Hive keys, a table's partition.
 
     ``fields`` are those columns of the file that count, with their name and type in the table; None: all, as
@@ -71,7 +71,7 @@ class Parts:
         assert isinstance(self.source, Located)  # noqa: S101 - the sources of files are
         self.filesystem, _ = locate(self.source, Path())
 
-    def opened(self, parts: Sequence[Part]) -> list[tuple[Part, ds.ParquetFileFragment]]:
+    def opened(self, parts: Sequence[SourceFile]) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
         """The files with their footers, without row groups that by their statistics hold nothing wanted."""
         found = []
         for part in parts:
@@ -87,7 +87,7 @@ class Parts:
                 found.append((part, fragment))
         return found
 
-    def groups(self, part: Part, numbers: Sequence[int]) -> ds.ParquetFileFragment:
+    def groups(self, part: SourceFile, numbers: Sequence[int]) -> ds.ParquetFileFragment:
         """Some row groups of a file, opened by somebody who has not looked at it before."""
         with reading(part.path, self.filesystem):
             fragment = ds.ParquetFileFormat().make_fragment(
@@ -96,14 +96,14 @@ class Parts:
             fragment.ensure_complete_metadata()
         return fragment
 
-    def schema(self, part: Part, fragment: ds.ParquetFileFragment) -> pa.Schema:
+    def schema(self, part: SourceFile, fragment: ds.ParquetFileFragment) -> pa.Schema:
         """The columns of a file and those that stand outside of it."""
         fields = [each for each, _ in part.columns(fragment.physical_schema)]
         known = {each.name for each in fields}
         outside = [pa.field(name, each.type) for name, each in part.values.items() if name not in known]
         return pa.schema([*fields, *outside])
 
-    def batches(self, part: Part, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
+    def batches(self, part: SourceFile, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
         """The rows of a file with the columns that a log has."""
         columns = part.columns(fragment.physical_schema)
         chosen = selection([each.name for each, _ in columns], self.source.columns).values()
@@ -127,7 +127,7 @@ class Parts:
                     row += batch.num_rows
 
     def _as_named(
-        self, part: Part, batch: pa.RecordBatch, wanted: Mapping[str, pa.Field], row: int
+        self, part: SourceFile, batch: pa.RecordBatch, wanted: Mapping[str, pa.Field], row: int
     ) -> pa.RecordBatch:
         if part.fields is not None:
             values = {wanted[name].name: batch.column(name) for name in batch.schema.names}
@@ -145,7 +145,7 @@ class Parts:
             )
         return batch
 
-    def _inside(self, part: Part, schema: pa.Schema) -> ds.Expression | None:
+    def _inside(self, part: SourceFile, schema: pa.Schema) -> ds.Expression | None:
         """A filter where the time decides; rows without a time come too, to be counted."""
         columns = part.columns(schema)
         name = selection([each.name for each, _ in columns], self.source.columns).get("event_time")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slc_ops.methods.fitting.logistic import Part
+from slc_ops.methods.fitting.logistic import SampledRows
 from slc_ops.methods.fitting.mixed import ByUser, Cells, Mixed, Standard, losses, pair_of
 from slc_ops.methods.fitting.prior_variance import HALF_LASTS, MARGIN, Prior, held_out
 from slc_ops.numerics.crossed import Shape, Variances, shrunk
@@ -128,12 +128,12 @@ class _Trial:
         n_users = 0 if rows.user is None else int(rows.user.max()) + 1
         shape = replace(cells.shape(n_users), mean=mean)
         past, ahead = rows.chosen(~held), rows.chosen(held)
-        part = Part(past)
+        part = SampledRows(past)
         rate = float(np.average(past.label, weights=past.weight))
         start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), shape.zeros)
         model = Mixed(part, part.weight, workers, cells, shape, standard)
         unit = ahead.codes if ahead.user is None else ahead.user
-        return cls(model, ahead, np.unique(unit, return_inverse=True)[1], Part(ahead).weight, start)
+        return cls(model, ahead, np.unique(unit, return_inverse=True)[1], SampledRows(ahead).weight, start)
 
     def can(self, name: str, chosen: Chosen) -> bool:
         """Whether there is anything that the block could tell apart."""
@@ -163,7 +163,7 @@ class _Trial:
 
     def _with_users(self) -> "_Trial":
         model = self.model
-        assert isinstance(model.source, Part)  # noqa: S101
+        assert isinstance(model.source, SampledRows)  # noqa: S101
         by_user = ByUser.of(model.source.selected, model.cells, model.standard, model.shape.users)
         object.__setattr__(self, "model", replace(model, by_user=by_user))
         return self

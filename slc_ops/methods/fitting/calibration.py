@@ -108,7 +108,7 @@ class Calibration:
         def over_both(kernel: Callable[[Rows], Partial]) -> Partial:
             parts = [log.add_up(kernel, threads=self.options.workers, columns=TIME) for log in logs]
             for part in parts[1:]:
-                parts[0].add(part)
+                parts[0].merge(part)
             return parts[0]
 
         return quantile_edges(over_both, self.options.time_bins)

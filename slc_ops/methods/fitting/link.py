@@ -18,7 +18,7 @@ import numpy as np
 
 from slc_ops.base.errors import FitError
 from slc_ops.methods.fitting.calibration import Calibration, Offsets
-from slc_ops.methods.fitting.logistic import Logistic, Part, Terms, Visited
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows, Terms
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.rows.passes import evenly_spaced
@@ -48,7 +48,7 @@ def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: 
     return line_of(calibration, found.state.link, time=time, separated=found.separated)
 
 
-def plain_link(calibration: Calibration) -> Minimum[Visited]:
+def plain_link(calibration: Calibration) -> Minimum[Evaluated]:
     """Platt's line in standardised units, fitted once for all methods of a log."""
     calibration.require_two_classes()
     terms = link_terms(calibration)
@@ -95,7 +95,7 @@ def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
     return float(found.state.link[0] / scale), link_warnings(0.0, found.separated)
 
 
-def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -> Minimum[Visited]:
+def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -> Minimum[Evaluated]:
     log = calibration.log
     model = Logistic(log, calibration.total_weight, calibration.options.workers, terms)
     begin = State(start, np.empty(0))
@@ -108,7 +108,7 @@ def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -
 def _start_from_sample(model: Logistic, sample: Sequence[Rows], start: State) -> State:
     """The link of evenly spaced slices, begun with a few of them: two passes over all rows remain."""
     for slices in (sample[::_BEGIN], sample):
-        part = Part(joined(slices))
+        part = SampledRows(joined(slices))
         few = replace(model, source=part, weight=part.weight)
         try:
             found = few.minimise(few.visit(start), last_step=1e-2)

@@ -72,14 +72,14 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Visited(Local):
+class Evaluated(Local):
     """f at a state, under a variance, and the sums of the rows there."""
 
     sums: RowSums
     terms: Terms
 
     @classmethod
-    def of(cls, state: State, sums: RowSums, terms: Terms, variance: float, free: bool = True) -> "Visited":
+    def of(cls, state: State, sums: RowSums, terms: Terms, variance: float, free: bool = True) -> "Evaluated":
         """f from the sums; a link that is not ``free`` has no gradient."""
         gradient, block = _of_link(sums, terms)
         slope, diagonal, border = np.empty(0), np.empty(0), ()
@@ -91,9 +91,9 @@ class Visited(Local):
         value = sums.nll + dot(state.offset, state.offset) / (2 * variance)
         return cls(state, value, State(gradient, slope), block, border, diagonal, sums, terms)
 
-    def under(self, variance: float, free: bool = True) -> "Visited":
+    def under(self, variance: float, free: bool = True) -> "Evaluated":
         """The same state under another variance: no pass."""
-        return Visited.of(self.state, self.sums, self.terms, variance, free)
+        return Evaluated.of(self.state, self.sums, self.terms, variance, free)
 
     def relinked(self, offset: Floats) -> State:
         """Other offsets and the link that goes with them: one Newton step of the link alone."""
@@ -119,7 +119,7 @@ class Logistic:
     workers: int
     terms: Terms = field(default_factory=lambda: Terms(()))
 
-    def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Visited:
+    def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Evaluated:
         """One pass over the rows."""
         # Short spans warm the cache; where items are very many, their sums per span cost more than that.
         span = SPAN_ROWS if self.terms.n_items <= MANY_ITEMS else None
@@ -130,17 +130,17 @@ class Logistic:
             n_keys=max(self.terms.n_items, 1),
             span_rows=span,
         )
-        return Visited.of(state, sums, self.terms, variance, free)
+        return Evaluated.of(state, sums, self.terms, variance, free)
 
     def minimise(
         self,
-        start: Visited,
+        start: Evaluated,
         variance: float = np.inf,
         *,
         free: bool = True,
         last_step: float = LAST_STEP,
         last_gain: float = 0.0,
-    ) -> Minimum[Visited]:
+    ) -> Minimum[Evaluated]:
         """The minimum of f, over the offsets alone where the link is not ``free``."""
         parts = ["the link"] * free + ["the item offsets"] * (self.terms.n_items > 0)
         return minimise(
@@ -152,7 +152,7 @@ class Logistic:
             last_gain=last_gain,
         )
 
-    def approached(self, start: Visited, items: Sums, variance: float) -> Visited:
+    def warm_started(self, start: Evaluated, items: Sums, variance: float) -> Evaluated:
         """A state nearer to the minimum, where the link is about right and many offsets are still far off.
 
         Two passes do what Newton's method would need four or five for.
@@ -182,7 +182,7 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class Part(InSpans):
+class SampledRows(InSpans):
     """Some rows of a log, copied out."""
 
     selected: Rows

@@ -75,7 +75,7 @@ def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
 class _Pairs:
     found: NDArray[np.int64]
 
-    def add(self, other: "_Pairs") -> None:
+    def merge(self, other: "_Pairs") -> None:
         self.found = np.union1d(self.found, other.found)
 
 
@@ -260,8 +260,8 @@ class _Both:
     sums: CellSums
     users: list[tuple[int, Floats, Floats]]
 
-    def add(self, other: "_Both") -> None:
-        self.sums.add(other.sums)
+    def merge(self, other: "_Both") -> None:
+        self.sums.merge(other.sums)
         self.users += other.users
 
 

@@ -47,10 +47,10 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableR
 Indices = NDArray[np.intp]
 
 PRIOR_ROWS = 1 << 22
-MOST_A_ROW = 4  # what a row counts at most, on average
+MAX_WEIGHT_OF_A_ROW = 4  # what a row counts at most, on average
 LEAST_ITEMS = 256  # of equal size, that say what the others are like
-LEAST_OF_USER = 10  # rows of a user, on average, that show where its last fifth begins
-FAR_OFF = 2  # times as much as was asked for, or as little
+MIN_ROWS_OF_A_USER = 10  # rows of a user, on average, that show where its last fifth begins
+SAMPLE_TOLERANCE = 2  # times as much as was asked for, or as little
 _GIVEN_AS: dict[Literal["time", "user", "group"], str] = {
     "time": "event_time", "user": "user_id", "group": "group_id",
 }  # fmt: skip
@@ -138,7 +138,10 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
             else:
                 brought, found = log.over_splits(partial(_count, choice)).values.tolist()
             asked = share * weight
-            if asked / FAR_OFF <= found <= asked * FAR_OFF and brought <= FAR_OFF * PRIOR_ROWS:
+            if (
+                asked / SAMPLE_TOLERANCE <= found <= asked * SAMPLE_TOLERANCE
+                and brought <= SAMPLE_TOLERANCE * PRIOR_ROWS
+            ):
                 sample = _gathered(log, choice, wanted) if here is None else _with_user_codes(here)
                 thinned = by is By.ITEM and share < 1.0
                 return _without_short_users(sample, _size(brought, found)) if thinned else sample
@@ -147,12 +150,12 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
 
 def _size(rows: float, weight: float) -> float:
     """What rows of some weight count for."""
-    return min(max(rows, weight), MOST_A_ROW * rows)
+    return min(max(rows, weight), MAX_WEIGHT_OF_A_ROW * rows)
 
 
 def _without_short_users(sample: Rows, size: float) -> Rows:
     """The sample as it is, or without users where too little is left of them."""
-    if sample.user is None or size >= LEAST_OF_USER * (int(sample.user.max()) + 1):
+    if sample.user is None or size >= MIN_ROWS_OF_A_USER * (int(sample.user.max()) + 1):
         return sample
     return replace(sample, user=None)
 
@@ -165,12 +168,12 @@ class Brought:
     weight: float
     pieces: list[Rows]
 
-    def add(self, other: "Brought") -> None:
+    def merge(self, other: "Brought") -> None:
         """Take up further ones."""
         self.rows += other.rows
         self.weight += other.weight
         self.pieces += other.pieces
-        if self.rows > FAR_OFF * PRIOR_ROWS:
+        if self.rows > SAMPLE_TOLERANCE * PRIOR_ROWS:
             self.pieces.clear()
 
 
@@ -192,7 +195,7 @@ def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] 
     share = PRIOR_ROWS / max(rows, PRIOR_ROWS)
     choice = Choice(By.ITEM, min(int(share * 2**64), 2**64 - 1))
     brought = float(counts[choice.items(log.items)].sum())
-    fair = PRIOR_ROWS / FAR_OFF <= brought <= PRIOR_ROWS * FAR_OFF
+    fair = PRIOR_ROWS / SAMPLE_TOLERANCE <= brought <= PRIOR_ROWS * SAMPLE_TOLERANCE
     if not fair or share * rows**2 / dot(counts, counts) < LEAST_ITEMS:
         return None
     first, second = (_log_of(choice, each) for each in (log, others))
@@ -234,7 +237,7 @@ def _gather(choice: Choice | None, columns: Columns, source: ReadableRows) -> Br
     else:
         pieces = (rows.chosen(chosen) for rows, chosen in choice.pieces(source, columns))
     for rows in pieces:
-        found.add(Brought(len(rows), _weight(rows), [rows]))
+        found.merge(Brought(len(rows), _weight(rows), [rows]))
     return found
 
 

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.methods.fitting.calibration import ItemOffsets
-from slc_ops.methods.fitting.logistic import Logistic, Part, Visited
+from slc_ops.methods.fitting.logistic import Evaluated, Logistic, SampledRows
 from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import State
@@ -122,7 +122,7 @@ def _n_users(rows: Rows) -> int:
 
 
 def _of_rows(model: Logistic, rows: Rows) -> Logistic:
-    part = Part(rows)
+    part = SampledRows(rows)
     return replace(model, source=part, weight=part.weight)
 
 
@@ -168,7 +168,7 @@ def _two_classes(rows: Rows) -> bool:
 
 def _path(
     model: Logistic, start: State, most: float = VARIANCES[0]
-) -> Iterator[tuple[float, State, Visited]]:
+) -> Iterator[tuple[float, State, Evaluated]]:
     """The minimum for each variance, from the largest down; each starts from the one before."""
     here = model.visit(start)
     for variance in (each for each in VARIANCES if each <= most):
@@ -280,7 +280,7 @@ def _standard_error(future: Logistic, one: State, other: State, n_users: int) ->
     return float(np.sqrt(len(sums) * np.var(sums)))
 
 
-def _evidence(near: Visited, variance: float) -> float:
+def _evidence(near: Evaluated, variance: float) -> float:
     """The negative log marginal likelihood, by Laplace's approximation around the minimum."""
     return near.value + 0.5 * float(np.sum(np.log1p(variance * near.sums.fisher)))
 

@@ -57,7 +57,7 @@ def test_parts_that_were_sent_elsewhere_make_the_same_window(
         for _ in range(2):  # a task that is repeated writes the same part again
             writer = PartWriter(pickle.loads(pickle.dumps(pull)), part, None)  # noqa: S301 - our own
             assert list(writer)
-        written.add(writer.written)
+        written.merge(writer.written)
     assert (written.rows, written.content.hexdigest()) == (here.rows, here.digest)
     assert digest_parts(written.files) == digest_log(folder)
     assert read_parquet(folder).equals(read_parquet(here.path))

@@ -37,7 +37,7 @@ from slc_ops.refresh import observed, pipeline
 from slc_ops.registry import Registry
 from slc_ops.rows import interactions
 from slc_ops.rows.engine import LOCAL
-from slc_ops.settings.deployments import Places
+from slc_ops.settings.deployments import Installation
 from tests.engines.spark.cluster import SMALL, Cluster, free_port, why_not
 from tests.evidence.worlds import backtest, rows, week, write_weeks
 
@@ -314,7 +314,7 @@ def test_a_corrupt_part_file_is_named(
         engine.read([good, broken])
 
 
-def deployed(home: Path, lake: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> Places:
+def deployed(home: Path, lake: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """A home with one deployment on that engine."""
     home.mkdir()
     entry = {
@@ -330,7 +330,7 @@ def deployed(home: Path, lake: Path, engine: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    return Places.from_environment()
+    return Installation.from_environment()
 
 
 @pytest.fixture(scope="module")
@@ -345,12 +345,12 @@ def test_a_whole_refresh_ends_in_the_same_version(
 ) -> None:
     found = []
     for name in ("local", "spark"):
-        places = deployed(tmp_path / name, lake, name, monkeypatch)
-        pipeline.refresh(places, "school", NEWEST.before(1)[0], leave_out=["publish"])
+        installation = deployed(tmp_path / name, lake, name, monkeypatch)
+        pipeline.refresh(installation, "school", NEWEST.before(1)[0], leave_out=["publish"])
         with monkeypatch.context() as patch:
             seen = Passed(patch)
-            plan = pipeline.refresh(places, "school", NEWEST)
-        champion = Registry.open(places).champion("school")
+            plan = pipeline.refresh(installation, "school", NEWEST)
+        champion = Registry.open(installation).champion("school")
         assert champion is not None
         found.append((champion, pipeline.decide(plan), ParameterSet.read(plan.directory / "parameters")))
     (here, verdict, parameters), (there, verdict_there, parameters_there) = found
@@ -365,7 +365,7 @@ def test_a_whole_refresh_ends_in_the_same_version(
     assert {step for step, _ in seen.passes if step.startswith("fit")} == {f"fit-{key}"}
     assert seen.windows(f"fit-{key}") == {key, *weeks_before}
     assert seen.windows("publish") <= {key, *weeks_before}
-    assert len(list((places.windows("school") / key).glob("log.sums.parquet"))) == 1
+    assert len(list((installation.windows("school") / key).glob("log.sums.parquet"))) == 1
 
 
 class Passed:
@@ -406,9 +406,9 @@ def window_of(part: Path) -> str:
 def test_a_window_that_is_not_what_its_manifest_says_is_refused(
     engine: SparkEngine, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = deployed(tmp_path / "home", lake, "local", monkeypatch)
-    pipeline.extract(places, "school", NEWEST)
-    manifest = WindowManifest.read(places.windows("school") / NEWEST.key)
+    installation = deployed(tmp_path / "home", lake, "local", monkeypatch)
+    pipeline.extract(installation, "school", NEWEST)
+    manifest = WindowManifest.read(installation.windows("school") / NEWEST.key)
     manifest.verify(engine.digest)
     pq.write_table(pq.read_table(manifest.path).slice(1), manifest.path)
     with pytest.raises(DamagedFile, match="its rows are not those that were extracted"):
@@ -418,11 +418,11 @@ def test_a_window_that_is_not_what_its_manifest_says_is_refused(
 def test_a_cluster_that_cannot_be_reached_stops_the_refresh_at_once(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = deployed(tmp_path / "home", lake, "spark", monkeypatch)
+    installation = deployed(tmp_path / "home", lake, "spark", monkeypatch)
     monkeypatch.setenv("SLC_OPS_SPARK_MASTER", f"spark://127.0.0.1:{free_port()}")
     begun = time.monotonic()
     with pytest.raises(ClusterUnavailable, match="cannot be reached"):
-        pipeline.refresh(places, "school", NEWEST)
+        pipeline.refresh(installation, "school", NEWEST)
     assert time.monotonic() - begun < 60
-    assert Registry.open(places).champion("school") is None
-    assert not list(places.refreshes("school").glob("**/versions.json"))
+    assert Registry.open(installation).champion("school") is None
+    assert not list(installation.refreshes("school").glob("**/versions.json"))

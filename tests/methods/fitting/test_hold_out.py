@@ -56,8 +56,8 @@ def test_rows_of_a_user_that_share_their_outcome_are_not_taken_for_items_that_di
 
 
 def test_rows_of_one_moment_share_their_fate():
-    places = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
-    assert places.tolist() == [0.125, 0.625, 0.625, 0.625]
+    installation = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
+    assert installation.tolist() == [0.125, 0.625, 0.625, 0.625]
 
 
 def test_whole_and_fractional_times_are_ordered_alike():

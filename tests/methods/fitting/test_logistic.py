@@ -100,7 +100,7 @@ def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted
         patch.setattr(Logistic, "visit", lambda *given, **more: visits.append(1) or visit(*given, **more))
         direct = model.minimise(begin, 1.0).state
         needed = len(visits)
-        short = model.minimise(model.approached(begin, calibration.item_sums, 1.0), 1.0).state
+        short = model.minimise(model.warm_started(begin, calibration.item_sums, 1.0), 1.0).state
     assert len(visits) - needed < needed
     for found in (direct, short):
         np.testing.assert_allclose(found.link, best.link, atol=1e-8)
