@@ -149,7 +149,7 @@ def tables() -> dict[str, str]:
     return {
         "variables": variables_table(),
         "deployment": block_table("deployments.<name>.", settings.Deployment),
-        "window": block_table("window.", settings.Grid),
+        "window": block_table("window.", settings.WindowGrid),
         "schedule": block_table("schedule.", settings.Schedule),
         "quality": block_table("quality.", settings.Quality),
         "expectation": block_table("expectations[].", settings.OwnExpectation),
