@@ -68,7 +68,7 @@ lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Py
 
 docs-tables: install ## Write what the docs have from the code: settings tables, the schema, figures of the concepts, list of decisions
 	@$(PY) scripts/docs_pages.py
-	@$(PY) scripts/settings_tables.py docs/operations.md
+	@$(PY) scripts/settings_tables.py docs/settings.md
 	@$(PY) scripts/settings_tables.py docs/sources.md
 	@.venv/bin/slc-ops schema --out dags/deployments.schema.json
 

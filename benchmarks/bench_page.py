@@ -27,7 +27,8 @@ def section(text: str, title: str) -> str:
 def page(measured: Figures, note: str, before: str = "") -> str:
     """The page, with every bar and whether it was met.
 
-    Of parts that were not measured, the sections of the page ``before`` stay, and say so.
+    Sections of parts that were not measured stay as the page ``before`` has them, and say so. Sections that
+    other programs or people write stay as they are.
     """
     parts = [HEAD, machine(measured), *([f"**Note.** {note}"] if note else [])]
     for name, (title, write) in SECTIONS.items():
@@ -36,11 +37,13 @@ def page(measured: Figures, note: str, before: str = "") -> str:
         elif kept := section(before, title):
             body = kept.removeprefix(title).lstrip("\n").removeprefix(EARLIER).lstrip("\n")
             parts.append(f"{title}\n\n{EARLIER}\n\n{body}")
-    parts += [kept] if (kept := section(before, INSTALLED)) else []
+    ours = {title for title, _ in SECTIONS.values()}
+    others = [title for title in re.findall(r"^## .+$", before, re.MULTILINE) if title not in ours]
+    parts += [section(before, re.escape(title)) for title in others]
     return "\n\n".join(parts) + "\n"
 
 
-HEAD = """# Performance
+HEAD = """# Performance and accuracy
 
 Written by `make bench`. Logs are synthetic: items with a bias each, 64-bit logits, users and times. Seconds
 are wall-clock in a process of its own, reading included unless said otherwise. Where other programs shared

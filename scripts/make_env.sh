@@ -25,7 +25,7 @@ umask 077
 scratch=$(mktemp "$(dirname "$file")/.env.XXXXXX")
 trap 'rm -f "$scratch"' EXIT
 {
-  echo "# Secrets of this installation. Keep them out of version control; docs/operations.md says how to rotate them."
+  echo "# Secrets of this installation. Keep them out of version control; docs/runbooks.md says how to rotate them."
   demanded | while read -r name; do printf '%s=%s\n' "$name" "$(secret "$name")"; done
 } > "$scratch"
 ln "$scratch" "$file" 2>/dev/null || fail "$file appeared meanwhile; it was left alone"   # fails where one exists

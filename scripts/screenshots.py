@@ -55,7 +55,7 @@ PICTURES = (
     Picture("data-docs", 1200, 860, path="validation"),
 )
 SITE = tuple(Picture(f"site-{name}", 1200, 900, path=f"site/{name}", shows="slc_ops") for name in
-             ("index", "start", "concepts", "tour", "api", "operations"))  # fmt: skip
+             ("index", "concepts", "api", "runbooks", "settings", "performance"))  # fmt: skip
 """Pages of the site (``make docs``): looked at, not kept."""
 
 

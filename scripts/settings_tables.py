@@ -1,4 +1,4 @@
-"""The settings tables of ``docs/operations.md`` and ``docs/sources.md``, written from the fields themselves.
+"""The settings tables of ``docs/settings.md`` and ``docs/sources.md``, written from the fields themselves.
 
 ``python scripts/settings_tables.py PAGE`` (``make docs-tables``) puts each table between its markers;
 ``--check`` only says whether the file is as it would be written.
@@ -160,7 +160,7 @@ def tables() -> dict[str, str]:
     }
 
 
-def written(text: str, page: str = "operations.md") -> str:
+def written(text: str, page: str = "settings.md") -> str:
     """The page with every table as the fields have it now; those of sources stand in ``sources.md``.
 
     Raises :class:`~slc_ops.base.errors.SettingsError` where a table's markers are missing.

@@ -11,7 +11,7 @@ from slc_ops.base.errors import SettingsError
 MIN_LENGTH = 24
 MIN_DISTINCT = 8
 FERNET = "AIRFLOW__CORE__FERNET_KEY"
-REMEDY = "make env writes good ones into a new .env; docs/operations.md says how to rotate one"
+REMEDY = "make env writes good ones into a new .env; docs/runbooks.md says how to rotate one"
 
 _NAMES = re.compile(r"(PASSWORD|SECRET|SECRET_KEY|SECRET_ACCESS_KEY|TOKEN|FERNET_KEY)$")
 _OURS = ("AIRFLOW", "MLFLOW_", "SLC_OPS_", "POSTGRES_", "AWS_SECRET_ACCESS_KEY")

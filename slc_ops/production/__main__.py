@@ -100,7 +100,7 @@ def images(compose_file: Path, env_file: Path, digests: bool) -> None:
         pinned = is_pinned(image)
         click.echo(f"{name}: {image} ({'by digest' if pinned else 'by version'})")
         if digests and not pinned:
-            raise SettingsError(f"{image} of {name} is named by version, not by digest; docs/operations.md")
+            raise SettingsError(f"{image} of {name} is named by version, not by digest; docs/settings.md")
 
 
 @app.command()

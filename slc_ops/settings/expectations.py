@@ -90,7 +90,7 @@ class OwnExpectation(SettingsBlock):
 
         if self.type not in ARGUMENTS:
             close = get_close_matches(self.type, ARGUMENTS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "docs/operations.md lists them"
+            hint = f"did you mean {close[0]!r}?" if close else "docs/settings.md says which are allowed"
             raise ValueError(f"there is no expectation {self.type!r}; {hint}")
         allowed = ARGUMENTS[self.type]
         for name in self.kwargs:

@@ -13,26 +13,24 @@ from tests.pages import ROOT, Block, blocks, pages
 READERS = {
     "README.md": {"console": "docs/test_demo.py", "python": "docs/test_demo.py", "text": "docs/test_demo.py"},
     "docs/api.md": {"python": "api/test_replaying.py"},
-    "docs/adopting.md": {"console": "release/test_adopting.py", "sh": "release/test_adopting.py"},
-    "docs/log.md": {"console": "docs/test_pages.py"},
-    "docs/operations.md": {
+    "docs/airflow.md": {"console": "release/test_adopting.py", "sh": "release/test_adopting.py"},
+    "docs/installation.md": {
         "console": "docs/test_operating.py",
         "ini": "production/test_documentation.py",
-        "sh": "production/test_services.py",
-        "yaml": "quality/test_own.py",
     },
     "docs/paper.md": {"console": "docs/test_pages.py"},
     "docs/parameter-set.md": {"python": "docs/test_pages.py"},
-    "docs/runbooks.md": {"console": "docs/test_operating.py"},
+    "docs/runbooks.md": {"console": "docs/test_operating.py", "sh": "production/test_services.py"},
     "docs/serving.md": {
         "console": "docs/test_demo.py",
         "python": "docs/test_demo.py",
         "ts": "serving/test_typescript.py",
     },
+    "docs/settings.md": {"yaml": "quality/test_own.py"},
     "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
-    "docs/start.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
+    "docs/index.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
     "docs/study.md": {"console": "study/test_the_page.py", "sh": "study/test_the_page.py"},
-    "docs/windows.md": {
+    "docs/log.md": {
         "console": "settings/test_windows_page.py",
         "python": "settings/test_windows_page.py",
         "yaml": "settings/test_windows_page.py",

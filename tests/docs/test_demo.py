@@ -37,9 +37,9 @@ def test_every_command_and_program_of_the_readme_runs(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(directory)
-    first, *_ = to_run("docs/start.md", "python")
+    first, *_ = to_run("docs/index.md", "python")
     frames: dict[str, object] = {}
-    exec(compile(first.text, "start.md", "exec"), frames)  # noqa: S102 - our own page makes may and june
+    exec(compile(first.text, "index.md", "exec"), frames)  # noqa: S102 - our own page makes may and june
     assert run(README, directory, frames, skip=done_elsewhere) == 6
     assert (directory / "june.html").is_file()
     assert (directory / "replay" / "replay.html").is_file()

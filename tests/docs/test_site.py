@@ -51,7 +51,7 @@ def test_the_site_builds_and_no_page_asks_another_host(checkout: Path, tmp_path:
 
 
 def test_a_dead_link_fails_the_build(checkout: Path, tmp_path: Path) -> None:
-    page = checkout / "docs" / "roles.md"
+    page = checkout / "docs" / "concepts.md"
     text = page.read_text()
     try:
         for bad in ("[gone](nowhere.md)", "[gone](log.md#no-such-heading)"):

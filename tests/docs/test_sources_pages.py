@@ -168,8 +168,8 @@ def test_the_example_of_a_source_leads_to_a_registered_version(
 
 
 def settle(home: Path, number: int, name: str) -> None:
-    """The one deployment of a block of the page about windows."""
-    entry = examples("windows.md")[number]["deployments"][name]
+    """The one deployment of a block of the page about the log and its windows."""
+    entry = examples("log.md")[number]["deployments"][name]
     entry = {**QUICK, **entry}
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {name: entry}}))
 

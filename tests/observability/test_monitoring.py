@@ -55,7 +55,7 @@ def test_every_alert_is_tried_in_both_ways() -> None:
 def test_every_runbook_that_an_alert_names_is_there() -> None:
     text = (ROOT / "docs" / "runbooks.md").read_text()
     heads = {
-        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in re.findall(r"^## (.+)$", text, re.M)
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.M)
     }
     from slc_ops.observability.troubles import OF_FINDINGS
 
@@ -65,7 +65,7 @@ def test_every_runbook_that_an_alert_names_is_there() -> None:
 
 def test_alerts_and_panels_ask_for_documented_metrics_only() -> None:
     documented = set(
-        re.findall(r"^\| `(slc_ops_\w+)` \|", (ROOT / "docs" / "operations.md").read_text(), re.M)
+        re.findall(r"^\| `(slc_ops_\w+)` \|", (ROOT / "docs" / "observability.md").read_text(), re.M)
     )
     asked = [rule["expr"] for rule in RULES] + [query for _, query in QUERIES]
     assert {name for text in asked for name in re.findall(r"\bslc_ops_\w+", text)} <= documented

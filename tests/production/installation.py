@@ -80,7 +80,7 @@ class Installation:
     def start(
         self, service: str, *arguments: str, label: str | None = None, **settings: str
     ) -> "subprocess.Popen[bytes]":
-        """Start a service the way docs/operations.md says; ``settings`` are for this one only."""
+        """Start a service the way docs/installation.md says; ``settings`` are for this one only."""
         label = label or service
         env_file = self.directory / f"env.{label}"
         lines = [f"{name}={value}\n" for name, value in (self.settings | settings).items()]
@@ -115,7 +115,7 @@ class Installation:
         return result.stdout
 
     def shell(self, script: str, **variables: str) -> str:
-        """Run a block of docs/operations.md as PostgreSQL's administrator."""
+        """Run a block of docs/runbooks.md as PostgreSQL's administrator."""
         host, _, port = self.settings["POSTGRES_ADDRESS"].partition(":")
         password = self.settings["POSTGRES_PASSWORD"]
         administrator = {"PGHOST": host, "PGPORT": port, "PGUSER": "postgres", "PGPASSWORD": password}

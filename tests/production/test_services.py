@@ -1,4 +1,4 @@
-"""The whole installation on real servers, by the commands that docs/operations.md gives."""
+"""The whole installation on real servers, by the commands of installation.md and runbooks.md."""
 
 import json
 import re
@@ -24,9 +24,9 @@ SERVE = str(Path(__file__).with_name("serve_golden.py"))
 
 
 def documented(name: str) -> str:
-    """A block of docs/operations.md, by the comment above it."""
+    """A block of docs/runbooks.md, by the comment above it."""
     found = re.search(
-        rf"<!-- {name} -->\n```sh\n(.*?)```", (ROOT / "docs" / "operations.md").read_text(), re.DOTALL
+        rf"<!-- {name} -->\n```sh\n(.*?)```", (ROOT / "docs" / "runbooks.md").read_text(), re.DOTALL
     )
     assert found
     return found[1]

@@ -16,7 +16,7 @@ from slc_ops.settings.deployments import load_deployments
 from slc_ops.settings.expectations import ARGUMENTS, OwnExpectation
 from tests.quality.lake_bench import NEWEST, ROWS, Bench, validate_by_rules
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 BETWEEN = "expect_column_values_to_be_between"
 
 

@@ -1,4 +1,4 @@
-"""slc-ops in somebody's Airflow: a plain installation, the wheel, ``docs/adopting.md`` command by command."""
+"""slc-ops in somebody's Airflow: a plain installation, the wheel, ``docs/airflow.md`` command by command."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.release.conftest import PlainAirflow
 from tests.release.environments import PLAIN_AIRFLOW, ROOT, UV, clean_environment
 
 pytestmark = pytest.mark.services
-PAGE = ROOT / "docs" / "adopting.md"
+PAGE = ROOT / "docs" / "airflow.md"
 MINE = "from airflow.sdk import DAG\n\nwith DAG('mine'):\n    pass\n"
 TWO_LINES = "from slc_ops.airflow import dags\nglobals().update(dags())\n"
 
@@ -61,7 +61,7 @@ def adopted(plain_airflow: PlainAirflow, tmp_path_factory: pytest.TempPathFactor
     airflow.shell("airflow db migrate")
     said = set()
     kept = ":"
-    for step in steps("docs/adopting.md"):
+    for step in steps("docs/airflow.md"):
         command = step.text
         if command.startswith("pip install"):
             continue  # done above, from the wheel

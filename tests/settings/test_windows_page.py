@@ -1,4 +1,4 @@
-"""The page about windows says what works."""
+"""The page about the log and its windows: every command, program and example on it works."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from slc_ops.cli import app
 from slc_ops.settings.deployments import load_deployments
-from tests.pages import commands, to_run
+from tests.pages import commands, shell, to_run
 
-PAGE = Path(__file__).parents[2] / "docs" / "windows.md"
+PAGE = Path(__file__).parents[2] / "docs" / "log.md"
 BLOCKS = [block.text for block in to_run(PAGE, "yaml")]
 
 
@@ -20,8 +20,15 @@ def test_every_example_is_a_deployments_file(block: str, tmp_path: Path) -> None
     assert load_deployments(tmp_path / "deployments.yaml")
 
 
+def test_a_file_that_cannot_be_used_is_refused_as_the_page_says(tmp_path: Path) -> None:
+    refused, _ = to_run(PAGE, "console")
+    for step in commands(refused):
+        step.check(shell(step.text, tmp_path))
+
+
 def test_the_command_writes_what_the_page_says(tmp_path: Path) -> None:
-    ((step,),) = [commands(block) for block in to_run(PAGE, "console")]
+    _, block = to_run(PAGE, "console")
+    (step,) = commands(block)
     arguments = step.text.replace("lake/late", str(tmp_path / "late")).split()[1:]
     shown = CliRunner().invoke(app, [*arguments, "--rows-per-week", "50"])
     assert shown.exit_code == 0, shown.output
@@ -31,7 +38,7 @@ def test_the_command_writes_what_the_page_says(tmp_path: Path) -> None:
 def test_a_dag_may_follow_the_windows_as_the_page_says() -> None:
     (program,) = to_run(PAGE, "python")
     names: dict[str, Any] = {}
-    exec(compile(program.text, "windows.md", "exec"), names)  # noqa: S102 - our own page
+    exec(compile(program.text, "log.md", "exec"), names)  # noqa: S102 - our own page
     assert names["dag"].timetable.asset_condition.uri == "slc://shop/window/partitions"
 
 
