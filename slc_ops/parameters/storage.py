@@ -1,4 +1,4 @@
-"""The parameter set on disk (docs/parameter-set.md): plain files, no pickle, verified when read."""
+"""The parameter set on disk (docs/serving.md): plain files, no pickle, verified when read."""
 
 import json
 import re

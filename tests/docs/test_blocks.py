@@ -19,7 +19,6 @@ READERS = {
         "ini": "production/test_documentation.py",
     },
     "docs/paper.md": {"console": "docs/test_pages.py"},
-    "docs/parameter-set.md": {"python": "docs/test_pages.py"},
     "docs/runbooks.md": {"console": "docs/test_operating.py", "sh": "production/test_services.py"},
     "docs/serving.md": {
         "console": "docs/test_demo.py",

@@ -13,7 +13,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def test_the_page_of_notebooks_names_them_all() -> None:
-    page = (ROOT / "docs" / "notebooks.md").read_text()
+    page = (ROOT / "docs" / "api.md").read_text()
     assert len(NOTEBOOKS) >= 2
     assert all(f"`{path.name}`" in page for path in NOTEBOOKS)
 

@@ -1,4 +1,4 @@
-/** A parameter set that was verified: from a row to a probability (docs/parameter-set.md). */
+/** A parameter set that was verified: from a row to a probability (docs/serving.md). */
 
 /** A set that must not serve: changed, incomplete, unknown, or of another deployment. */
 export class ParameterSetError extends Error {
