@@ -2,7 +2,6 @@
 
 import ast
 import hashlib
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,33 +39,35 @@ def code_version() -> str:
     """
     digest = hashlib.sha256()
     for source in deciding_files():
-        said = "\0".join(_syntax(ast.parse(source.read_bytes())))
+        said = "\0".join(_syntax(ast.parse(source.read_bytes()), []))
         digest.update(f"{source.relative_to(PACKAGE).as_posix()}\0{said}\0".encode())
     for library in DECIDING_LIBRARIES:
         digest.update(f"{library} {library_version(library)}\0".encode())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
-def _syntax(node: object) -> Iterator[str]:
-    """A syntax tree as words, without strings that are statements (docstrings).
+def _syntax(node: object, words: list[str]) -> list[str]:
+    """Append a syntax tree as words, without strings that are statements (docstrings).
 
     Empty fields are left out, because releases of Python differ in which ones there are.
     """
-    if isinstance(node, list):
-        yield "["
+    if isinstance(node, ast.AST):
+        words.append(type(node).__name__)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value is not None and value != []:
+                words.append(name)
+                _syntax(value, words)
+        words.append(".")
+    elif isinstance(node, list):
+        words.append("[")
         for each in node:
             if not (isinstance(each, ast.Expr) and _is_text(each.value)):
-                yield from _syntax(each)
-        yield "]"
-    elif isinstance(node, ast.AST):
-        yield type(node).__name__
-        for name, value in ast.iter_fields(node):
-            if value is not None and value != []:
-                yield name
-                yield from _syntax(value)
-        yield "."
+                _syntax(each, words)
+        words.append("]")
     else:
-        yield repr(node)
+        words.append(repr(node))
+    return words
 
 
 def _is_text(node: ast.expr) -> bool:
