@@ -91,19 +91,24 @@ def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options:
 
 
 def save(figure: Any, name: str, directory: Path) -> str:
-    """Write the PNG; return the SVG for the page."""
-    figure.draw_without_rendering()
+    """Write the PNG; return the SVG for the page. Every format is drawn once: ``savefig`` draws twice."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")  # laid out once, not once per format
-    figure.savefig(
-        directory / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}, format="png"
-    )
-    return for_page(svg_text(figure))
+    svg = svg_text(figure)
+    figure.set(dpi=160, facecolor="white")
+    FigureCanvasAgg(figure).print_png(directory / f"{name}.png", metadata={"Software": None})
+    return for_page(svg)
 
 
 def svg_text(figure: Any) -> str:
     """A figure as SVG in the light palette, the same bytes every time."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     text = StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    none = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    FigureCanvasSVG(figure).print_svg(text, metadata=none)
     svg = text.getvalue()
     return svg[svg.index("<svg") :]
 
