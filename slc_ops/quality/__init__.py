@@ -30,8 +30,13 @@ def validate(
     *,
     suite: bool = True,
     earlier: Sequence[WindowManifest] = (),
+    weekdays: Sequence[WindowManifest] | None = None,
+    found_before: frozenset[str] = frozenset(),
 ) -> ValidationResult:
-    """Validate a window, with the trailing windows (oldest first) as its measure.
+    """Validate a window against the trailing windows (oldest first), its rows against ``weekdays`` if given.
+
+    Changes stop only against three windows or more, and not where the window before was ``found_before`` to
+    have them, too: then they are news.
 
     Rows whose event an ``earlier`` window had are put aside; where they are many, the window stops.
 
@@ -45,5 +50,12 @@ def validate(
     from slc_ops.rows.engine import LOCAL
 
     return validate_against_history(
-        manifest, trailing, deployment.quality, engine or LOCAL, suite=suite, earlier=earlier
+        manifest,
+        trailing,
+        deployment.quality,
+        engine or LOCAL,
+        suite=suite,
+        earlier=earlier,
+        weekdays=weekdays,
+        found_before=found_before,
     )

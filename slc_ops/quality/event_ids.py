@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from slc_ops.base.files import replacing
+from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
 from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.manifest import WindowManifest
 
-FILE = "event_ids.npy"
+FILE, SEEN = "event_ids.npy", "seen_before.json"
 EXACT = 1 << 20
 """Rows of a window whose ids are all kept: 8 MB."""
 
@@ -78,6 +78,20 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
         found = _shared(mine, (part for each in known for part in _hashes(each.path)))
         rows = len(found)
     return Seen(found, rows) if rows else NOTHING
+
+
+def rows_seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], budget: float) -> int:
+    """How many rows have an id of an earlier window; kept beside the window, for these earlier ones."""
+    path = manifest.directory / SEEN
+    key = digest_json([manifest.digest, [each.digest for each in earlier], budget])
+    if path.exists():
+        with understanding(path):
+            known = read_json(path)
+            if known["key"] == key:
+                return int(known["rows"])
+    rows = seen_before(manifest, earlier, budget).rows
+    write_json(path, {"key": key, "rows": rows})
+    return rows
 
 
 def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:

@@ -20,9 +20,14 @@ LEAST_REACH = 0.05
 
 
 def measures(
-    now: Statistics, manifest: WindowManifest, before: Sequence[tuple[WindowManifest, Statistics]]
+    now: Statistics,
+    manifest: WindowManifest,
+    before: Sequence[tuple[WindowManifest, Statistics]],
+    weekdays: Sequence[Statistics] = (),
 ) -> dict[str, Any]:
     """Statistics of the window, and of the window against the trailing ones (those with rows).
+
+    The number of rows is compared with that of the same ``weekdays`` where there are any.
 
     A measure that is undefined (no history, no valid logit) is absent, and no expectation asks for it.
     """
@@ -44,7 +49,8 @@ def measures(
     if now.label_rate is not None:
         table["label_rate"] = now.label_rate
     table |= label_measures(now, manifest.notes)
-    return table | against_trailing(now, manifest, [(m, s) for m, s in before if s.rows])
+    table["windows_before"] = sum(s.rows > 0 for _, s in before)
+    return table | against_trailing(now, manifest, [(m, s) for m, s in before if s.rows], weekdays)
 
 
 def label_measures(now: Statistics, notes: Mapping[str, Any]) -> dict[str, float]:
@@ -77,15 +83,20 @@ def like_probabilities(now: Statistics) -> bool:
 
 
 def against_trailing(
-    now: Statistics, manifest: WindowManifest, before: Sequence[tuple[WindowManifest, Statistics]]
+    now: Statistics,
+    manifest: WindowManifest,
+    before: Sequence[tuple[WindowManifest, Statistics]],
+    weekdays: Sequence[Statistics] = (),
 ) -> dict[str, Any]:
     """How far the window is from the trailing windows."""
-    if not before:
-        return {}
     past = [statistics for _, statistics in before]
-    table: dict[str, Any] = {"rows_ratio": now.rows / median(s.rows for s in past)}
+    table: dict[str, Any] = {}
+    if weekdays or past:
+        table["rows_ratio"] = now.rows / median(s.rows for s in weekdays or past)
+    if not past:
+        return table
     table["columns_changed"] = len(changed_columns(now, past))
-    if unusual := most_unusual_day(day_ratios(now, past)):
+    if len(now.rows_by_day) > 1 and (unusual := most_unusual_day(day_ratios(now, past))):
         table["rows_by_day_ratio"] = unusual[1]
     rates = [s.label_rate for s in past if s.label_rate is not None]
     if rates and now.label_rate is not None:

@@ -1,13 +1,18 @@
 """What the suite expects, as a list. Severity decides: critical stops, warning annotates."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slc_ops.intake.contract import ALLOWED_TYPES, REPEATED_TIMES, REQUIRED, SKIPPED_TIMES
 from slc_ops.quality.result import Severity
 from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, SEEN_BEFORE, SEEN_BEFORE_SENTENCE, RowCheck
 from slc_ops.settings.deployments import Band, Limit, Quality
+
+CHANGES = ("rows_unusual", "rows_by_day", "label_rate_shift", "label_rate_leap", "items_unseen")
+"""What may be news as well as damage: found twice in a row it is news, and does not stop."""
+ENOUGH_WINDOWS = 3
+"""Against fewer windows such a change does not stop either."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Rule:
     about_rows: bool = False
     words: str = ""
     """What is expected, where neither a range nor values say it."""
+    is_stop: bool = False
+    """The limit that stops, also where it only warns because there is little to compare with."""
 
     def met_by(self, observed: Any) -> bool:
         """Whether a measure meets the rule; a test holds this against Great Expectations' own answer."""
@@ -79,7 +86,25 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
         "columns are not those of the window before: a missing weight is 1, a probability becomes its logit, "
         "an integer and its text are one id", high=0,
     )  # fmt: skip
+    yield Rule(
+        "history_empty", "windows_before", "warning",
+        "no window before it holds usable rows: rows, items, labels and logits are compared with nothing",
+        low=1,
+    )  # fmt: skip
     yield from drift_rules(quality)
+
+
+def softened(rule: Rule, windows: int, found_before: Collection[str]) -> Rule:
+    """The rule, or a warning instead of a stop: a stop needs history, and what is found twice is news."""
+    if rule.code not in CHANGES or rule.severity != "critical":
+        return rule
+    if rule.code in found_before:
+        why = "the window before had it, too, so it is news and accepted"
+    elif windows < ENOUGH_WINDOWS:
+        why = f"only a warning: a stop needs {ENOUGH_WINDOWS} windows to compare with, there are {windows}"
+    else:
+        return rule
+    return replace(rule, severity="warning", words=f"{rule.expected}; {why}")
 
 
 def schema_rules(required: Collection[str]) -> Iterator[Rule]:
@@ -169,4 +194,5 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
         for severity, bound in zip(severities, (limit.stop, limit.warn), strict=True):
             if bound is not None:
                 low, high = bound if isinstance(bound, tuple) else (None, bound)
-                yield Rule(code, measure, severity, sentence, low=low, high=high)
+                stops = severity == "critical"
+                yield Rule(code, measure, severity, sentence, low=low, high=high, is_stop=stops)

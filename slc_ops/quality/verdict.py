@@ -19,13 +19,13 @@ from slc_ops.quality.own import own_evaluated
 from slc_ops.quality.quarantine import CLEAN, NOBODY, split
 from slc_ops.quality.result import PAGE, RESULT, Finding, ValidationResult
 from slc_ops.quality.rows import DUPLICATE, SEEN_BEFORE, row_checks
-from slc_ops.quality.rules import rules
+from slc_ops.quality.rules import CHANGES, rules, softened
 from slc_ops.quality.statistics import MAX_EXAMPLES, Statistics, statistics_of, with_ids
 from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 9
+VERSION = 10
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
@@ -37,6 +37,8 @@ def validate_against_history(
     *,
     suite: bool = True,
     earlier: Sequence[WindowManifest] = (),
+    weekdays: Sequence[WindowManifest] | None = None,
+    found_before: frozenset[str] = frozenset(),
 ) -> ValidationResult:
     """The verdict on a window: from its files when they are there, else from the suite.
 
@@ -55,6 +57,8 @@ def validate_against_history(
             quality.model_dump(mode="json"),
             [before.digest for before in trailing],
             [before.digest for before in earlier],
+            None if weekdays is None else [before.digest for before in weekdays],
+            sorted(found_before),
             *([noted] if noted else []),
         ]
     )
@@ -68,7 +72,9 @@ def validate_against_history(
             result.verify(manifest, engine.digest)
             return stop_if_critical(result, manifest, pages=suite)
     seen = seen_before(manifest, earlier, quality.row_budget)
-    evaluated, now, past = by_rules(manifest, trailing, quality, engine, suite=suite, seen=seen)
+    evaluated, now, past = by_rules(
+        manifest, trailing, quality, engine, weekdays, found_before, suite=suite, seen=seen
+    )
     findings = findings_of(evaluated, now, past, manifest)
     heavy = scaled(manifest, quality.user_item_limit)
     if len(heavy) and quality.user_item_limit is not None:
@@ -102,8 +108,24 @@ def would_stop(
     This is called for earlier windows before they join a baseline, many at a time, where a suite each would
     take seconds. The deployment's own expectations are asked of the library, once per window's content.
     """
-    evaluated, _, _ = by_rules(manifest, trailing, quality, engine)
-    return any(each.rule.severity == "critical" and not each.met for each in evaluated)
+    return bool(stops_of(manifest, trailing, quality, engine)[0])
+
+
+def stops_of(
+    manifest: WindowManifest,
+    trailing: Sequence[WindowManifest],
+    quality: Quality,
+    engine: Engine = LOCAL,
+    weekdays: Sequence[WindowManifest] | None = None,
+    found_before: frozenset[str] = frozenset(),
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The codes that stop the window, and those of changes that exceed a stop limit, stop or not."""
+    evaluated, _, _ = by_rules(manifest, trailing, quality, engine, weekdays, found_before)
+    unmet = [each.rule for each in evaluated if not each.met]
+    return (
+        frozenset(rule.code for rule in unmet if rule.severity == "critical"),
+        frozenset(rule.code for rule in unmet if rule.code in CHANGES and rule.is_stop),
+    )
 
 
 def by_rules(
@@ -111,6 +133,8 @@ def by_rules(
     trailing: Sequence[WindowManifest],
     quality: Quality,
     engine: Engine = LOCAL,
+    weekdays: Sequence[WindowManifest] | None = None,
+    found_before: frozenset[str] = frozenset(),
     *,
     suite: bool = False,
     seen: Seen = NOTHING,
@@ -118,14 +142,19 @@ def by_rules(
     """Every rule whose measure is defined, held against it, by the ``suite`` or here; and all statistics."""
     now = with_seen(statistics_of(manifest, quality.logit_limit, engine), manifest, seen)
     before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
-    table = measures(now, manifest, before)
+    same = [statistics_of(window, quality.logit_limit, engine) for window in weekdays or ()]
+    table = measures(now, manifest, before, same)
     checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
+    counts = {"rows_unusual": len(before) if weekdays is None else len(same)}
+    asked = [
+        softened(rule, counts.get(rule.code, len(before)), found_before) for rule in rules(quality, checks)
+    ]
     if suite:
-        evaluated = evaluate(table, list(rules(quality, checks)))
+        evaluated = evaluate(table, asked)
     else:
         evaluated = [
             Evaluated(rule, "rule", table[rule.measure], rule.met_by(table[rule.measure]))
-            for rule in rules(quality, checks)
+            for rule in asked
             if rule.measure in table
         ]
     evaluated += own_evaluated(manifest, quality.expectations)

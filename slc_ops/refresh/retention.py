@@ -108,7 +108,7 @@ def drop_user_tables(installation: Installation, name: str) -> list[str]:
 
 
 def _windows(installation: Installation, name: str, deployment: Deployment, at_work: set[str]) -> list[Path]:
-    from slc_ops.quality.history import REACH
+    from slc_ops.quality.history import reach as history_reach
     from slc_ops.refresh.window_rules import Reach, needed_windows
 
     found = sorted(path.parent for path in installation.windows(name).glob(f"[!.]*/{FILE}"))
@@ -117,7 +117,7 @@ def _windows(installation: Installation, name: str, deployment: Deployment, at_w
     reach = Reach.of(dict(deployment))
     newest = needed_windows(WindowManifest.read(found[-1]).window, reach)
     next_one = Window(newest[-1].end, newest[-1].end + (newest[-1].end - newest[-1].start))
-    needed = [*newest[0].before(REACH), *newest, *needed_windows(next_one, reach)]
+    needed = [*newest[0].before(history_reach(newest[0])), *newest, *needed_windows(next_one, reach)]
     kept = {window.key for window in needed} | at_work
     return [
         path for path in found[: -deployment.keep_windows] if path.name not in kept and not _is_recent(path)

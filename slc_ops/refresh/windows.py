@@ -77,14 +77,14 @@ def _extracted(
     from slc_ops.intake.extract import extract as extract_window
     from slc_ops.intake.labels import WAITING
     from slc_ops.quality import observer
-    from slc_ops.quality.history import REACH
+    from slc_ops.quality.history import reach
     from slc_ops.rows.engine import engine_of
 
     engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
     wanted = needed_windows(window, Reach.of(dict(deployment)))
     late = windows_read_again(window, deployment.lookback_windows)
     found = []
-    for each in [*wanted[0].before(REACH), *wanted]:
+    for each in [*wanted[0].before(reach(window)), *wanted]:
         manifest = extract_window(
             deployment,
             each,
@@ -165,12 +165,17 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        baseline, earlier, suite = (
-            history.baseline_windows(each),
-            history.earlier(each),
-            not installation.rehearsal,
+        baseline = history.baseline(each)
+        result = validate_window(
+            manifest,
+            baseline.windows,
+            checked,
+            engine,
+            suite=not installation.rehearsal,
+            earlier=history.earlier(each),
+            weekdays=baseline.weekdays,
+            found_before=baseline.found_before,
         )
-        result = validate_window(manifest, baseline, checked, engine, suite=suite, earlier=earlier)
         # The usable rows are a function of the window's content, the events that earlier windows had, the
         # suite's settings and the code.
         engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order

@@ -69,7 +69,8 @@ class Quality(SettingsBlock):
     docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
     rows: Band = Field(
         default=Band(warn=(0.6, 1.7), stop=(0.0, 5.0)),
-        description="rows of the window, relative to the trailing windows' median",
+        description="rows of the window, relative to the trailing windows' median; of a daily window, to "
+        "that of the same weekday. Stops, like those of items and label rate, need three earlier windows",
     )
     rows_by_day: Band = Field(
         default=Band(warn=(0.5, 2.0)),

@@ -94,8 +94,8 @@ def refreshes(installation: Installation) -> list[str]:
 
 def test_what_the_next_refresh_and_a_rollback_need_stays(installation: Installation) -> None:
     remove(removable(installation, "demo"))
-    # four windows to learn from and eight to measure them by, though five would be kept
-    assert windows(installation) == [week.key for week in WEEKS[-12:]]
+    # four windows to learn from and twelve to compare them with, though five would be kept
+    assert windows(installation) == [week.key for week in WEEKS[-16:]]
     # the newest three; the champion, version 4, and the one before it, version 2
     assert refreshes(installation) == [WEEKS[k].key for k in (1, 3, 27, 28, 29)]
     assert not (installation.refreshes("demo") / WEEKS[0].key).exists()
@@ -147,7 +147,7 @@ def test_a_dry_run_removes_nothing_and_a_run_says_the_same(
     dry = CliRunner().invoke(app, ["clean", "--deployment", "demo", "--dry-run"])
     assert dry.exit_code == 0, dry.output
     assert len(windows(installation)) == 30
-    assert "43 directories, would give back" in dry.output
+    assert "39 directories, would give back" in dry.output
     wet = CliRunner().invoke(app, ["clean", "--deployment", "demo"])
     assert wet.exit_code == 0, wet.exception
     assert wet.output.splitlines()[-1] == dry.output.splitlines()[-1].replace("would give back", "gave back")
