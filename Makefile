@@ -66,7 +66,7 @@ bench: install ## Measure against the scan and other libraries, write docs/perfo
 lock: ## Resolve requirements.txt again from pyproject.toml, with hashes, for Python 3.11 to 3.13
 	@scripts/lock.sh
 
-docs-tables: install ## Write what the docs have from the code: settings tables, the schema, figures of the concepts, list of decisions
+docs-tables: install ## Write what the docs have from the code: settings tables, the schema, figures of the concepts, the rules that hold today
 	@$(PY) scripts/docs_pages.py
 	@$(PY) scripts/settings_tables.py docs/settings.md
 	@$(PY) scripts/settings_tables.py docs/sources.md

@@ -8,8 +8,8 @@ minutes or more, rows without one are left out; event time: scheduled departure;
 
 ``thin`` knows carrier, scheduled hour, weekday and distance, ``full`` also origin and destination,
 ``weekday`` the weekday alone. Items are routes, flight numbers (of a carrier), destinations or carriers; the
-number is the seed of the backbone. The first three logs are those of docs/evidence.md, the others were looked
-at afterwards. Differences are NLL minus that of Platt refitted every week, means over the scored windows.
+number is the seed of the backbone. The first three logs are those of docs/performance.md, the others came
+later. Differences are NLL minus that of Platt refitted every week, means over the scored windows.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the site has from the code: the concepts' figures in both colour schemes, the list of decisions."""
+"""Parts of the site that come from the code: the concepts' figures in both schemes, the rules that hold today."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from slc_ops.evidence.detectability import smallest_visible_drift
 from slc_ops.reporting.style import ACCENT, INK, MUTED, PALETTE, SOFT, WARN, label_end, styled
 
 DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- begin rules (written by make docs-tables) -->", "<!-- end rules -->"
 DARK = {
     "ink": "#e8edf3", "muted": "#9aa6b5", "grid": "#2b3440", "accent": "#3ed1b8", "champion": "#b79bf5",
     "warn": "#f0a04b", "bad": "#f47c7c", "soft": "#1f4a44",
@@ -93,16 +94,20 @@ def draw(name: str, content: Callable[[Figure], None]) -> None:
         (DOCS / "images" / f"concept-{name}-{scheme}.svg").write_text(svg)
 
 
-def decisions() -> str:
-    """The page that lists the decision records."""
-    lines = ["# Decisions", "", "What someone might want to undo, and when to.", ""]
+def rules(page: str) -> str:
+    """The page with a line per decision record that was not superseded."""
+    lines = []
     for path in sorted((DOCS / "decisions").glob("*.md")):
-        title = path.read_text().splitlines()[0].removeprefix("# ")
-        lines.append(f"- [{title}](decisions/{path.name})")
-    return "\n".join(lines) + "\n"
+        title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
+        number, _, rule = title.removeprefix("# ").partition(" ")
+        if not status.startswith("**Status:** superseded"):
+            lines.append(f"- {rule} ([{number}](decisions/{path.name})).")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":
     for each in (ranking, shrinkage, detectability):
         draw(each.__name__, each)
-    (DOCS / "decisions.md").write_text(decisions())
+    page = DOCS / "architecture.md"
+    page.write_text(rules(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Puts the page of a study (``study.md`` of ``slc-ops study``) and its figures into docs/paper.md.
+"""Puts the page of a study (``study.md`` of ``slc-ops study``) and its figures into docs/performance.md.
 
-    python scripts/study_page.py DIR [docs/paper.md]
+    python scripts/study_page.py DIR [docs/performance.md]
 
 The text between the two marks is replaced; headings become one level smaller.
 """
@@ -27,4 +27,4 @@ def main(directory: Path, page: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else Path("docs/paper.md"))
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else Path("docs/performance.md"))

@@ -46,10 +46,19 @@ def pages() -> list[str]:
 
 
 def blocks(page: str | Path) -> list[Block]:
-    """All fenced blocks of a page, in its order; ``page`` is relative to the checkout."""
+    """All fenced blocks of a page, in its order; ``page`` is relative to the checkout.
+
+    ``PAGE#HEADING`` are those of the section under ``## HEADING`` alone.
+    """
+    page, _, heading = str(page).partition("#")
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     found, start = [], -1
+    first = lines.index(f"## {heading}") if heading else 0
     for number, line in enumerate(lines):
+        if number < first:
+            continue
+        if heading and number > first and start < 0 and line.startswith("## "):
+            break
         if not line.lstrip().startswith("```"):
             continue
         if start < 0:

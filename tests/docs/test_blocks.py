@@ -18,7 +18,6 @@ READERS = {
         "console": "docs/test_operating.py",
         "ini": "production/test_documentation.py",
     },
-    "docs/paper.md": {"console": "docs/test_pages.py"},
     "docs/runbooks.md": {"console": "docs/test_operating.py", "sh": "production/test_services.py"},
     "docs/serving.md": {
         "console": "docs/test_demo.py",
@@ -28,7 +27,7 @@ READERS = {
     "docs/settings.md": {"yaml": "quality/test_own.py"},
     "docs/sources.md": {"yaml": "docs/test_sources_pages.py"},
     "docs/index.md": {"console": "docs/test_pages.py", "python": "docs/test_pages.py"},
-    "docs/study.md": {"console": "study/test_the_page.py", "sh": "study/test_the_page.py"},
+    "docs/performance.md": {"console": "study/test_the_page.py", "sh": "study/test_the_page.py"},
     "docs/log.md": {
         "console": "settings/test_windows_page.py",
         "python": "settings/test_windows_page.py",

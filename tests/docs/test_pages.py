@@ -31,13 +31,13 @@ def test_the_shell_completes_commands_and_options(typed: str, offered: str, tmp_
 
 @pytest.mark.slow
 def test_the_command_of_the_page_about_the_paper_runs(tmp_path: Path) -> None:
-    """The command of paper.md, without its simulation, which has a test of its own."""
+    """The command of performance.md, without its simulation, which has a test of its own."""
     rows = frame().rename(columns={"problem": "item_id", "score": "logit", "correct": "label"})
     rows = rows.rename(columns={"when": "event_time", "student": "user_id"})
     third = len(rows) // 3
     for k, name in enumerate(("history", "calibration", "test")):
         rows.iloc[k * third : (k + 1) * third].to_parquet(tmp_path / f"{name}.parquet")
-    (block,) = to_run("docs/paper.md", "console")
+    (block,) = to_run("docs/performance.md#The paper's analyses", "console")
     for step in commands(block):
         shell(f"{step.text} --no-regime", tmp_path)
     assert (tmp_path / "paper" / "paper.md").is_file()

@@ -1,4 +1,4 @@
-"""study.md, from a published file to a refreshed deployment, on a small file of the same form."""
+"""performance.md, from a published file to a refreshed deployment, on a small file of the same form."""
 
 from pathlib import Path
 
@@ -25,6 +25,6 @@ def test_the_page_leads_from_a_published_file_to_a_refresh(tmp_path: Path) -> No
         for number, (who, when, item, label, skill) in enumerate(zip(user, start, *columns, strict=True))
     ]
     assistments2017(tmp_path / "published.csv", rows)
-    assert run("docs/study.md", tmp_path) == 7
+    assert run("docs/performance.md#Repeat the study", tmp_path) == 7
     assert (tmp_path / "study" / "figures" / "density.png").exists()
     assert np.any([path.suffix == ".html" for path in (tmp_path / "slc").rglob("*")])
