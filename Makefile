@@ -79,10 +79,11 @@ screenshots: install ## Make a demo, start Airflow, take every screenshot of doc
 	@PYTHONPATH=. $(PY) scripts/screenshots.py
 
 dist: export SOURCE_DATE_EPOCH = $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
-dist: install ## Build wheel and sdist into dist/: the same bytes from the same commit; check their metadata
+dist: install ## Build wheel, sdist and SBOM into dist/: the same bytes from the same commit; check their metadata
 	@rm -rf dist
 	@$(PY) -m hatchling build -d dist
 	@$(PY) -m twine check --strict dist/*
+	@PYTHONPATH=. $(PY) scripts/sbom.py dist/slc_ops.cdx.json
 
 lowest: ## Run the quick tests on the oldest direct versions that pyproject.toml allows, in .venv-lowest
 	@scripts/lowest.sh

@@ -1,4 +1,4 @@
-"""Parts of the site that come from the code: the concepts' figures in both schemes, the rules that hold today."""
+"""Parts of the site that come from the code: the concepts' figures and the rules that hold today."""
 
 import re
 from collections.abc import Callable

@@ -10,9 +10,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from slc_ops import __version__
 from slc_ops.serving import Corrector
 from tests.methods.synthetic import table
-from tests.release.environments import clean_environment, installed_megabytes
+from tests.pages import commands, to_run
+from tests.release.environments import (
+    ROOT,
+    UV,
+    clean_environment,
+    install,
+    installed_megabytes,
+    make_environment,
+)
 
 pytestmark = pytest.mark.services
 ABSENT = ("airflow", "mlflow", "pandas", "great_expectations", "scipy", "sklearn", "matplotlib", "sqlalchemy")
@@ -132,3 +141,29 @@ def test_a_command_that_needs_more_says_what_in_one_line(
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith(f"run: pip install 'slc-ops[{extras}]'\n")
     assert sorted(files.iterdir()) == before
+
+
+def test_the_first_page_names_the_wheel_and_the_ways_to_install_it(wheel: Path) -> None:
+    """The tests of the extras install ``all``; the tests below install the core."""
+    first, *_ = to_run("docs/index.md", "console")
+    dist, *others = [step.text for step in commands(first)]
+    assert dist == "make dist"
+    assert [each.split()[0] for each in others] == ["pip", "uvx"]
+    assert all(f"dist/{wheel.name}[all]" in each for each in others)
+
+
+@pytest.mark.skipif(UV is None, reason="uvx comes with uv")
+def test_uvx_runs_the_wheel_without_an_installation(wheel: Path, tmp_path: Path) -> None:
+    command = [str(UV), "tool", "run", "--python", sys.executable, "--from", str(wheel), "slc-ops"]
+    done = subprocess.run(
+        [*command, "--version"], cwd=tmp_path, env=clean_environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert __version__ in done.stdout
+
+
+def test_a_clone_can_be_installed(tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "venv")
+    install(python, ROOT)
+    assert __version__ in run(python.parent, tmp_path, "--version").stdout

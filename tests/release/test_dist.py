@@ -1,6 +1,7 @@
 """What ``make dist`` builds."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.sbom import sbom
 from slc_ops import __version__
 from tests.release.environments import ROOT, build
 
@@ -69,3 +71,12 @@ def test_the_wheel_holds_what_is_read_at_run_time_and_nothing_else(dist: Path) -
 
 def test_the_version_has_an_entry_in_the_changelog() -> None:
     assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_sbom_names_every_package_of_the_lock_with_its_version_and_hashes() -> None:
+    lock = (ROOT / "requirements.txt").read_text()
+    found = sbom(lock)["components"]
+    pins = re.findall(r"^([\w.-]+)\S*==(\S+)", lock, re.MULTILINE)
+    assert [(each["name"], each["version"]) for each in found] == pins
+    listed = [part["content"] for each in found for part in each["externalReferences"][0]["hashes"]]
+    assert listed == re.findall(r"sha256:(\w+)", lock)
