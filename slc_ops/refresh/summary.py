@@ -55,7 +55,7 @@ def print_refresh(installation: Installation, plan: Plan) -> None:
     print_table(None, title, ["method", *_columns()], rows)
     click.echo(f"\nVerdict: {summary['verdict'].upper()} {summary['method'] or ''}")
     marks = {"pass": "✓", "hold": "?", "reject": "✗"}
-    reasons = [f"  {marks.get(each['says'], '·')} {each['sentence']}" for each in summary["reasons"]]
+    reasons = [f"  {marks.get(each['effect'], '·')} {each['sentence']}" for each in summary["reasons"]]
     print_lines(reasons, indent="    ")
     if summary["warnings"]:
         click.echo("\nValidation warns:")
