@@ -178,7 +178,7 @@ def test_every_type_of_the_table_can_be_evaluated_on_a_log(bench: Bench) -> None
 
 
 def test_the_example_of_the_page_judges_a_window(tmp_path: Path, bench: Bench) -> None:
-    section = PAGE.read_text(encoding="utf-8").split("#### Expectations of your own")[1]
+    section = PAGE.read_text(encoding="utf-8").split("### Expectations of your own")[1]
     block = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)[0]
     (tmp_path / "deployments.yaml").write_text(block)
     entries = load_deployments(tmp_path / "deployments.yaml")["shop"].quality.expectations
