@@ -1,6 +1,7 @@
 """An empty home with one deployment on seven weeks of a small platform."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,17 @@ import pytest
 from slc_ops.demo.simulate import simulate
 from slc_ops.settings.deployments import Installation
 from tests.refresh.school import configure
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _reports_without_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drawing takes most of a small refresh; the tests of the pipeline and of the reports look at figures."""
+    if request.module.__name__.endswith("test_pipeline"):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slc_ops.reporting.report.draw_all", lambda *_: {})
+        yield
 
 
 @pytest.fixture(scope="session")

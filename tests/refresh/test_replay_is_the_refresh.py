@@ -187,8 +187,8 @@ def test_a_replay_is_a_sequence_of_refreshes(small_lake: Path, story: Story) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # fifteen stories of seven refreshes, twice each
-@settings(max_examples=15, deadline=None, phases=PHASES)
+@pytest.mark.timeout(1200)  # ten stories of seven refreshes, twice each
+@settings(max_examples=10, deadline=None, phases=PHASES)
 @given(stories(len(WEEKS)))
 def test_a_replay_is_a_sequence_of_refreshes_whatever_the_settings(small_lake: Path, story: Story) -> None:
     check(story, small_lake)
