@@ -1,4 +1,4 @@
-"""What a data scientist imports: an estimator, and a few functions over data frames.
+"""The Python API for data scientists: an estimator and a few functions over data frames.
 
-The names are those of ``slc_ops`` itself, which imports this package only when one of them is used.
+``slc_ops`` exports these names and imports this package lazily, on first use.
 """

@@ -1,4 +1,4 @@
-"""Which columns of a frame or an array hold the item, the score, the time and the user."""
+"""Read the item, score, time and user columns of a frame or an array."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from slc_ops.rows.columns import as_logits, as_times
 from slc_ops.rows.frames import as_table, column_array, column_names, is_frame
 
 Column = str | int
-"""A column by its name, or by its position (the only way for plain arrays)."""
+"""A column by name or by position; plain arrays have positions only."""
 
 
 class Table:
-    """A frame or a checked plain array, whose columns are asked for by name or position."""
+    """A frame or a validated plain array; columns are read by name or position."""
 
     def __init__(self, rows: Any) -> None:
         self._rows = rows
@@ -27,23 +27,23 @@ class Table:
 
     @property
     def width(self) -> int:
-        """How many columns."""
+        """The number of columns."""
         return int(self._rows.shape[1]) if self.names is None else len(self.names)
 
     def has(self, column: Column) -> bool:
-        """Whether there is such a column."""
+        """Return True if the column exists."""
         if isinstance(column, str):
             return self.names is not None and column in self.names
         return -self.width <= column < self.width
 
     def name(self, column: Column) -> str:
-        """What to call a column in a message, and in a log."""
+        """Return the column's name for messages and logs; a plain array has its position as text."""
         if isinstance(column, str):
             return column
         return str(column) if self.names is None else self.names[column]
 
     def read(self, argument: str, column: Column) -> pa.Array:
-        """A column as an Arrow array; ``argument`` is the parameter that names it."""
+        """Return a column as an Arrow array; ``argument`` is the parameter for error messages."""
         self.require(argument, column)
         name = self.name(column)
         if self.names is not None:
@@ -55,7 +55,7 @@ class Table:
         )
 
     def require(self, argument: str, column: Column) -> None:
-        """Refuse a column that is not there, with the columns that are."""
+        """Raise `FrameError`, with the existing columns, if the column is missing."""
         if self.has(column):
             return
         if isinstance(column, str) and self.names is None:
@@ -70,11 +70,11 @@ class Table:
 
 
 def item_ids(table: Table, column: Column, known: pa.DataType | None = None) -> pa.Array:
-    """The items of the rows as text or integers; ``known`` is the type that they had in the fit.
+    """Return the item ids as text or integers; ``known`` is their type in the fit.
 
-    A row to be predicted may lack its item, which then is an unknown one; a row of a fit may not.
-    Floats that are whole numbers are taken as integers. A plain array has one type for all its columns, so of
-    a column that is named by its position any number is an item, as in scikit-learn's encoders.
+    In a prediction a row without an item counts as an unknown item; in a fit it is an error. Floats with
+    integer values become integers. A plain array has one type for all columns, so a column given by position
+    may hold any number, as in scikit-learn's encoders.
     """
     values, name = table.read("item", column), table.name(column)
     if pa.types.is_string_view(values.type):
@@ -117,23 +117,23 @@ def _from_floats(values: pa.Array, name: str, known: pa.DataType | None, any_num
 
 
 def logits(table: Table, column: Column, kind: str) -> NDArray[np.floating]:
-    """The scores of the rows as logits; ``kind`` is "logit" or "probability"."""
+    """Return the scores as logits; ``kind`` is "logit" or "probability"."""
     return as_logits(_numbers(table, kind, column), kind, 0)
 
 
 def times(table: Table, column: Column) -> NDArray[np.float64]:
-    """The event times of the rows."""
+    """Return the event times as numbers."""
     return as_times(_numbers(table, "time", column), 0)
 
 
 def numbers_or_times(table: Table, argument: str, column: Column) -> pa.Array:
-    """A column of numbers, where text (of an array that holds text beside them) is read as numbers."""
+    """Return a numeric column; text in a plain array of mixed types is parsed as numbers."""
     return _numbers(table, argument, column)
 
 
 def _numbers(table: Table, argument: str, column: Column) -> pa.Array:
     values = table.read(argument, column)
-    if pa.types.is_string(values.type) and table.names is None:  # np.array([["a", 0.3]]) holds text alone
+    if pa.types.is_string(values.type) and table.names is None:  # np.array([["a", 0.3]]) holds only text
         try:
             return pc.cast(values, pa.float64())
         except pa.ArrowInvalid as error:
@@ -142,7 +142,7 @@ def _numbers(table: Table, argument: str, column: Column) -> pa.Array:
 
 
 def without(table: Table, columns: Sequence[Column]) -> list[int]:
-    """The positions of all columns but these."""
+    """Return the positions of all columns except these."""
     out = {
         table.names.index(c) if isinstance(c, str) and table.names else int(c) % table.width for c in columns
     }
@@ -150,7 +150,7 @@ def without(table: Table, columns: Sequence[Column]) -> list[int]:
 
 
 def score_column(table: Table, logit: Column | None, probability: Column | None) -> tuple[str, Column]:
-    """Which kind of score is read from which column; without a word, from "logit" or "probability"."""
+    """Return kind and column of the score; the default is a column "logit" or "probability"."""
     if logit is not None and probability is not None:
         raise BadOption("logit= and probability= are both given; the score is one of them")
     if logit is not None:

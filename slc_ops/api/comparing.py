@@ -1,4 +1,4 @@
-"""``compare`` and ``detectability`` over data frames, with answers that show themselves."""
+"""``compare`` and ``detectability`` over data frames; results render in notebooks."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CompareWarning(UserWarning):
-    """A pair of logs that is not fair, or a fit with something to say."""
+    """The pair of logs is not a fair comparison, or a fit has a warning."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Compared:
     """Methods fitted to one frame and scored on a later one.
 
     Attributes:
-        result: The figures as they are, with the fitted parameter sets.
+        result: The complete result, with the fitted parameter sets.
     """
 
     result: "Comparison"
@@ -44,7 +44,7 @@ class Compared:
         return pa.Table.from_pylist(rows, schema=_schema(rows[0]))
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame, by method."""
+        """Return the table as a pandas frame, indexed by method."""
         return self.table.to_pandas().set_index("method")
 
     @property
@@ -56,7 +56,7 @@ class Compared:
     def groups(self) -> "pa.Table | None":
         """One row per group and method: metrics, and differences from Platt; None without ``group_id``.
 
-        The intervals of a method hold for all groups together.
+        The intervals of a method hold for all groups simultaneously.
         """
         import pyarrow as pa
 
@@ -73,7 +73,7 @@ class Compared:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before believing the figures."""
+        """Reasons to distrust the figures: of the comparison and of each fit."""
         own = (
             f"{name}: {text}"
             for name, each in self.result.methods.items()
@@ -82,11 +82,11 @@ class Compared:
         return (*self.result.warnings, *own)
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``slc-ops compare --json`` writes."""
+        """Return the content of ``slc-ops compare --json``."""
         return self.result.as_dict()
 
     def plot(self) -> Any:
-        """Differences from Platt with their intervals, as a matplotlib figure; needs the extra ``report``."""
+        """Plot the differences from Platt with intervals (matplotlib); needs the extra ``report``."""
         from slc_ops.base.extras import require
 
         require("Compared.plot", "report")
@@ -95,7 +95,7 @@ class Compared:
         return draw_comparison(self)
 
     def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page with table, figure and warnings; returns its path.
+        """Write one self-contained HTML page with table, figure and warnings; return its path.
 
         Needs the extra ``report``.
         """
@@ -108,7 +108,7 @@ class Compared:
 
     @property
     def title(self) -> str:
-        """How many rows and items it is about."""
+        """The numbers of rows and items."""
         found = self.result
         return (
             f"{count(found.n_calibration)} calibration rows, {count(found.n_test)} test rows, "
@@ -127,7 +127,7 @@ class Compared:
         return "".join([*(table_html(*each) for each in tables), table_html(*last, self._notes())])
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """Of all rows and, where rows have groups, of the groups."""
+        """Return the table of all rows and, if rows have groups, the table of groups."""
         columns = ["method", "AUC", "Δ AUC to Platt", "NLL", "Δ NLL to Platt"]
         groups = self.result.group_table()
         return [(self.title, columns, self._rows()), *([] if groups is None else [groups])]
@@ -155,7 +155,7 @@ class Compared:
 
 
 def _figures(name: str, metrics: Mapping[str, Any], found: "PairedDifference | None") -> dict[str, Any]:
-    """One row of a table: metrics, and differences from Platt with their intervals."""
+    """Return one table row: metrics, and differences from Platt with their intervals."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
     row: dict[str, Any] = {"method": name} | {each: metrics[each] for each in METRICS}
@@ -172,7 +172,7 @@ def _schema(row: Mapping[str, Any]) -> "pa.Schema":
 
 
 def _difference(found: "Interval") -> str:
-    """With its interval; why there is none on any row is said once, below the table."""
+    """Format a difference with its interval; without SciPy a note below the table gives the reason."""
     from slc_ops.evidence.compare import NO_SCIPY
 
     return signed(found.estimate) if found.reason == NO_SCIPY else found.text()
@@ -180,7 +180,7 @@ def _difference(found: "Interval") -> str:
 
 @dataclass(frozen=True)
 class Detectable:
-    """Whether drift of items could be seen at all.
+    """The drift of items that a log can detect.
 
     Attributes:
         result: All figures; ``result.per_item`` is a table with one row per item.
@@ -190,20 +190,20 @@ class Detectable:
 
     @property
     def viable(self) -> bool:
-        """Whether tracking items over time can be more than following noise."""
+        """True if tracking items over time can do more than follow noise."""
         return self.result.viable
 
     @property
     def table(self) -> "pa.Table":
-        """One row per item: rows, its smallest visible drift, its observed drift."""
+        """One row per item: rows, smallest detectable drift, observed drift."""
         return self.result.per_item
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``slc-ops detectability --json`` writes."""
+        """Return the content of ``slc-ops detectability --json``."""
         return self.result.as_dict()
 
     def plot(self) -> Any:
-        """Observed drift of each item against the smallest that could be seen; needs the extra ``report``."""
+        """Plot observed against smallest detectable drift per item; needs the extra ``report``."""
         from slc_ops.base.extras import require
 
         require("Detectable.plot", "report")
@@ -252,23 +252,23 @@ def compare(
 ) -> Compared:
     """Fit methods on one frame and score them on a later one, as ``slc-ops compare`` does.
 
-    Parameters:
-        calibration: Rows to learn from, with ``item_id``, ``label`` and ``logit`` (or ``probability``);
-            ``user_id`` and ``event_time`` make the evidence better.
-        test: Later rows to be scored on.
-        methods: Names of the ladder; default all that the columns allow.
-        columns: The contract's names to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
+    Args:
+        calibration: Rows to fit, with ``item_id``, ``label`` and ``logit`` (or ``probability``);
+            ``user_id`` and ``event_time`` improve the evidence.
+        test: Later rows to score.
+        methods: Names of methods; default all that the columns allow.
+        columns: Contract names mapped to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
         history: Earlier rows that help to place the time bins.
         prior_var: Prior variance of the item offsets.
-        time_bins: Time bins of methods by item and time.
-        strict: Refuse a pair that is not fair (the same rows twice, times that overlap, probabilities given
-            as logits) instead of a `CompareWarning`.
+        time_bins: Number of time bins of methods by item and time.
+        strict: Raise instead of a `CompareWarning` if the pair is not fair (the same rows twice, times that
+            overlap, probabilities given as logits).
         n_jobs: Threads; None is one per core.
 
     Raises:
-        FrameError: Rows or columns that cannot be used (a ``ValueError``).
-        CannotFit: Labels of one class.
-        BadOption: An unknown method, or an option that cannot be used.
+        FrameError: Unusable rows or columns (a ``ValueError``).
+        CannotFit: The labels have only one class.
+        BadOption: An unknown method or an invalid option.
     """
     from slc_ops.evidence.compare import compare as compare_logs
     from slc_ops.methods.fitting.options import FitOptions
@@ -294,16 +294,16 @@ def compare(
 def detectability(
     frame: "Frame", *, columns: Mapping[str, str] | None = None, time_bins: int = 10, alpha: float = 0.05
 ) -> Detectable:
-    """Which drift of an item these rows could show at all, as ``slc-ops detectability`` says.
+    """Compute the item drift that these rows can detect, as ``slc-ops detectability`` does.
 
-    Parameters:
+    Args:
         frame: Rows with ``event_time``, ``item_id``, ``label`` and ``logit`` (or ``probability``).
-        columns: The contract's names to the frame's own.
-        time_bins: Time bins between which drift is looked for.
-        alpha: Level of the test that decides what is visible.
+        columns: Contract names mapped to the frame's own.
+        time_bins: Number of time bins between which drift is measured.
+        alpha: Significance level of the test for drift.
 
     Raises:
-        FrameError: Rows or columns that cannot be used (a ``ValueError``).
+        FrameError: Unusable rows or columns (a ``ValueError``).
     """
     from slc_ops.evidence.detectability import detectability as of_log
     from slc_ops.rows.frames import as_log

@@ -1,4 +1,4 @@
-"""Errors of this package in scikit-learn's manner: ``ValueError``, and ours at the same time."""
+"""Errors as scikit-learn users expect them: subclasses of ``ValueError`` and of ``SlcError``."""
 
 import re
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from slc_ops.base.errors import FitError, InputError, SettingsError, SlcError
 
 
 class FrameError(InputError, ValueError):
-    """Rows or columns that cannot be used."""
+    """Unusable rows or columns."""
 
 
 class CannotFit(FitError, ValueError):
-    """A method cannot be fitted to these rows."""
+    """The method cannot be fitted to these rows."""
 
 
 class BadOption(SettingsError, ValueError):
-    """An argument that cannot be used."""
+    """An invalid argument."""
 
 
 @contextmanager
 def as_value_errors() -> Iterator[None]:
-    """Turn expected errors of other packages, and scikit-learn's own, into the ones above.
+    """Convert expected errors of other packages, and scikit-learn's own, to the errors above.
 
     >>> with as_value_errors():
     ...     raise FitError("all labels are 1")
@@ -43,7 +43,7 @@ def as_value_errors() -> Iterator[None]:
 
 
 def in_python(text: str) -> str:
-    """A message of the command line in the words of a call.
+    """Rewrite a command-line message for Python callers.
 
     >>> in_python("it has a, b (rename with --map item_id=your_name)")
     "it has a, b (rename with columns={'item_id': 'your_name'})"

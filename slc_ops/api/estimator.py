@@ -1,7 +1,7 @@
-"""``ItemCalibrator``: the correction ladder as a scikit-learn estimator.
+"""``ItemCalibrator``: the correction methods as a scikit-learn estimator.
 
-It stands at the end of a pipeline: a frozen model's score and an item go in, corrected probabilities come
-out. The fit is that of ``slc-ops fit``, bit by bit.
+It is the last step of a pipeline: the input is a frozen model's score and an item, the output a corrected
+probability. The fit is bit-identical to ``slc-ops fit``.
 """
 
 import warnings
@@ -48,34 +48,33 @@ Floats = NDArray[np.float64]
 class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """Correct a frozen binary classifier item by item.
 
-    Parameters:
-        method: A method of the ladder (``slc_ops.methods.METHODS``); ``slc_eb`` chooses its own shrinkage.
-        item: The column of the item, by name or position. Methods that look at the score alone take None.
+    Args:
+        method: Name of a method (``slc_ops.methods.METHODS``); ``slc_eb`` chooses its own shrinkage.
+        item: The item column, by name or position. Methods that use only the score accept None.
         logit: The column of the frozen model's logits.
         probability: Instead of ``logit``: the column of its probabilities, clipped to [1e-6, 1 − 1e-6].
         estimator: Instead of either: the fitted classifier itself, in a
-            `sklearn.frozen.FrozenEstimator`, so that clones keep what it learned. It is given the
-            columns that it was fitted to, and is never fitted here.
-        time: The column of event times (moments, or numbers that can be ordered). Methods by time need it;
-            ``slc_eb`` chooses its shrinkage on each user's latest rows where it is given.
+            `sklearn.frozen.FrozenEstimator`, so that clones keep its fit. It receives the columns of its
+            own fit and is never refitted here.
+        time: The column of event times (timestamps or sortable numbers). Methods by time need it;
+            ``slc_eb`` then chooses its shrinkage on each user's latest rows.
         user: The column of users, for the same choice.
-        group: The column of groups (a skill, a carrier, a genre), which ``slc_mix`` may correct by; a row may
-            lack its group.
-        user_effect: Whether ``slc_mix`` may correct by users, too. The fit then holds a table of users, which
+        group: The column of groups (a skill, a carrier, a genre) for ``slc_mix``; a row may lack its
+            group.
+        user_effect: Allow ``slc_mix`` to correct by user, too. The fit then holds a table of users, which
             is personal data.
         prior_var: Prior variance of the item offsets; ``slc_eb`` estimates it instead.
-        time_bins: Time bins of methods by item and time.
+        time_bins: Number of time bins of methods by item and time.
         n_jobs: Threads; None is one per core. It never changes a result.
-
     Without ``logit``, ``probability`` and ``estimator`` the score is the column "logit" or "probability" of
-    the frame. Frames may be of pandas, Polars or Arrow. In a plain array columns are positions:
+    the frame. pandas, Polars and Arrow frames are accepted. A plain array needs positions:
     ``ItemCalibrator(item=0, logit=1)``.
 
     Attributes:
         parameters_: The fitted `ParameterSet`.
-        classes_: The two labels; probabilities are in this order.
-        n_features_in_: Columns of the frame that was fitted to.
-        feature_names_in_: Their names, where they are text.
+        classes_: The two labels, in the order of the probabilities.
+        n_features_in_: Number of columns in the fit.
+        feature_names_in_: Names of these columns, if they are text.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -117,20 +116,20 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         self.time_bins = time_bins
         self.n_jobs = n_jobs
 
-    # --- scikit-learn's own ---------------------------------------------------------------------------
+    # --- scikit-learn interface -----------------------------------------------------------------------
 
     def fit(self, X: "Frame", y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows that the frozen model has not seen.
+        """Fit to rows that the frozen model was not trained on.
 
-        Parameters:
+        Args:
             X: The frame or array with the item and the score.
-            y: The labels, two different ones; the greater one is what probabilities are of.
+            y: The labels, of two classes; probabilities refer to the greater one.
             sample_weight: A weight ≥ 0 for each row.
 
         Raises:
-            FrameError: Rows or columns that cannot be used (a ``ValueError``).
-            CannotFit: Labels of one class, or a method that cannot be fitted to these rows.
-            BadOption: An argument that cannot be used.
+            FrameError: Unusable rows or columns (a ``ValueError``).
+            CannotFit: The labels have only one class, or the method cannot be fitted to these rows.
+            BadOption: An invalid argument.
         """
         with as_value_errors():
             table, label = self._checked(X, y)
@@ -148,15 +147,14 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return self
 
     def predict_proba(self, X: "Frame") -> Floats:
-        """Corrected probabilities of the two classes; unseen items get the link without an offset.
+        """Return corrected probabilities, one column per class; unseen items get the link without an offset.
 
-        A row without an item is one of an unseen item. Where columns are named, only those that the method
-        looks at are asked for: neither users nor, for most methods, times.
+        A row without an item counts as an unseen item. If columns are named, only those that the method uses
+        are required: no users and, for most methods, no times. Groups and users are used if the fit corrects
+        by them; without their column all rows count as unknown.
 
-        Groups and users are looked at where the fit corrects by them; without their column all rows are of
-        unknown ones.
-
-        Raises `FrameError` for missing columns, a score that is no number, and items of another type.
+        Raises:
+            FrameError: Missing columns, a score that is not a number, or items of another type.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -164,22 +162,22 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return np.column_stack([1.0 - corrected, corrected])
 
     def predict(self, X: "Frame") -> NDArray[Any]:
-        """The likelier class of each row."""
-        positive = self.predict_proba(X)[:, 1] > 0.5  # a tie is the first class, as in argmax
+        """Return the more likely class of each row."""
+        positive = self.predict_proba(X)[:, 1] > 0.5  # a tie gives the first class, as in argmax
         labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
         return labels
 
     def transform(self, X: "Frame") -> Floats:
-        """``p_base`` and ``p_corrected`` of each row, as ``slc-ops apply`` adds them.
+        """Return ``p_base`` and ``p_corrected`` of each row, the columns that ``slc-ops apply`` adds.
 
-        `set_output` makes it a pandas or Polars frame.
+        `set_output` changes the result to a pandas or Polars frame.
         """
         check_is_fitted(self)
         with as_value_errors():
             return np.column_stack(self._base_and_corrected(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """The columns of `transform`."""
+        """Return the column names of `transform`."""
         check_is_fitted(self)
         return np.asarray(["p_base", "p_corrected"], dtype=object)
 
@@ -189,12 +187,12 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # it looks at one score and one item, not at other features
+        tags.classifier_tags.poor_score = True  # it uses one score and one item, no other features
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
 
-    # --- what a fit has learned -----------------------------------------------------------------------
+    # --- inspection and storage -----------------------------------------------------------------------
 
     def explain(
         self,
@@ -206,17 +204,18 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         group: str | int | None = None,
         user: str | int | None = None,
     ) -> Explanation:
-        """Why an item's probabilities are corrected as they are: a sentence, a table, a figure.
+        """Explain the correction of an item: a sentence, a table, a figure.
 
-        Parameters:
-            item: An item; one that was not in the fit is explained as a cold start.
-            data: Rows to count instead of those of the fit (with their labels ``y``); a calibrator that was
-                loaded from a directory knows no rows.
-            effect: ``group`` or ``user`` where ``item`` is the id of one, of methods that correct by them.
-            group: The item's group, and
-            user: a user: then it is said what each block adds to the logit of such a row.
+        Args:
+            item: An item; an unseen one is explained as a cold start.
+            data: Rows to count instead of those of the fit; a calibrator loaded from a directory has none.
+            y: The labels of ``data``.
+            effect: ``group`` or ``user`` if ``item`` is the id of one.
+            group: The item's group, to show each block's contribution to the logit.
+            user: A user, for the same purpose.
 
-        Raises `BadOption` for methods that correct no items.
+        Raises:
+            BadOption: The method does not correct by ``effect``.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -228,9 +227,9 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
             return explain(self.parameters_, item, rates, effect, group=group, user=user)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the parameter set that ``slc-ops apply``, a corrector and `slc_ops.load` read.
+        """Write the parameter set for ``slc-ops apply``, a corrector and `slc_ops.load`; return its path.
 
-        Labels other than 0 and 1 are not part of it, nor is the frozen model.
+        It contains neither the frozen model nor labels other than 0 and 1.
         """
         check_is_fitted(self)
         with as_value_errors():
@@ -247,21 +246,21 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return None if self.n_jobs is None or self.n_jobs < 0 else self.n_jobs
 
     def _table(self, X: "Frame", *, reset: bool) -> Table:
-        """The rows, checked as scikit-learn does: the same columns as in the fit."""
+        """Return the rows, validated as in scikit-learn: the same columns as in the fit."""
         if not is_frame(X):
             return Table(validate_data(self, X, reset=reset, dtype=None))
         table = Table(X)
-        # By names it is clear what is meant, and a prediction needs fewer columns than a fit.
+        # Named columns are unambiguous, and a prediction needs fewer columns than a fit.
         used = (self.item, self.logit, self.probability, self.time, self.user, self.group)
         named = self.estimator is None and all(isinstance(each, str | None) for each in used)
-        if reset or (hasattr(self, "n_features_in_") and not named):  # a loaded calibrator does not know them
-            # scikit-learn before 1.9 finds names by a protocol that Polars 2 has given up
+        if reset or (hasattr(self, "n_features_in_") and not named):  # absent in a loaded calibrator
+            # scikit-learn before 1.9 finds names by a protocol that Polars 2 removed
             frame = X if hasattr(X, "__dataframe__") else as_table(X)
             validate_data(self, frame, reset=reset, skip_check_array=True)
         return table
 
     def _checked(self, X: "Frame", y: Any) -> tuple[Table, NDArray[np.int8]]:
-        """Rows and labels of a fit; the labels as 0 and 1."""
+        """Validate rows and labels of a fit; return the labels as 0 and 1."""
         method = method_named(self.method)
         if y is None:
             raise FrameError(
@@ -285,7 +284,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return table, codes.astype(np.int8)
 
     def _log(self, table: Table, X: "Frame", label: NDArray[np.int8], sample_weight: Any) -> InteractionLog:
-        """The rows as a log, under the user's own names, which messages then use."""
+        """Return the rows as a log that keeps the caller's column names for messages."""
         columns: dict[str, pa.Array] = {}
         rename: dict[str, str] = {}
 
@@ -318,7 +317,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
         return InteractionLog(TableSource(pa.table(columns), "X"), rename=rename, times=True)
 
     def _score(self, table: Table, X: "Frame") -> tuple[str, str, pa.Array]:
-        """Kind ("logit" or "probability"), name and values of the score."""
+        """Return kind ("logit" or "probability"), name and values of the score."""
         if self.estimator is not None:
             if self.logit is not None or self.probability is not None:
                 raise BadOption("estimator= is given beside logit= or probability=; the score is one of them")
@@ -351,7 +350,7 @@ class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type:
 
 
 def _warn_of_probabilities(log: InteractionLog) -> None:
-    """Say it where "logits" are probabilities: all of [0, 1], and the labels are likelier if they are."""
+    """Warn if all "logits" lie in [0, 1] and the labels are more likely under probabilities."""
     if not log.has("logit") or not log.n_rows:
         return
     logit, label, weight = log.logit, log.label, log.weight
@@ -370,15 +369,15 @@ def _warn_of_probabilities(log: InteractionLog) -> None:
 
 
 def group_ids(table: Table, column: Column) -> pa.Array:
-    """The groups of the rows as text, null where a row has none; whole numbers are their digits."""
+    """Return the groups as text, null for rows without one; integers become decimal digits."""
     table.require("group", column)
     values = table.read("group", column)
-    if pa.types.is_floating(values.type):  # integers beside nulls, as pandas keeps them
+    if pa.types.is_floating(values.type):  # pandas stores integers with nulls as floats
         values = pc.cast(pc.if_else(pc.is_nan(values), None, values), pa.int64())
     return pc.cast(values, pa.string())
 
 
 def table_ids(table: Table, argument: str, column: Column) -> pa.Array:
-    """Users are identifiers as items are."""
+    """Return a column of identifiers, with the rules of `item_ids`."""
     table.require(argument, column)
     return item_ids(table, column)

@@ -1,4 +1,4 @@
-"""Why an item is corrected as it is: what its rows said, how much of it is believed, what it changes."""
+"""Explain the correction of one item: its rows, its shrinkage and its effect on a probability."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ _BLOCKS = {"item": "the item", "slope": "its slope", "group": "the group", "user
 
 @dataclass(frozen=True)
 class ItemRates:
-    """What the rows of a fit said about each item."""
+    """Row counts and rates of each item in a fit."""
 
     items: pa.Array
     rows: Floats
@@ -32,12 +32,12 @@ class ItemRates:
 
     @classmethod
     def of(cls, calibration: Calibration) -> "ItemRates":
-        """From the sums that the fit has made already."""
+        """Build from the sums of the fit, without a further pass over the rows."""
         sums = calibration.item_sums
         return cls(calibration.log.items, sums.n, sums.y, sums.p)
 
     def find(self, item: str | int) -> tuple[float, float, float] | None:
-        """Rows, observed and predicted rate of an item."""
+        """Return the number of rows and the observed and predicted rates; None without rows."""
         k = IdIndex(self.items).position(item)
         if k < 0:
             return None
@@ -50,19 +50,19 @@ class Explanation:
     """One item of a fitted calibrator.
 
     Attributes:
-        rows: Its rows in the fit (their weights, where rows have weights); 0 is a cold start.
-        observed: The share of rows with the positive label; None where the rows are not known.
+        rows: Number of rows in the fit (sum of weights, if rows have weights); 0 is a cold start.
+        observed: The share of rows with the positive label; None if the rows are unavailable.
         predicted: The frozen model's mean probability on the same rows.
-        raw: What the rows alone say about the logit, unshrunken; None where they say nothing.
-        shrinkage: How much of it is believed, from 0 to 1.
-        offset: What is added to the logit.
-        low, high: The offset's interval (its posterior, 95 %), where the method has one.
-        before, after: The probability at the item's usual score, from the frozen model and corrected; at ½
-            where the rows are not known.
-        link_only: The same for an unseen item.
-        effect: What ``item`` is one of: an ``item``, a ``group`` or a ``user``.
-        blocks: What each block adds to the logit at the item's usual score (``item``, ``slope``, ``group``,
-            ``user``), of methods that have several.
+        raw: The unshrunken estimate from the rows, in logit; None if the shrinkage is 0.
+        shrinkage: The share of the raw estimate that is kept, from 0 to 1.
+        offset: The correction that is added to the logit.
+        low, high: The offset's 95 % posterior interval, if the method has one.
+        before, after: The frozen and the corrected probability at the item's usual score; at ½ if the
+            rows are unavailable.
+        link_only: The corrected probability of an unseen item at the same score.
+        effect: The kind of ``item``: ``item``, ``group`` or ``user``.
+        blocks: Each block's contribution to the logit at the usual score (``item``, ``slope``, ``group``,
+            ``user``), for methods with several.
     """
 
     item: str | int
@@ -83,7 +83,7 @@ class Explanation:
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The explanation as text."""
         if self.rows == 0:
             return (
                 f"{self.item} is not in the calibration rows: only the link applies, which makes "
@@ -109,18 +109,18 @@ class Explanation:
 
     @property
     def _blocks_in_words(self) -> str:
-        """What each block adds, where there are several."""
+        """The contribution of each block as text; empty with fewer than two."""
         if len(self.blocks) < 2:
             return ""
         parts = [f"{_BLOCKS[name]} {signed(value, 2)}" for name, value in self.blocks.items()]
         return f" To the logit {', '.join(parts[:-1])} and {parts[-1]} are added."
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures, for machines."""
+        """Return all figures and the sentence."""
         return {**asdict(self), "sentence": self.sentence}
 
     def plot(self) -> Any:
-        """The raw estimate and what is left of it, with its interval, as a matplotlib figure."""
+        """Plot the raw and the shrunken estimate with its interval as a matplotlib figure."""
         from slc_ops.api.figures import draw_explanation
 
         return draw_explanation(self)
@@ -157,9 +157,12 @@ def explain(
     group: str | int | None = None,
     user: str | int | None = None,
 ) -> Explanation:
-    """An item, or the id of another effect, under a parameter set, with what is known of its rows.
+    """Explain an item, or the id of another effect, under a parameter set.
 
-    ``group`` and ``user`` are those of a row of the item.
+    ``group`` and ``user`` belong to a row of the item.
+
+    Raises:
+        BadOption: The set has no such effect.
     """
     if effect not in parameters.effects:
         others = f"; it corrects by {', '.join(parameters.effects)}" if parameters.effects else ""
@@ -196,7 +199,7 @@ def explain(
 
 
 def _blocks(parameters: ParameterSet, ids: dict[str, Any], logit: float) -> dict[str, float]:
-    """What each block adds to the logit; of methods that have more than the items' offsets."""
+    """Return each block's contribution to the logit; empty for methods with item offsets only."""
     found: dict[str, float] = {}
     for name, effect in parameters.effects.items():
         own = None if ids[name] is None else effect.of(str(ids[name]) if name == "group" else ids[name])
@@ -215,7 +218,7 @@ def _rows(own: pa.Table | None) -> float:
 
 
 def _value(own: pa.Table | None, name: str) -> float | None:
-    """A figure of the id; of several time bins the newest, which serves."""
+    """Return a figure of the id; with several time bins that of the last, which serves."""
     if own is None or name not in own.column_names:
         return None
     value = own.column(name)[-1].as_py()

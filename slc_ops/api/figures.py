@@ -1,4 +1,4 @@
-"""Figures of notebooks, in the style of the report."""
+"""Figures for notebooks, in the style of the report."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @cache
 def figure_class() -> type[Any]:
-    """A matplotlib figure that a notebook shows without pyplot, readable on light and on dark."""
+    """Return a matplotlib figure class that notebooks render without pyplot, in light and dark themes."""
     from matplotlib.figure import Figure
 
     from slc_ops.api.pages import svg_of
@@ -30,13 +30,13 @@ def figure_class() -> type[Any]:
 
 
 def new_figure(height: float, columns: int = 1, width: float = 6.4, **options: Any) -> tuple[Any, Any]:
-    """A figure and its axes."""
+    """Create a figure and its axes."""
     figure = figure_class()(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(1, columns, **options)
 
 
 def draw_explanation(found: "Explanation") -> Any:
-    """One item: the raw estimate, what shrinkage leaves of it, the posterior interval."""
+    """Draw the raw estimate of one item, the shrunken one and the posterior interval."""
     with styled("explanation"):
         figure, axes = new_figure(2.0, 2 if found.blocks else 1, squeeze=False)
         axis = axes[0][0]
@@ -60,7 +60,7 @@ def draw_explanation(found: "Explanation") -> Any:
 
 
 def draw_blocks(axis: Any, blocks: dict[str, float]) -> None:
-    """What each block adds to the logit, as bars."""
+    """Draw each block's contribution to the logit as bars."""
     names = list(blocks)[::-1]
     axis.axvline(0, color=INK, linewidth=0.9)
     axis.barh(names, [blocks[name] for name in names], color=ACCENT, height=0.5)
@@ -70,7 +70,7 @@ def draw_blocks(axis: Any, blocks: dict[str, float]) -> None:
 
 
 def draw_comparison(found: "Compared") -> Any:
-    """Every method minus Platt on the test rows, with intervals."""
+    """Draw each method minus Platt on the test rows, with intervals."""
     names = list(found.differences)
     with styled("comparison"):
         metrics = paired_metrics()
@@ -84,7 +84,7 @@ def draw_comparison(found: "Compared") -> Any:
 
 
 def draw_detectability(found: "Detectability") -> Any:
-    """Items by rows: the drift that could be seen, and what was observed."""
+    """Draw detectable and observed drift of each item against its rows."""
     with styled("detectability"):
         figure, axis = new_figure(3.0)
         table = found.per_item

@@ -1,4 +1,4 @@
-"""The score of a frozen classifier: it is asked, never fitted."""
+"""Read the score of a frozen classifier, without fitting it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from slc_ops.base.buffers import as_arrow
 def frozen_logits(
     estimator: Any, table: Table, X: Any, unused: Sequence[Column]
 ) -> tuple[str, str, pa.Array]:
-    """Kind, name and values of what a fitted binary classifier says about the rows.
+    """Return kind, name and values of a fitted binary classifier's scores.
 
-    It is given the columns that it was fitted to, by their names where it has them; without names all
-    columns, or all but the ``unused`` ones (item, time, user), whichever number it was fitted to.
+    The classifier receives the columns of its own fit, by name if it stores names. Otherwise it receives all
+    columns, or all but the ``unused`` ones (item, time, user), depending on the number of its features.
     """
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
@@ -64,7 +64,7 @@ def _features(estimator: Any, table: Table, X: Any, unused: Sequence[Column]) ->
 
 
 def _select(X: Any, positions: list[int]) -> Any:
-    """Some columns, in the frame's own kind."""
+    """Return some columns; the frame keeps its type."""
     if hasattr(X, "iloc"):
         return X.iloc[:, positions]
     if hasattr(X, "columns") or isinstance(X, pa.RecordBatch):

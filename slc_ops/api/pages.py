@@ -1,4 +1,4 @@
-"""What a notebook and a page show: small tables and figures that follow the reader's colours."""
+"""Small tables and figures for notebooks and pages, in light and dark themes."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ Cells = Iterable[Sequence[str]]
 
 
 def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
-    """A table that fits a screen: it scrolls where it has to, and all texts are escaped."""
+    """Render a table as HTML that scrolls horizontally; all texts are escaped."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         made = (
@@ -35,7 +35,7 @@ def table_html(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
 
 
 def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[str] = ()) -> str:
-    """The same as text, in columns."""
+    """Render the same table as aligned plain text."""
     lines = [list(columns), *([str(cell) for cell in row] for row in list(rows)[:MAX_ROWS])]
     widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
 
@@ -48,7 +48,7 @@ def table_text(title: str, columns: Sequence[str], rows: Cells, notes: Sequence[
 
 
 def svg_of(figure: Any) -> str:
-    """A figure as SVG whose ink is the text's own colour, so that it can be read on light and on dark."""
+    """Render a figure as SVG in the colour of the surrounding text, for light and dark themes."""
     svg = _svg(figure).replace(PALETTE["ink"], "currentColor")
     svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return f'<div style="max-width:100%;overflow-x:auto">{svg}</div>'
@@ -61,7 +61,7 @@ def write_page(
     notes: Sequence[str],
     figure: Any,
 ) -> Path:
-    """One self-contained page in the report's style: figure and tables (title, columns, rows)."""
+    """Write one self-contained page in the report's style; ``tables`` hold title, columns and rows."""
     drawing = Drawing(
         name="differences",
         title="Differences from Platt",

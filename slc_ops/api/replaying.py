@@ -1,4 +1,4 @@
-"""``replay`` over a data frame: would it have paid?"""
+"""``replay`` over a data frame: past refreshes, simulated."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ NAME = "frame"
 
 @dataclass(frozen=True)
 class Replayed:
-    """The weekly operation over past rows: what would have been served, window by window.
+    """The simulated refreshes over past windows.
 
     Attributes:
         result: All figures, with every window and every method.
@@ -30,9 +30,9 @@ class Replayed:
 
     @property
     def table(self) -> "pa.Table":
-        """One row per window: what served, its NLL, differences to Platt and the frozen model, what is next.
+        """One row per window: serving method, NLL, differences to Platt and the frozen model, next method.
 
-        Where a window was not scored its figures are null, and ``why`` says what happened.
+        Figures of a window that was not scored are null; ``why`` gives the reason.
         """
         import pyarrow as pa
 
@@ -58,15 +58,15 @@ class Replayed:
         return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
     def to_pandas(self) -> Any:
-        """The table as a pandas frame, by the windows' starts."""
+        """Return the table as a pandas frame, indexed by window start."""
         return self.table.to_pandas().set_index("start")
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``slc-ops replay --json`` writes."""
+        """Return the content of ``slc-ops replay --json``."""
         return self.result.as_dict()
 
     def plot(self) -> "Figure":
-        """What was served against Platt and the frozen model, as the command's page shows it."""
+        """Plot the served model against Platt and the frozen model, as in the command's page."""
         from slc_ops.reporting.replay import draw_replay
 
         with TemporaryDirectory(prefix="slc-replay-") as scratch:
@@ -74,7 +74,7 @@ class Replayed:
         return Figure("".join(each.svg for name, each in drawings.items() if name == "served"))
 
     def report(self, path: str | Path) -> Path:
-        """Write the command's page, one file that needs nothing else; returns its path."""
+        """Write the command's page as one self-contained file; return its path."""
         from slc_ops.base.files import write_text
         from slc_ops.reporting.replay import write_replay
 
@@ -95,7 +95,7 @@ class Replayed:
         return table_html(*first) + table_html(*last, [self.result.sentence])
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """Window by window, and every contender over all of them."""
+        """Return the table of windows and the table of all contenders."""
         from slc_ops.reporting.replay import contender_rows, window_row
 
         windows = [window_row(each) for each in self.result.windows]
@@ -112,7 +112,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that a notebook shows; ``svg`` is its text."""
+    """A figure that notebooks render; ``svg`` is its markup."""
 
     svg: str
 
@@ -131,23 +131,23 @@ def replay(
     columns: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Replayed:
-    """Would it have paid? The refreshes over the windows of a frame, one after the other.
+    """Simulate the refreshes over the windows of a frame, in order, to measure their benefit.
 
-    Every window is scored with what the refreshes before it had put in place, beside the frozen model, Platt
-    and each method refitted every window, as ``slc-ops replay`` does. Nothing is registered. Needs the extras
-    ``mlflow``, ``quality`` and ``report``.
+    Each window is scored with the model that the earlier refreshes put in place, and with the frozen model,
+    Platt and each method refitted every window, as ``slc-ops replay`` does. Nothing is registered. Needs the
+    extras ``mlflow``, ``quality`` and ``report``.
 
-    Parameters:
+    Args:
         frame: Rows with ``event_time`` (timestamps), ``user_id``, ``item_id``, ``label`` and ``logit`` (or
             ``probability``).
         days: Length of a window: 1, 7, 14 or 28.
-        methods: What is compared and may serve; default those of a deployment.
-        columns: The contract's names to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
+        methods: Methods that are compared and may serve; default those of a deployment.
+        columns: Contract names mapped to the frame's own: ``{"item_id": "problem", "label": "correct"}``.
         settings: Other settings of a deployment, as in the deployments file: ``{"evidence_windows": 4}``.
 
     Raises:
-        FrameError: Rows or columns that cannot be used (a ``ValueError``).
-        BadOption: An unknown method, or a setting that cannot be used.
+        FrameError: Unusable rows or columns (a ``ValueError``).
+        BadOption: An unknown method or an invalid setting.
     """
     from slc_ops.base.extras import require
 
@@ -168,7 +168,7 @@ def replay(
 
 
 def _rows(frame: "Frame", columns: dict[str, str]) -> "pa.Table":
-    """The frame's columns under the contract's names; times without a zone are in UTC."""
+    """Return the frame's columns under the contract's names; times without a zone are UTC."""
     import pyarrow as pa
 
     from slc_ops.rows.columns import CONTRACT_COLUMNS
@@ -202,7 +202,7 @@ def _ends(rows: "pa.Table") -> tuple[Any, Any]:
 
 
 def _deployment(days: int, methods: Sequence[str] | None, settings: dict[str, Any]) -> "Deployment":
-    """The settings of a deployment whose log is the frame; its rows need no event ids."""
+    """Return settings of a deployment whose log is the frame; event ids are not required."""
     from pydantic import ValidationError
 
     from slc_ops.api.errors import BadOption

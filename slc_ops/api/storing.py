@@ -1,4 +1,4 @@
-"""Parameter sets from a directory, as calibrators."""
+"""Load parameter sets from a directory as calibrators."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +20,10 @@ def load(
     probability: "Column | None" = None,
     time: "Column | None" = None,
 ) -> "ItemCalibrator":
-    """A fitted calibrator from a parameter set that ``slc-ops fit``, a refresh or ``save`` wrote.
+    """Load a fitted calibrator from a parameter set of ``slc-ops fit``, a refresh or ``save``.
 
-    Digests, schema version and golden vectors are verified. The columns are those that ``predict_proba`` will
-    find; its classes are 0 and 1. Needs the extra ``sklearn``.
+    Digests, schema version and golden vectors are verified. The column arguments name the columns that
+    ``predict_proba`` reads; the classes are 0 and 1. Needs the extra ``sklearn``.
 
     Raises:
         ParameterSetError: The set is incomplete, altered, or of an unknown schema version.

@@ -1,11 +1,11 @@
-"""The parameter set: link and effects, storage, golden vectors, applying it to files."""
+"""The parameter set: link, effects, storage, golden vectors, and correction of files."""
 
 PARAMS, GOLDEN = "params.json", "golden.json"
-"""The files of a parameter set beside those of its effects."""
+"""The files of a parameter set, apart from one file per effect."""
 
 
 def effect_file(name: str) -> str:
-    """The file of an effect.
+    """Return the file name of an effect.
 
     >>> effect_file("item")
     'item.parquet'

@@ -1,4 +1,4 @@
-"""Correct a file: stream its rows through a parameter set into another file, all columns kept."""
+"""Correct a file: stream its rows through a parameter set into another file; all columns are kept."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,9 +30,9 @@ def apply_file(
     *,
     formulas: bool = False,
 ) -> int:
-    """Write ``source`` with ``p_base`` and ``p_corrected`` to ``target``; returns the number of rows.
+    """Write ``source`` with ``p_base`` and ``p_corrected`` to ``target``; return the number of rows.
 
-    In CSV a text that a spreadsheet would take for a formula gets an apostrophe, unless ``formulas`` stay.
+    In CSV, text that a spreadsheet would evaluate gets an apostrophe, unless ``formulas`` is True.
     """
     rename = rename or {}
     rows = open_source(source, rename)
@@ -58,7 +58,7 @@ def _corrected(
 
     score = "logit" if rename.get("logit", "logit") in rows.types else "probability"
     logit = read(score, contract.as_logits, score).astype(np.float64)
-    # A group or a user may be missing, as in any log: such a row is one of an unknown one.
+    # A row without a group or a user counts as one of an unknown group or user.
     ids = {
         name: batch.column(rename.get(column, column))
         for name, column in COLUMNS.items()
@@ -74,7 +74,7 @@ def _corrected(
 
 
 def _check_columns(rows: Source, rename: Mapping[str, str], parameters: ParameterSet) -> None:
-    """Only what this parameter set looks at is asked for."""
+    """Raise `InputError` for missing columns; only those that the parameter set uses are required."""
     wanted = [COLUMNS[name] for name in parameters.effects]
     if parameters.needs_time:
         wanted.append("event_time")
@@ -92,7 +92,7 @@ def _check_columns(rows: Source, rename: Mapping[str, str], parameters: Paramete
 
 
 def _no_formula(column: pa.Array) -> pa.Array:
-    """Texts that no spreadsheet evaluates; plain numbers stay."""
+    """Prefix text that a spreadsheet would evaluate with an apostrophe; keep plain numbers."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return column

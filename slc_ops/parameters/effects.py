@@ -1,8 +1,8 @@
-"""Effects: what a parameter set adds to the logit of a row for its item, its group and its user.
+"""Effects: the terms that a parameter set adds to a row's logit for its item, group and user.
 
-With an effect's offset o and slope d (0 where the method has none) a row of logit η gets o + d·(η − η̄) added.
-A row without an id, or with one that the effect does not know, gets 0; where the set has a line of its own
-for unknown items, their effect is what turns the link's line into that one.
+An effect with offset o and slope d (0 if the method has none) adds o + d·(η − η̄) to a row of logit η.
+A row without an id, or with an unknown one, gets 0. If the set has a separate line for unknown items, their
+effect is the difference between that line and the link's.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,20 +22,20 @@ from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import time_bin
 
 COLUMNS = {"item": "item_id", "group": "group_id", "user": "user_id"}
-"""The effects that a set may have, in the order in which they are added, and the log's column of each."""
+"""The effects that a set may have, in order of addition, mapped to columns of the log."""
 
 SERVED = ("id", "time_bin", "offset", "slope", "offset_var")
-"""The columns that decide a probability and its interval; the others are for reports."""
+"""The columns that determine a probability and its interval; the others serve reports."""
 
 Positions = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A table by id: ``id`` and ``offset``; where the method has them ``slope``, ``offset_var`` (posterior
-    variance), ``n_obs`` (Σ weight), ``fisher_weight`` W and ``shrinkage`` λ.
+    """A table by id: ``id`` and ``offset``, and, depending on the method, ``slope``, ``offset_var``
+    (posterior variance), ``n_obs`` (Σ weight), ``fisher_weight`` W and ``shrinkage`` λ.
 
-    Its rows ascend by id, one for each, or one for each id and ``time_bin`` where there are ``time_edges``.
+    Rows ascend by id: one per id, or one per id and ``time_bin`` if ``time_edges`` is set.
     """
 
     table: pa.Table
@@ -45,35 +45,35 @@ class Effect:
 
     @property
     def bins(self) -> int:
-        """Rows of each id."""
+        """The number of rows per id."""
         return 1 if self.time_edges is None else len(self.time_edges) - 1
 
     @property
     def ids(self) -> pa.Array:
-        """Each id once, in the order of the table."""
+        """Each id once, in table order."""
         ids = self.table.column("id").combine_chunks()
         return ids if self.bins == 1 else ids.take(as_arrow(np.arange(0, len(ids), self.bins)))
 
     def of(self, wanted: str | int) -> pa.Table | None:
-        """The rows of one id: one, or one for each time bin."""
+        """Return the rows of one id, one per time bin; None for an unknown id."""
         index = IdIndex(self.ids)
         position = index.position(wanted)
         return None if position < 0 else self.table.slice(position * self.bins, self.bins)
 
     def latest(self) -> pa.Table:
-        """One row for each id: of several time bins the last, which serves."""
+        """Return one row per id: with several time bins the last, which serves."""
         if self.bins == 1:
             return self.table
         return self.table.take(as_arrow(np.arange(self.bins - 1, self.table.num_rows, self.bins)))
 
     def same_answers(self, other: "Effect") -> bool:
-        """Whether both answer every row alike, bit for bit."""
+        """Return True if both give bit-identical results for every row."""
         one, two = (each.time_edges for each in (self, other))
         alike = one is two if one is None or two is None else np.array_equal(one, two)
         return bool(alike and self.table.equals(other.table))
 
     def check(self, name: str) -> None:
-        """Refuse a table that does not say one thing for each id."""
+        """Raise `ParameterSetError` unless the table has valid columns and unique, ascending ids."""
         table, bins = self.table, self.bins
         kind = table.schema.field("id").type if {"id", "offset"} <= set(table.column_names) else None
         if kind not in (pa.int64(), pa.string()):
@@ -116,13 +116,13 @@ def _all_finite(column: pa.ChunkedArray) -> bool:
 def by_item(
     table: pa.Table, prior_var: float | None = None, time_edges: Floats | None = None
 ) -> dict[str, Effect]:
-    """The effects of a method that has one of the items alone."""
+    """Return the effects of a method that corrects by item only."""
     return {"item": Effect(table, prior_var, time_edges=time_edges)}
 
 
 @dataclass(frozen=True)
 class ColdShift:
-    """What turns the line of known items into the line of unknown ones: an offset that grows with η₀."""
+    """The line of unknown items minus the line of known ones, as a function of η₀."""
 
     a: float
     b0: float
@@ -130,7 +130,7 @@ class ColdShift:
 
 @dataclass(frozen=True)
 class Added:
-    """What is added to logits, by position; the last one is that of unknown ids, whose position is −1."""
+    """Terms to add to logits, by position; the last entry is for unknown ids (position −1)."""
 
     offset: Floats
     slope: Floats | None
@@ -138,20 +138,20 @@ class Added:
     time_edges: Floats | None
     cold: ColdShift | None
     unknown: NDArray[np.bool_] | None = None
-    """Which positions are those of unknown ids, where that is not the last one alone."""
+    """True at positions of unknown ids; None if only the last position is one."""
 
     def by_code(self, positions: Positions) -> "Added":
-        """The same for rows whose codes stand for ids at these positions; the code −1 is no id."""
+        """Return the same terms indexed by a log's codes, given each code's position; code −1 is no id."""
         chosen = np.append(positions, np.int32(-1))
         unknown = None if self.cold is None else chosen < 0
         slope = None if self.slope is None else self.slope[chosen]
         return Added(self.offset[chosen], slope, self.logit_mean, self.time_edges, self.cold, unknown)
 
     def at(self, positions: Positions, logit: Floats, time: Floats | None) -> Floats:
-        """What is added to each row, in the time bin of the row (the last bin without times)."""
+        """Return the term of each row, in the row's time bin (the last bin without times)."""
         cells: Positions = positions
         if self.time_edges is not None:
-            # One index into the flat table; the position −1 of an unknown id counts from its end.
+            # One index into the flat table; position −1 (unknown id) addresses its end.
             bins = len(self.time_edges) - 1
             cells = positions * np.intp(bins)
             cells += bins - 1 if time is None else time_bin(time, self.time_edges)
@@ -164,7 +164,7 @@ class Added:
         return added
 
     def at_one(self, position: int, logit: float, time: Floats | None) -> float:
-        """The same for one row."""
+        """Return the term of one row."""
         if self.time_edges is not None:
             return float(self.at(np.array([position]), np.array([logit]), time)[0])
         if position < 0 and self.cold is not None:
@@ -174,12 +174,12 @@ class Added:
 
 
 class Lookup:
-    """An effect made ready to serve: from ids to what is added."""
+    """An effect prepared for serving: maps ids to terms."""
 
     def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
         self.name, self.column, bins = name, COLUMNS[name], effect.bins
         self._index = IdIndex(effect.ids, self.column)
-        # A log's groups are known by their text, whatever they are: an integer is its decimal digits.
+        # Group ids are text, whatever their type in the log: an integer becomes its decimal digits.
         self._text_of_numbers = name == "group" and pa.types.is_string(effect.ids.type)
         offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
         if offset is None:
@@ -189,7 +189,7 @@ class Lookup:
 
     @cached_property
     def variance(self) -> Floats | None:
-        """The offsets' posterior variance, a column for each time bin; the prior's for unknown ids, last."""
+        """The offsets' posterior variances, a column per time bin; the last row is the prior variance."""
         effect = self._effect
         if "offset_var" not in effect.table.column_names or effect.prior_var is None:
             return None
@@ -205,7 +205,7 @@ class Lookup:
         return np.vstack([values.reshape(-1, bins), np.zeros(bins)])
 
     def positions(self, ids: Any) -> Positions:
-        """Where each id stands; −1 for unknown ones and for null."""
+        """Return the position of each id; −1 for unknown ids and nulls."""
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(each) for each in ids], dtype=np.int32)
         column, missing = _without_nulls(ids, self.name)
@@ -218,7 +218,7 @@ class Lookup:
         return found
 
     def position(self, one: Any) -> int:
-        """Where one id stands; −1 for an unknown one and for None."""
+        """Return the position of one id; −1 for an unknown id and for None."""
         if self._text_of_numbers and isinstance(one, int | np.integer) and not isinstance(one, bool):
             one = str(one)
         return -1 if one is None else self._index.position(one)
@@ -228,7 +228,7 @@ _FEW = 8
 
 
 def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
-    """The ids that are there, and which are not; None where all are."""
+    """Return the non-null ids and a mask of the nulls; the mask is None without nulls."""
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
         return ids, None
     if isinstance(ids, list | tuple) and (kinds := set(map(type, ids))) - {type(None)} in ({str}, {int}):
@@ -247,21 +247,21 @@ def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
         return column.slice(0, 0), np.ones(len(column), np.bool_)
     if not column.null_count:
         return column, None
-    if pa.types.is_string_view(column.type):  # which cannot be filtered
+    if pa.types.is_string_view(column.type):  # the filter kernel lacks this type
         column = column.cast(pa.string())
     valid = column.is_valid()
     return column.filter(valid), ~as_numpy(valid)
 
 
 def _as_text(column: Any) -> Any:
-    """Integers as their decimal digits."""
+    """Convert integers to decimal digits."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         column = as_arrow(column)
     return column.cast(pa.string()) if pa.types.is_integer(getattr(column, "type", None)) else column
 
 
 def _texts(values: Sequence[str]) -> pa.Array:
-    """As ``pa.array``, which would import pandas to look whether it is given pandas' own."""
+    """Build a string array; ``pa.array`` would import pandas to detect pandas input."""
     joined = "".join(values)
     data = joined.encode()
     sizes = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
@@ -271,4 +271,4 @@ def _texts(values: Sequence[str]) -> pa.Array:
 
 
 Look = Callable[[str, Positions], None]
-"""Shown where the ids of an effect were found, −1 for unknown ones."""
+"""A callback that receives an effect's name and the positions of its ids, −1 for unknown ones."""

@@ -1,7 +1,7 @@
-"""Golden vectors: inputs and the probabilities they must give, stored beside the parameters.
+"""Golden vectors: inputs with expected probabilities, stored beside the parameters.
 
-A loader that computes something else (another library version, a damaged file, a bug, a reader that closes
-its bins on the other side) finds out before it serves. A vector without a probability must be refused.
+They stop a loader that computes something else before it serves: another library version, a damaged file,
+a bug, or bins closed on the other side. A vector with a null probability must be refused.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ _LOGITS = (
 _USUAL = (-3.0, 0.0, 1.5)
 _MIDDLES = 256
 _STEEP = 1e5
-"""A curve so steep that the last bits of the exponential function, which machines differ in, would show."""
+"""Slopes above this would expose the last bits of the exponential function, which differ between machines."""
 
 Vector = dict[str, Any]
 
 
 def golden_vectors(parameters: ParameterSet) -> list[Vector]:
-    """Unknown ids with extreme logits, telling ids, every edge, knot and bin border, missing ids and time."""
+    """Return vectors for extreme logits, extreme ids, edges, knots, bin borders, missing ids and times."""
     vectors = [
         {**{COLUMNS[name]: each for name, each in ids.items()}, "logit": logit, "time": time}
         for ids, logit, time in _inputs(parameters)
@@ -44,7 +44,7 @@ def golden_vectors(parameters: ParameterSet) -> list[Vector]:
 
 
 def check_golden(parameters: ParameterSet, vectors: list[Vector]) -> None:
-    """Recompute every vector; refuse the set when one differs."""
+    """Recompute every vector; raise `ParameterSetError` if one differs."""
     if len(vectors) < LEAST:
         raise ParameterSetError(f"golden.json has {len(vectors)} vectors; expected at least {LEAST}")
     for number, (vector, answer) in enumerate(zip(vectors, _answers(parameters, vectors), strict=True)):
@@ -58,7 +58,7 @@ def check_golden(parameters: ParameterSet, vectors: list[Vector]) -> None:
 
 
 def _answers(parameters: ParameterSet, vectors: list[Vector]) -> list[Any]:
-    """The probability of each vector; None where the row is refused."""
+    """Return the probability of each vector; None for a row that is refused."""
     missing = isinstance(parameters.link, AffineInTime)
     answered = [row for row, vector in enumerate(vectors) if not (missing and vector["time"] is None)]
     answers: list[Any] = [None] * len(vectors)
@@ -91,7 +91,7 @@ def _correct(parameters: ParameterSet, vectors: list[Vector]) -> Floats:
 
 
 def _inputs(parameters: ParameterSet) -> Iterator[tuple[dict[str, Any], float, float | None]]:
-    """Ids of the effects, logit and time of each vector."""
+    """Yield the ids, the logit and the time of each vector."""
     effects, times = parameters.effects, cycle(_times(parameters))
     unknown = {name: _unknown_id(effect) for name, effect in effects.items()}
     for logit in (*_LOGITS, *_places(parameters)):
@@ -121,7 +121,7 @@ def _times(parameters: ParameterSet) -> list[float | None]:
 
 
 def _borders(effect: Effect) -> Iterator[tuple[float, Any]]:
-    """Each edge of the time bins, with an id that tells the bins beside it apart."""
+    """Yield each time-bin edge with the id whose offset jumps most there."""
     if effect.time_edges is None or effect.table.num_rows == 0:
         return
     offset = as_numpy(effect.table.column("offset")).reshape(-1, effect.bins)
@@ -131,7 +131,7 @@ def _borders(effect: Effect) -> Iterator[tuple[float, Any]]:
 
 
 def _places(parameters: ParameterSet) -> list[float]:
-    """Logits at which the link bends or jumps."""
+    """Return the logits at which the link bends or jumps."""
     link = parameters.link
     if isinstance(link, Histogram):
         edges = np.linspace(0.0, 1.0, len(link.values) + 1)[1:-1]
@@ -152,9 +152,10 @@ def _logit(probability: Floats) -> list[float]:
 
 
 def _on_edges(edges: Floats) -> Iterator[float]:
-    """Logits whose probability *is* the edge, for exponentials that are right to one unit in the last place.
+    """Yield logits whose probability equals the edge, even if the exponential is off by one unit in the last
+    place.
 
-    Below ½ no such logit exists in general: there the last bits of the exponential function decide.
+    Below ½ no such logit exists in general: the last bits of the exponential decide.
     """
     for edge in edges[edges >= 0.5]:
         near = _logit(np.array([edge]))[0]
@@ -174,7 +175,7 @@ def _unknown_id(effect: Effect) -> Any:
             return high + 1
         if low > -(2**63):
             return low - 1
-        # Both ends of the 64 bits are taken: into the first gap between two ids.
+        # Both ends of the 64-bit range are taken: use the first gap between two ids.
         numbers = np.unique(as_numpy(ids))
         gaps = np.flatnonzero(np.diff(numbers.view(np.uint64)) != 1)
         return int(numbers[gaps[0]]) + 1
@@ -182,7 +183,7 @@ def _unknown_id(effect: Effect) -> Any:
 
 
 def _telling(effect: Effect) -> list[Any]:
-    """Ids at both ends and in the middle of the table and of its offsets."""
+    """Return the ids at both ends and in the middle of the table and of its offsets."""
     if effect.table.num_rows == 0:
         return []
     offset = as_numpy(effect.latest().column("offset"))

@@ -1,8 +1,7 @@
-"""How far a probability could be off because its offsets are estimates: p at both ends of their posterior.
+"""Interval of a probability from the uncertainty of its offsets: p at both ends of their posterior.
 
-Offsets are normal with the posterior variance that the fit reported; those of one row are added, so their
-variances are, too. An id that is unknown has the prior variance: nothing was learned about it. The link and
-the slopes count as known.
+Offsets are normal with the posterior variance of the fit; the variances of a row's offsets add up. An unknown
+id has the prior variance. The link and the slopes count as known.
 """
 
 from collections.abc import Mapping
@@ -16,14 +15,14 @@ from slc_ops.parameters.effects import Lookup, Positions
 from slc_ops.parameters.parameter_set import ParameterSet, sum_of
 
 Z = 1.959963984540054
-"""The ends of the middle 95 % of a normal distribution."""
+"""The 97.5 % quantile of the standard normal distribution."""
 
 
 def interval_of(
     parameters: ParameterSet, logits: Any, time: Any, ids: Mapping[str, Any]
 ) -> tuple[Floats, Floats] | tuple[None, None]:
-    """Low and high of each row (95 %), of rows that :meth:`ParameterSet.correct` answers; None where the set
-    reports no variances.
+    """Return the lower and upper 95 % bounds of rows that :meth:`ParameterSet.correct` accepts; None without
+    variances.
 
     >>> import pyarrow as pa
     >>> from slc_ops.numerics.curves import Affine
@@ -51,7 +50,7 @@ def interval_of(
 
 
 def _variance(lookup: Lookup, positions: Positions, times: Floats | None) -> Floats:
-    """Of each row, in the time bin of the row (the last one without times)."""
+    """Return the variance of each row, in the row's time bin (the last one without times)."""
     edges = lookup.added.time_edges
     column = -1 if times is None or edges is None else time_bin(times, edges)
     found: Floats = np.asarray(lookup.variance)[positions, column]

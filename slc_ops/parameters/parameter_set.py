@@ -1,4 +1,4 @@
-"""The parameter set: everything a fit learned, and how it turns logits into probabilities."""
+"""The parameter set: all results of a fit, and the formula from logits to probabilities."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,16 +23,16 @@ from slc_ops.rows.rows import Columns, Log, Rows
 
 @dataclass(frozen=True)
 class PriorMean:
-    """An earlier backbone's offsets as the prior mean of this one's, and what held-out rows said of it."""
+    """An earlier backbone's offsets as prior mean, and the gain on held-out rows."""
 
     backbone_version: str
     share: float
     gain: float
-    """In NLL per held-out row, against prior mean 0."""
+    """Reduction in NLL per held-out row, against prior mean 0."""
 
     @property
     def sentence(self) -> str:
-        """For reports and model cards.
+        """The prior mean as text, for reports and model cards.
 
         >>> PriorMean("gru-7", 0.5, 0.0031).sentence
         'Begins from 0.5 of the offsets of backbone gru-7: NLL 0.0031 lower on held-out rows of its own.'
@@ -45,7 +45,7 @@ class PriorMean:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a parameter set comes from; all optional for sets fitted by hand."""
+    """The origin of a parameter set; all fields are optional for sets fitted by hand."""
 
     deployment: str | None = None
     window: Window | None = None
@@ -54,18 +54,18 @@ class Provenance:
     config_digest: str | None = None
     code_version: str | None = None
     on_backbone_mismatch: str | None = None
-    """What a server does with rows of another backbone, where the deployment says so."""
+    """The server's rule for rows of another backbone; None if the deployment has none."""
     prior_mean: PriorMean | None = None
-    """Where the offsets were shrunk towards those of an earlier backbone."""
+    """Set if the offsets were shrunk towards those of an earlier backbone."""
 
 
 @dataclass(frozen=True)
 class ParameterSet:
     """A fitted method: a link, and effects by name (``item``, ``group``, ``user``).
 
-    p = link(a·η₀ + b₀ + Σ effects). Methods that look at the score alone have no effect. The effect of an id
-    that is not in its table (cold start) is 0; unknown items get the line ``cold`` where there is one:
-    σ(a·η₀ + b₀) with its own a and b₀. Slopes multiply η₀ − ``logit_mean``.
+    p = link(a·η₀ + b₀ + Σ effects). Methods that use only the score have no effect. An id that is not in the
+    table (cold start) has effect 0; if ``cold`` is set, unknown items use its line instead: σ(a·η₀ + b₀) with
+    its own a and b₀. Slopes multiply η₀ − ``logit_mean``.
 
     >>> from slc_ops.parameters.effects import by_item
     >>> items = by_item(pa.table({"id": ["a"], "offset": [1.0]}))
@@ -87,30 +87,30 @@ class ParameterSet:
     cold: Affine | None = None
 
     def with_provenance(self, **known: Any) -> "ParameterSet":
-        """The same parameters, with (more of) their origin filled in."""
+        """Return the same parameters with these fields of the provenance replaced."""
         return replace(self, provenance=replace(self.provenance, **known))
 
     def with_effect(self, name: str, effect: Effect) -> "ParameterSet":
-        """The same parameters with one effect more, or another one."""
+        """Return the same parameters with an effect added or replaced."""
         return replace(self, effects={**self.effects, name: effect})
 
     @property
     def items(self) -> pa.Table | None:
-        """The table of the items' effect; None where the method has none."""
+        """The table of the item effect; None if the method has none."""
         return self.effects["item"].table if "item" in self.effects else None
 
     @property
     def prior_var(self) -> float | None:
-        """The prior variance of the items' offsets."""
+        """The prior variance of the item offsets; None without one."""
         return self.effects["item"].prior_var if "item" in self.effects else None
 
     @property
     def time_edges(self) -> Floats | None:
-        """The edges of the time bins of the items' offsets."""
+        """The time-bin edges of the item offsets; None without time bins."""
         return self.effects["item"].time_edges if "item" in self.effects else None
 
     def same_answers(self, other: "ParameterSet") -> bool:
-        """Whether both sets answer every row alike, bit for bit, wherever they come from."""
+        """Return True if both sets give bit-identical results for every row; provenance is ignored."""
         mine, others = (
             (s.method, s.link.as_dict(), s.cold, s.logit_mean, set(s.effects)) for s in (self, other)
         )
@@ -119,9 +119,9 @@ class ParameterSet:
         )
 
     def affine(self) -> dict[str, float] | None:
-        """``{a, b0}`` of methods that fitted them, otherwise None.
+        """Return ``{a, b0}`` of methods that fit them, otherwise None.
 
-        A method that this release does not know is taken to have fitted what it wrote.
+        A method that is unknown to this release counts as one that fits them.
         """
         method = METHODS.get(self.method)
         if not isinstance(self.link, Affine | AffineInTime) or (method is not None and not method.fits_link):
@@ -131,7 +131,7 @@ class ParameterSet:
     # --- prediction -----------------------------------------------------------------------------------
 
     def apply(self, log: InteractionLog, *, threads: int | None = None, out: Floats | None = None) -> Floats:
-        """Corrected probabilities of a log's rows, in row order."""
+        """Return the corrected probabilities of a log's rows, in row order."""
         apply, result = self.on(log), np.empty(log.n_rows) if out is None else out
 
         def work(first: int, last: int) -> None:
@@ -142,7 +142,7 @@ class ParameterSet:
         return result
 
     def on(self, log: Log) -> "Apply":
-        """The same for rows of a log, wherever they lie: ids are looked up once per id, not once per row."""
+        """Prepare the set for a log's rows: ids are looked up once per id, not once per row."""
         columns: set[str] = {"time"} if self.needs_time else set()
         parts = []
         for each in self.lookups:
@@ -157,7 +157,7 @@ class ParameterSet:
 
     @property
     def needs_time(self) -> bool:
-        """Whether the event time of a row matters."""
+        """True if the result depends on the event time of a row."""
         in_bins = any(effect.time_edges is not None for effect in self.effects.values())
         return in_bins or isinstance(self.link, AffineInTime)
 
@@ -171,10 +171,18 @@ class ParameterSet:
         users: Any = None,
         look: Look | None = None,
     ) -> Floats:
-        """The same for plain arrays; without ``time`` the last time bin counts, as for a time that is NaN.
+        """Correct plain arrays; without ``time``, or with a NaN time, the last time bin applies.
 
-        ``groups`` and ``users`` are looked at by sets that have such an effect; None counts as unknown, as
-        does a null among ids. ``look`` is shown where the ids of each effect were found.
+        Args:
+            items: Item ids, one per row; None and null count as unknown, as for ``groups`` and ``users``.
+            logits: Finite logits of the frozen model.
+            time: Event times as numbers; links that depend on time require them.
+            groups: Group ids, used by sets with a group effect.
+            users: User ids, used by sets with a user effect.
+            look: Called with each effect's name and the positions of its ids.
+
+        Raises:
+            InputError: Unequal lengths, a logit that is not finite, or a missing time.
         """
         values = np.asarray(logits, dtype=np.float64)
         given = {"item": items, "group": groups, "user": users}
@@ -225,7 +233,7 @@ class ParameterSet:
         user: Any = None,
         look: Callable[[str, int], None] | None = None,
     ) -> float:
-        """The same for one row, as a server asks: no arrays of ids, no conversion of types."""
+        """Correct one row without building arrays of ids; see :meth:`correct`."""
         value = float(logit)
         if not isfinite(value):
             raise InputError(f"logit {logit!r} is NaN or infinite; expected a number")
@@ -243,7 +251,7 @@ class ParameterSet:
 
     @cached_property
     def lookups(self) -> tuple[Lookup, ...]:
-        """The effects made ready to serve, in the order in which they are added."""
+        """The effects prepared for serving, in order of addition."""
         cold = None
         if self.cold is not None:
             known = self.effects.get("item")
@@ -259,7 +267,7 @@ class ParameterSet:
     # --- storage --------------------------------------------------------------------------------------
 
     def write(self, directory: Path) -> None:
-        """Write ``params.json``, a table for each effect and ``golden.json``; whole or not at all."""
+        """Write ``params.json``, a table for each effect and ``golden.json`` atomically."""
         from slc_ops.parameters.storage import write
 
         write(self, directory)
@@ -278,18 +286,18 @@ _CODES = {"item": "codes", "group": "group", "user": "user"}
 
 @dataclass(frozen=True)
 class Apply:
-    """A parameter set made ready for the rows of one log: what is added, by the code of an id."""
+    """A parameter set prepared for the rows of one log; ids are addressed by code."""
 
     link: Curve
     parts: tuple[tuple[str, Added], ...]
     columns: Columns
 
     def of(self, rows: Rows, out: Floats | None = None) -> Floats:
-        """Corrected probabilities."""
+        """Return corrected probabilities."""
         return self._each(self.link.probability, rows, out)
 
     def score(self, rows: Rows) -> Floats:
-        """Numbers that order the rows as their corrected probabilities do."""
+        """Return numbers that sort the rows as their corrected probabilities do."""
         return self._each(self.link.score, rows, None)
 
     def _each(self, formula: Callable[..., Floats], rows: Rows, out: Floats | None) -> Floats:
@@ -304,7 +312,7 @@ class Apply:
 
 
 def sum_of(effects: Iterable[tuple[Added, Positions]], logit: Floats, time: Floats | None) -> Floats:
-    """What all effects add to each row."""
+    """Return the sum of all effects for each row."""
     parts = (effect.at(positions, logit, time) for effect, positions in effects)
     total = next(parts)
     for part in parts:

@@ -1,4 +1,4 @@
-"""Renamed items: a file of old and new ids carries the offsets of a parameter set over."""
+"""Rename items: carry the offsets of a parameter set over to new ids."""
 
 import csv
 from collections import Counter
@@ -18,10 +18,11 @@ COLUMNS = ("old_id", "new_id")
 
 
 def read_mapping(path: Path) -> dict[str, str]:
-    """Old id → new id, of a CSV file with the columns ``old_id`` and ``new_id``.
+    """Read the map from old to new ids from a CSV file with the columns ``old_id`` and ``new_id``.
 
-    Raises :class:`~slc_ops.base.errors.InputError` where it says nothing or something twice, or where an
-    id is both old and new: then the answer would depend on the order, or go round in a circle.
+    Raises:
+        InputError: The file maps nothing, maps an id twice, or has an id both as old and as new (a chain or
+            a cycle).
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -50,10 +51,10 @@ def read_mapping(path: Path) -> dict[str, str]:
 
 
 def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
-    """The same parameters under the new ids: offsets, variances and counts go with the item.
+    """Return the same parameters under the new ids, with offsets, variances and counts.
 
-    Raises :class:`~slc_ops.base.errors.InputError` for an old id that the set does not know, for a new id
-    that has an offset of its own already, and for a set without items.
+    Raises:
+        InputError: An unknown old id, a new id that already has an offset, or a set without items.
     """
     effect = parameters.effects.get("item")
     if effect is None:
@@ -66,7 +67,7 @@ def renamed(parameters: ParameterSet, mapping: dict[str, str]) -> ParameterSet:
     if taken := sorted(set(mapping.values()) & known):
         raise InputError(f"the item {taken[0]!r} has an offset of its own; two items cannot become one")
     new = _typed([mapping.get(str(each), each) for each in ids.to_pylist()], ids.type)
-    # Sorted by id as every set is; the bins of an item stay together and in their order.
+    # Rows stay sorted by id; the bins of an item stay together and in order.
     order = np.lexsort((np.arange(len(new)), as_numpy(pc.rank(new, tiebreaker="min"))))
     place = effect.table.schema.names.index("id")
     table = effect.table.set_column(place, "id", new).take(as_arrow(order))

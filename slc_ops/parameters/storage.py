@@ -27,16 +27,17 @@ from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
 SCHEMA_VERSION = 1
 BACKBONE_RULES = ("frozen", "refuse", "serve")
 MAX_ROWS = 50_000_000
-"""Rows of an effect's table beyond which nothing is read: as many cells as a fit makes at most."""
+"""Maximum number of rows of an effect's table, equal to the maximum number of cells in a fit."""
 MAX_JSON = 16 << 20
-"""Bytes of ``params.json`` and ``golden.json`` each."""
+"""Maximum size in bytes of ``params.json`` and of ``golden.json``."""
 _STATED = re.compile(r'("params_digest": ")[0-9a-f]{64}"')
 
 
 def write(parameters: ParameterSet, directory: Path) -> None:
-    """Write all files to a temporary directory and rename it last.
+    """Write all files to a temporary directory, then rename it.
 
-    Only a parameter set or an empty directory is replaced: a slip of the name must not cost other files.
+    Raises:
+        ParameterSetError: The directory holds other files, which would be lost.
     """
     if _holds_other_files(directory):
         raise ParameterSetError(
@@ -62,9 +63,9 @@ def write(parameters: ParameterSet, directory: Path) -> None:
 
 
 def remove_users(directory: Path, belongs: Callable[[str], bool]) -> int:
-    """Write a set anew without the users that ``belongs`` names; returns how many went.
+    """Rewrite a set without the users for which ``belongs`` is True; return their number.
 
-    Everything else stays as it was; digests and golden vectors, which name users, are those of the new set.
+    Digests and golden vectors, which may contain users, are recomputed; all else stays the same.
     """
     if not (directory / effect_file("user")).exists():
         return 0
@@ -79,13 +80,13 @@ def remove_users(directory: Path, belongs: Callable[[str], bool]) -> int:
 
 
 def signed(text: str) -> str:
-    """The text of ``params.json`` with its own digest: SHA-256 of it with 64 zeros in the digest's place."""
+    """Return the text of ``params.json`` with its digest: SHA-256 of the text with 64 zeros in its place."""
     text = _STATED.sub(rf'\g<1>{"0" * 64}"', text)
     return _STATED.sub(rf'\g<1>{sha256(text.encode()).hexdigest()}"', text)
 
 
 def _holds_other_files(directory: Path) -> bool:
-    """Whether it is neither a set nor what is left of one that another writer is removing just now."""
+    """Return True if the directory is neither a set nor a set that another writer is deleting."""
     try:
         names = {path.name for path in directory.iterdir()}
     except (FileNotFoundError, NotADirectoryError):
@@ -94,10 +95,15 @@ def _holds_other_files(directory: Path) -> bool:
 
 
 def read(directory: Path, *, deployment: str | None = None, served: bool = False) -> ParameterSet:
-    """Read what :func:`write` wrote; anything missing, altered or unknown is a :class:`ParameterSetError`.
+    """Read a directory of :func:`write` and verify it.
 
-    A set that says to be of another ``deployment`` is refused. ``served`` reads the columns that decide
-    probabilities alone.
+    Args:
+        directory: The directory of the set.
+        deployment: Refuse a set of another deployment.
+        served: Read only the columns that determine probabilities and intervals.
+
+    Raises:
+        ParameterSetError: A file is missing, altered or of an unknown schema version.
     """
     path = directory / PARAMS
     with _understood(path):
@@ -114,7 +120,7 @@ def read(directory: Path, *, deployment: str | None = None, served: bool = False
 
 
 def read_params(path: Path) -> dict[str, Any]:
-    """The values of ``params.json``: of a schema version that is known, and as they were written."""
+    """Return the values of ``params.json`` after a check of schema version and digest."""
     values = _read_json(path)
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version != SCHEMA_VERSION or isinstance(version, bool):
@@ -131,7 +137,7 @@ def read_params(path: Path) -> dict[str, Any]:
 
 
 def stated_sizes(directory: Path) -> dict[str, int]:
-    """The files of the effects and how many bytes each has, as ``params.json`` states them."""
+    """Return the effects' file names and sizes in bytes, as stated in ``params.json``."""
     with _understood(directory / PARAMS):
         effects = read_params(directory / PARAMS)["effects"]
         paths = {name: directory / effect_file(name) for name in effects}
@@ -139,7 +145,7 @@ def stated_sizes(directory: Path) -> dict[str, int]:
 
 
 def _rows_and_bytes(path: Path, name: str, entry: Any) -> tuple[int, int]:
-    """What ``params.json`` states of an effect's file, where it can be right."""
+    """Return rows and bytes of an effect's file from ``params.json``, within the limits."""
     rows, size = entry["rows"], entry["bytes"]
     if (
         not (type(rows) is type(size) is int and 0 <= rows <= MAX_ROWS and size > 0)
@@ -157,7 +163,7 @@ def _read_effect(directory: Path, name: str, entries: dict[str, Any], served: bo
     rows, size = _rows_and_bytes(path, name, entry)
     if (found := _verified(path, entry["digest"]).stat().st_size) != size:
         raise ParameterSetError(f"{path} has {found} bytes; params.json says {size}")
-    # One thread and no read-ahead: half the memory, and a million items still take 0.2 s.
+    # One thread and no read-ahead halve the memory; a million items still take 0.2 s.
     with pq.ParquetFile(path, pre_buffer=False) as file:
         names = file.schema_arrow.names
         if file.metadata.num_rows != rows or names != entry["columns"]:
@@ -179,7 +185,7 @@ def _read_effect(directory: Path, name: str, entries: dict[str, Any], served: bo
 
 @contextmanager
 def _understood(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a set is one kind of error."""
+    """Convert every error of reading a set to `ParameterSetError`."""
     try:
         yield
     except ParameterSetError:
@@ -263,7 +269,7 @@ def _as_dict(parameters: ParameterSet) -> dict[str, Any]:
         "input_digest": origin.input_digest,
         "config_digest": origin.config_digest,
         "code_version": origin.code_version,
-        # What most sets do not have is not there.
+        # Omit optional keys that are not set.
         **({} if parameters.cold is None else {"cold_link": parameters.cold.as_dict()}),
         **({} if (rule := origin.on_backbone_mismatch) is None else {"on_backbone_mismatch": rule}),
         **({} if (mean := origin.prior_mean) is None else {"prior_mean": asdict(mean)}),

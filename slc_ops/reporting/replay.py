@@ -1,4 +1,4 @@
-"""The page of a replay: what would have been served, figures first, then every window."""
+"""The page of a replay: figures first, then every window."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from slc_ops.reporting.style import Drawing, render
 
 
 def write_replay(page: Path, replay: Replay) -> Path:
-    """Write ``page``, one file that needs nothing else, and beside it ``figures/*.png``; return the page."""
+    """Write the self-contained ``page`` and ``figures/*.png`` beside it; return the page."""
     with replacing_directory(page.parent / "figures") as temporary:
         drawings = draw_replay(temporary, replay)
     platt, frozen = replay.against("platt"), replay.against("base")
@@ -35,7 +35,7 @@ def write_replay(page: Path, replay: Replay) -> Path:
 
 
 def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
-    """Every figure there is something to show of."""
+    """Draw every figure that has data."""
     methods = [name for name in replay.methods if name != "platt"]
     refitted = replay.best if replay.best not in REFERENCES else None
     drawings = [
@@ -60,7 +60,7 @@ def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
 
 
 def points_of(replay: Replay, refitted: str | None) -> list[served.Point]:
-    """The replay's windows as points of the figure."""
+    """Return the replay's windows as points of the figure."""
     frozen, platt = (dict(replay.differences(SERVED, reference)) for reference in REFERENCES)
     other = {} if refitted is None else dict(replay.differences(refitted, "platt"))
     return [
@@ -81,7 +81,7 @@ def points_of(replay: Replay, refitted: str | None) -> list[served.Point]:
 
 
 def contender_rows(replay: Replay) -> list[dict[str, Any]]:
-    """Per contender: its mean against Platt and against the frozen model, each with its interval."""
+    """Return one row per contender: its mean against Platt and the frozen model, with intervals."""
     platt, frozen = replay.against("platt"), replay.against("base")
     rows = []
     for name in (SERVED, *replay.methods):
@@ -108,7 +108,7 @@ def contender_rows(replay: Replay) -> list[dict[str, Any]]:
 
 
 def window_row(each: ReplayedWindow) -> dict[str, Any]:
-    """One window of the table."""
+    """Return one window as a row of the table."""
     entry = each.entry
     pair = None if entry is None else entry.difference(SERVED, "platt")
     frozen = None if entry is None else entry.difference(SERVED, "base")

@@ -1,4 +1,4 @@
-"""One self-contained page per refresh: the verdict, what was served over time, the figures, the tables."""
+"""One self-contained page per refresh: the verdict, served models over time, figures, tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,12 +28,12 @@ def write_report(
     plan: dict[str, Any] | None = None,
     served: Sequence[Served] = (),
 ) -> Path:
-    """Write ``page`` and, beside it, ``figures/*.png``; return the page.
+    """Write ``page`` and ``figures/*.png`` beside it; return the page.
 
-    ``verdict`` and ``backtest`` are the ``as_dict`` forms, ``detectability`` is what
-    :func:`~slc_ops.evidence.detectability.write_detectability` wrote, ``parameters`` a parameter set,
-    ``validation`` the data quality verdict of the newest window, ``plan`` what the refresh was asked to do,
-    ``served`` what earlier windows got. What is missing is said on the page.
+    ``verdict`` and ``backtest`` are ``as_dict`` forms, ``detectability`` is the output of
+    :func:`~slc_ops.evidence.detectability.write_detectability`, ``parameters`` a parameter set,
+    ``validation`` the data quality verdict of the newest window, ``plan`` the plan of the refresh, ``served``
+    the results of earlier windows. The page names missing parts.
     """
     evidence, ruling = Backtest.from_dict(backtest), Verdict.from_dict(verdict)
     seen = None

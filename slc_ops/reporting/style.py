@@ -1,9 +1,8 @@
-"""One look for all figures and pages: a palette that survives colour blindness, dark mode and a printer.
+"""One style for all figures and pages; the palette suits colour blindness, dark mode and print.
 
-Figures are drawn once, in the light palette. On the page they are inline SVG whose colours become CSS
-variables, so that they follow the reader's colour scheme and use the page's font; for MLflow the same drawing
-is saved as PNG. Pages come from templates: everything that came from logs or settings is escaped, only our
-drawings are not.
+Figures are drawn once, in the light palette. On the page they are inline SVG with CSS variables as colours,
+so they follow the reader's colour scheme and use the page's font; for MLflow the same drawing is saved as
+PNG. Templates render the pages: text from logs and settings is escaped, our own drawings are not.
 """
 
 from collections.abc import Iterator
@@ -58,13 +57,13 @@ _SETTINGS: dict[str, Any] = {
     "ytick.major.size": 0,
     "lines.linewidth": 1.8,
     "lines.solid_capstyle": "round",
-    "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
+    "svg.fonttype": "none",  # keep text as text: searchable, and in the page's font
 }
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure for the page: what it shows, and a description for those who cannot see it."""
+    """A figure for the page, with title and caption for screen readers."""
 
     name: str
     title: str
@@ -75,7 +74,7 @@ class Drawing:
 
 @contextmanager
 def styled(name: str) -> Iterator[None]:
-    """Draw in the house style; the ids of an SVG are salted with its name, so that they never collide."""
+    """Apply the common style; the name salts the SVG's ids, so that they never collide."""
     from matplotlib import rc_context
 
     with rc_context({**_SETTINGS, "svg.hashsalt": name}):
@@ -83,7 +82,7 @@ def styled(name: str) -> Iterator[None]:
 
 
 def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options: Any) -> tuple[Any, Any]:
-    """A figure and its axes."""
+    """Create a figure and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -91,11 +90,11 @@ def new_figure(height: float, columns: int = 1, width: float = WIDTH, **options:
 
 
 def save(figure: Any, name: str, directory: Path) -> str:
-    """Write the PNG; return the SVG for the page. Every format is drawn once: ``savefig`` draws twice."""
+    """Write the PNG; return the SVG for the page. Each format is drawn once (``savefig`` draws twice)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.get_layout_engine().execute(figure)
-    figure.set_layout_engine("none")  # laid out once, not once per format
+    figure.set_layout_engine("none")  # the layout is computed once, not per format
     svg = svg_text(figure)
     figure.set(dpi=160, facecolor="white")
     FigureCanvasAgg(figure).print_png(directory / f"{name}.png", metadata={"Software": None})
@@ -103,7 +102,7 @@ def save(figure: Any, name: str, directory: Path) -> str:
 
 
 def svg_text(figure: Any) -> str:
-    """A figure as SVG in the light palette, the same bytes every time."""
+    """Return a figure as SVG in the light palette; the bytes are deterministic."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     text = StringIO()
@@ -114,21 +113,21 @@ def svg_text(figure: Any) -> str:
 
 
 def for_page(svg: str) -> str:
-    """The palette's colours as the page's variables, which follow the reader's colour scheme."""
+    """Replace the palette's colours by the page's CSS variables, which follow the colour scheme."""
     for variable, colour in PALETTE.items():
         svg = svg.replace(colour, f"var(--{variable})")
     return svg
 
 
 def label_end(axis: Any, x: float, y: float, text: str, colour: str, **more: Any) -> None:
-    """Write a line's name where it ends: no legend to look up."""
+    """Label a line at its end, in place of a legend."""
     axis.annotate(
         text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", color=colour, fontsize=9, **more
     )
 
 
 def tone(found: Interval, better: int) -> str:
-    """The colour of a difference: better, worse, or not to be told; ``better`` is the metric's own."""
+    """Return the colour of a difference: better, worse or unclear; ``better`` is the metric's sign."""
     if found.low is None or found.high is None:
         return MUTED
     low, high = sorted((better * found.low, better * found.high))
@@ -136,7 +135,7 @@ def tone(found: Interval, better: int) -> str:
 
 
 def render(template: str, drawings: dict[str, Drawing], **values: Any) -> str:
-    """One self-contained page."""
+    """Render one self-contained page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""What the page's tables say: rows of plain text, made from the evidence."""
+"""The page's tables: rows of plain text, built from the evidence."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def fold_columns(backtest: Backtest) -> list[Row]:
-    """The folds as columns: their windows and what is special about each; the last one is the mean."""
+    """Return the folds as columns, with window, role and note; the last column is the mean."""
     columns = []
     for fold in backtest.plan.folds:
         role = "hold-out" if fold.hold_out else "newest" if fold.newest else "scored"
@@ -24,7 +24,7 @@ def fold_columns(backtest: Backtest) -> list[Row]:
 
 
 def fold_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Per method its NLL and AUC on every fold, then the mean of all windows."""
+    """Return NLL and AUC of each method on every fold, then the mean of all windows."""
     means = backtest.means()
     rows = []
     for method in backtest.methods:
@@ -45,25 +45,26 @@ def _pair(nll: float | None, auc: float | None, why: str | None = None) -> Row:
 
 
 def method_columns(backtest: Backtest) -> list[str]:
-    """The columns of :func:`method_rows`: metrics, the differences to Platt that have intervals, the AUC
-    within users and items."""
+    """Return the columns of :func:`method_rows`: metrics, differences to Platt with intervals, and the AUC
+    within users and items.
+    """
     metrics = [each.title for each in METRICS.values()]
     gains = [f"Δ {each.title} to Platt" for each in paired_metrics()]
     return [*metrics, *gains, *(f"AUC within {kind}" for kind in _kinds(backtest))]
 
 
 def _kinds(backtest: Backtest) -> list[str]:
-    """Of which pairs of rows the newest window has an AUC."""
+    """Return the kinds of pairs for which the newest window has an AUC."""
     return list(next((each.within for each in backtest.newest.values() if each.within), {}))
 
 
 def ranking(backtest: Backtest) -> str | None:
-    """Which kind of ranking each method improves on the newest window."""
+    """Describe the kind of ranking that each method improves on the newest window."""
     return ranking_in_words({name: backtest.newest[name].within for name in backtest.methods})
 
 
 def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
-    """Per method on the newest window: metrics, differences to Platt, the AUC within users and items."""
+    """Return each method's metrics, differences to Platt and AUC within users and items (newest window)."""
     rows = []
     for name in (*backtest.methods, *(["champion"] if "champion" in backtest.newest else [])):
         score = backtest.newest[name]
@@ -87,7 +88,7 @@ def method_rows(backtest: Backtest, chosen: str | None) -> list[Row]:
 
 
 def slice_columns() -> list[str]:
-    """The columns of :func:`slice_rows`: Platt's figure beside ours where both get intervals."""
+    """Return the columns of :func:`slice_rows`; Platt's figure precedes ours for paired metrics."""
     columns = []
     for each in headline_metrics():
         columns += [f"{each.title}, Platt", each.title] if each.paired else [each.title]
@@ -95,7 +96,7 @@ def slice_columns() -> list[str]:
 
 
 def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -> list[Row]:
-    """Per slice of the newest window: Platt, the candidate, and the paired difference."""
+    """Return each slice of the newest window: Platt, the candidate, and the paired difference."""
     if method is None or backtest.newest[method].metrics is None:
         return []
     platt = {(part["kind"], part["name"]): part for part in backtest.newest["platt"].slices}
@@ -123,7 +124,7 @@ def slice_rows(backtest: Backtest, method: str | None, kinds: tuple[str, ...]) -
 
 
 def n_simultaneous_slices(backtest: Backtest, method: str | None) -> Row | None:
-    """How many slices have intervals that hold together, and with what confidence."""
+    """Return the number of slices with simultaneous intervals and their confidence; None for a single one."""
     found = next(iter(backtest.slice_differences.get(method or "", {}).values()), None)
     if found is None or found.n_simultaneous == 1:
         return None
@@ -137,9 +138,9 @@ def _slice_verdict(found: PairedDifference | None) -> str:
 
 
 def worst_group(backtest: Backtest, method: str | None) -> Row | None:
-    """The group with the highest NLL under the candidate, among those with enough rows to say so.
+    """Return the group with the highest NLL under the candidate, among those with enough rows.
 
-    Platt's NLL beside it is that of the same group.
+    Platt's NLL is that of the same group.
     """
     if method is None or backtest.newest[method].metrics is None:
         return None
@@ -163,7 +164,7 @@ def worst_group(backtest: Backtest, method: str | None) -> Row | None:
 
 
 def item_rows(found: list[dict[str, Any]]) -> list[Row]:
-    """The items that gained or lost most, with what was predicted and what happened."""
+    """Return the items with the largest gains and losses, with predicted and observed rates."""
     return [
         {
             "name": row["item_id"],

@@ -1,4 +1,4 @@
-"""The figures of the report; titles name what is shown, numbers say what it means."""
+"""The figures of the report; titles name the content, captions explain it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ def draw_all(
     parameters: ParameterSet | None,
     served: Sequence[Served] = (),
 ) -> dict[str, Drawing]:
-    """Draw every figure there is evidence for; PNGs go to ``directory``. ``served``: what the windows got."""
+    """Draw every figure that has evidence; write PNGs to ``directory``. ``served`` holds past results."""
     drawings: list[Drawing | None] = [
         series.draw(directory, backtest, verdict, served),
         forests.draw_rivals(directory, backtest, verdict),

@@ -1,4 +1,4 @@
-"""Estimates with their intervals, a row each: one way to draw them for report, replay, notebook and paper."""
+"""Forest plots of estimates with intervals, for report, replay, notebook and paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ NAMES = {"base": "the backbone", "platt": "Platt scaling", "champion": "the cham
 
 @dataclass(frozen=True)
 class Row:
-    """One estimate; ``beyond`` is a wider range, drawn thin."""
+    """One estimate; ``beyond`` is a wider range, drawn as a thin line."""
 
     name: str
     found: Interval | None
@@ -40,7 +40,7 @@ class Row:
 
 
 def forest(axis: Any, rows: Sequence[Row], title: str, view: tuple[float, float] | None = None) -> None:
-    """The first row on top. Differences stand beside 0; other figures get a ``view``, and an arrow beyond."""
+    """Draw the rows from the top, with a line at 0; or within a ``view``, with arrows for values beyond it."""
     if view is None:
         axis.axvline(0, color=INK, linewidth=0.9)
         axis.margins(x=0.12)
@@ -63,12 +63,12 @@ def forest(axis: Any, rows: Sequence[Row], title: str, view: tuple[float, float]
     axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.set_ylim(len(rows) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
-    axis.locator_params(axis="x", nbins=3)  # labels of narrow panels must not touch
+    axis.locator_params(axis="x", nbins=3)  # keep labels of narrow panels apart
     axis.set_title(title)
 
 
 def draw_rivals(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """Is the candidate better than its rivals on the newest window? An arrow points to the better side."""
+    """Draw the candidate's differences to its rivals on the newest window; an arrow marks the better side."""
     if verdict.method is None or verdict.method not in backtest.differences:
         return None
     differences = backtest.differences[verdict.method]
@@ -91,7 +91,7 @@ def draw_rivals(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawin
 
 
 def draw_methods(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """How good is every method on the newest window? In the order of the ladder."""
+    """Draw the metrics of every method on the newest window, in their fixed order."""
     names = [name for name in (*backtest.methods, "champion") if name in backtest.intervals]
     if not names:
         return None
@@ -115,7 +115,7 @@ def draw_methods(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
 
 
 def _view(found: Sequence[Interval]) -> tuple[float, float]:
-    """A range that shows the contenders: a method far behind must not squeeze them together."""
+    """Return a range that shows the contenders; a method far behind must not compress them."""
     known = sorted(each.estimate for each in found if each.estimate is not None)
     if not known:
         return 0.0, 1.0
@@ -128,7 +128,7 @@ def _view(found: Sequence[Interval]) -> tuple[float, float]:
 
 
 def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """Where does the correction help? By terciles of the items' calibration counts, and on cold start."""
+    """Draw the differences to Platt by terciles of the items' calibration counts, and on cold start."""
     method = verdict.method
     if method is None or score_only(method) or method not in backtest.slice_differences:
         return None
@@ -155,7 +155,7 @@ def draw_density(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawi
 
 
 def draw_contenders(directory: Path, replay: Replay) -> Drawing | None:
-    """Every way to serve against Platt refitted every window: the mean over windows, the next one's range."""
+    """Draw each contender against Platt refitted every window: the mean and the next window's range."""
     found = replay.against("platt")
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""What was learned and what it means: calibrated probabilities, offsets of the items, visible drift."""
+"""Figures of a fit: calibrated probabilities, item offsets, detectable drift."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SHOWN = 260
 
 
 def draw_reliability(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """Observed rate against mean prediction in fifteen bins, dots sized by their rows."""
+    """Draw observed rate against mean prediction in fifteen bins, with dots sized by rows."""
     names = ["base", *([verdict.method] if verdict.method not in (None, "base") else [])]
     curves = {name: backtest.newest[name].reliability for name in names}
     if not any(curves.values()):
@@ -52,14 +52,14 @@ def draw_reliability(directory: Path, backtest: Backtest, verdict: Verdict) -> D
 
 
 def draw_offsets(directory: Path, parameters: ParameterSet | None) -> Drawing | None:
-    """Offsets by observations; grey lines lead from what the item's own rows say to what is believed."""
+    """Draw offsets by observations; grey lines connect raw and shrunken estimates."""
     if parameters is None or parameters.items is None or parameters.items.num_rows == 0:
         return None
     table = parameters.effects["item"].latest()
     n = table["n_obs"].to_numpy()
     offset = table["offset"].to_numpy()
-    # Evenly through the order of counts: sparse and dense items are all represented, and a million items
-    # make no larger page than three hundred.
+    # Sample evenly in the order of counts: sparse and dense items are represented, and the size of the page
+    # does not grow with the number of items.
     order = np.argsort(n, kind="stable")
     shown = order[np.unique(np.linspace(0, len(n) - 1, SHOWN).astype(int))]
     shown = shown[n[shown] > 0]
@@ -85,7 +85,7 @@ def draw_offsets(directory: Path, parameters: ParameterSet | None) -> Drawing | 
 
 
 def draw_detectability(directory: Path, found: Detectability | None) -> Drawing | None:
-    """The power curve: the smallest drift that n observations per bin can show, and where the data are."""
+    """Draw the power curve: the smallest drift that n observations per bin can show, and the median item."""
     if found is None:
         return None
     colour = ACCENT if found.viable else BAD

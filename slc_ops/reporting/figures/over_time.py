@@ -1,4 +1,4 @@
-"""Does ranking improve window after window? The paper's Figure 1."""
+"""AUC over time, the paper's Figure 1."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ Line = list[tuple[float, float | None]]
 
 
 def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | None:
-    """AUC by day over all folds: the backbone, Platt, and the item correction."""
+    """Draw the AUC by day over all folds: the backbone, Platt, and the item correction."""
     shown = _shown(backtest, verdict)
     lines = {method: [_line(backtest, fold.key, method) for fold in backtest.plan.folds] for method in shown}
     if not any(point for parts in lines.values() for part in parts for point in part):
@@ -67,7 +67,7 @@ def draw(directory: Path, backtest: Backtest, verdict: Verdict) -> Drawing | Non
 
 
 def _shown(backtest: Backtest, verdict: Verdict) -> list[str]:
-    """The backbone, Platt and the chosen method, or the best item correction when that is score-only."""
+    """Return the backbone, Platt and the chosen method; an item correction if that is score-only."""
     chosen = verdict.method
     if chosen is None or score_only(chosen):
         others = [method for method in backtest.methods if not score_only(method)]
@@ -81,7 +81,7 @@ def _line(backtest: Backtest, fold: str, method: str) -> Line:
 
 
 def _same(some: list[Line], others: list[Line]) -> bool:
-    """Whether two methods rank alike on every slice, but for pairs that rounding ties."""
+    """Return True if two methods have the same AUC on every slice, up to rounding."""
     pairs = [pair for part in zip(some, others, strict=True) for pair in zip(*part, strict=True)]
     return all(a == b or (a and b and abs(a - b) < 1e-6) for (_, a), (_, b) in pairs)
 
@@ -100,7 +100,7 @@ def _draw_line(axis: Any, method: str, parts: list[Line], name: str, *, bold: bo
 
 
 def _name_days(axis: Any, newest: Line) -> None:
-    """Dates for real moments, plain numbers for any other time axis."""
+    """Label the axis with dates for timestamps, with plain numbers for other times."""
     if not newest or newest[0][0] < 1e8:
         axis.set_xlabel("event time")
         return

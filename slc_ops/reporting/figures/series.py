@@ -1,4 +1,4 @@
-"""What was served over time: against Platt refitted every window, and the frozen model beside it."""
+"""The served model over time, against Platt refitted every window, and the frozen model beside it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -30,9 +30,9 @@ Points = list[tuple[Window, float]]
 def draw(
     directory: Path, backtest: Backtest, verdict: Verdict, served: Sequence[Served] = ()
 ) -> Drawing | None:
-    """NLL minus Platt's by window: left the method in question and what was served, right the frozen model.
+    """Draw NLL minus Platt's by window: left the method in question and the served one, right the frozen one.
 
-    The two have axes of their own, because the frozen model is often ten times as far from Platt.
+    Each panel has its own axis, because the frozen model is often ten times as far from Platt.
     """
     shown = _in_question(backtest, verdict)
     ours, frozen = _differences(backtest, shown), _differences(backtest, FROZEN)
@@ -65,7 +65,7 @@ def draw(
 
 
 def _in_question(backtest: Backtest, verdict: Verdict) -> str | None:
-    """The method that is to serve; while Platt or nothing does, the last of the ladder that might."""
+    """Return the method that is to serve; if that is Platt or none, the last item method."""
     decision = verdict.decision
     candidates = [decision.get("method"), decision.get("current"), *reversed(backtest.methods)]
     return next((m for m in candidates if m in backtest.methods and m not in (FROZEN, PLATT)), None)
@@ -77,7 +77,7 @@ def _differences(backtest: Backtest, method: str | None) -> Points:
 
 
 def _turned(found: Statistic | None) -> Statistic | None:
-    """The same comparison from the other side."""
+    """Return the same comparison with both sides swapped."""
     if found is None:
         return None
     ahead = (None, None) if found.next_low is None else (-(found.next_high or 0.0), -found.next_low)

@@ -1,4 +1,4 @@
-"""What was served, window after window, against Platt refitted every window and against the frozen model."""
+"""The served model by window, against Platt refitted every window and against the frozen model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ NAMES = {"base": "frozen model", "platt": "Platt", "served": "served"}
 
 @dataclass(frozen=True)
 class Point:
-    """One window: the method that served it, and how much its NLL differs from Platt's and the frozen one's.
+    """One window: its serving method, and the NLL differences to Platt and to the frozen model.
 
-    ``refitted`` is the difference to Platt of an item method refitted every window, where one is compared.
+    ``refitted`` is the difference to Platt of an item method refitted every window, if one is compared.
     """
 
     window: Window
@@ -39,16 +39,16 @@ class Point:
     minus_frozen: float | None
     refitted: float | None = None
     mark: str = ""
-    """``stopped``, ``missing`` or ``held``; nothing for an ordinary window."""
+    """``stopped``, ``missing`` or ``held``; empty for an ordinary window."""
 
 
 def name_of(method: str) -> str:
-    """A method for people, as what serves."""
+    """Return a method's display name."""
     return NAMES.get(method, method)
 
 
 def draw(directory: Path, points: Sequence[Point], refitted: str | None = None) -> Drawing | None:
-    """NLL of what was served minus that of Platt, by window, over a band that says what served."""
+    """Draw the served NLL minus Platt's by window, over bands that name the serving method."""
     known = [each for each in points if each.minus_platt is not None]
     if not known:
         return None
@@ -108,7 +108,7 @@ def draw_cumulated(
     title: str,
     caption: str,
 ) -> Drawing | None:
-    """Running sums of NLL differences, each named where it ends."""
+    """Draw running sums of NLL differences; each line is labelled at its end."""
     shown = {who: line for who, line in lines.items() if line}
     if not shown:
         return None
@@ -134,7 +134,7 @@ def draw_cumulated(
 
 
 def _bands(axis: Any, points: Sequence[Point]) -> None:
-    """A shade per stretch of one method, with its name: none under the frozen model, soft under items."""
+    """Shade each period of one method and label it: grey for the frozen model, stronger for item methods."""
     start = 0
     for end in range(1, len(points) + 1):
         if end < len(points) and points[end].served == points[start].served:
@@ -173,7 +173,7 @@ def _few_dates(axis: Any) -> None:
 
 
 def _named_apart(axis: Any, ends: dict[str, tuple[Any, float, str]]) -> None:
-    """Names at the ends of lines, moved apart where two lines end at the same height."""
+    """Label the ends of lines; move labels apart if two lines end at the same height."""
     low, high = axis.get_ylim()
     room, placed = 0.08 * (high - low), float("-inf")
     for who, (x, y, colour) in sorted(ends.items(), key=lambda each: each[1][1]):
