@@ -1,4 +1,4 @@
-"""Airflow tasks and DAG builders for refreshes; importable in DAGs of your own.
+"""Airflow tasks and DAG builders for refreshes; import them in your own DAGs.
 
 All DAGs of the deployments file in a file of two lines::
 
@@ -6,14 +6,14 @@ All DAGs of the deployments file in a file of two lines::
 
     globals().update(dags())
 
-A second deployment is one entry of the deployments file. A DAG of your own may take single tasks
-(:mod:`slc_ops.airflow.tasks`), the whole wiring (:func:`refresh_tasks`) or wait for our assets::
+Add an entry to the deployments file to get a second deployment. Your own DAG may use single tasks
+(:mod:`slc_ops.airflow.tasks`), all tasks of a refresh (:func:`refresh_tasks`) or our assets::
 
     from slc_ops.airflow import champion_asset
 
     with DAG("warm_caches", schedule=champion_asset("algebra")): ...
 
-Names are imported when they are asked for: Airflow loads the plugins of this package in every process.
+Names are imported lazily, because Airflow loads the plugins of this package in every process.
 """
 
 from importlib import import_module
@@ -62,7 +62,7 @@ _MODULES = (
     "assets", "backfill", "champion", "controls", "dag_file", "failures", "forms", "refresh", "tasks",
 )  # fmt: skip
 OLDEST = (3, 3)
-"""The first Airflow whose tasks know retry policies."""
+"""The oldest Airflow with retry policies for tasks."""
 
 
 def __getattr__(name: str) -> Any:
@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
 
 
 def require_airflow() -> None:
-    """Refuse an Airflow that is missing or too old, in one line."""
+    """Raise `SettingsError` if Airflow is missing or too old."""
     found = _installed("apache-airflow-core") or _installed("apache-airflow")
     if found is None:
         raise SettingsError("there is no Airflow here; run: pip install 'slc-ops[airflow]'")

@@ -1,4 +1,4 @@
-"""A manual gate: the question, who is asked, the reminder at half time, and what silence means."""
+"""The manual gate: an approval with a reminder at half time; without an answer the candidate is held."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -19,13 +19,13 @@ from slc_ops.settings.deployments import Installation
 log = logging.getLogger(__name__)
 
 REQUIRED_ACTION = {"required action": "/tasks/gate/required_actions"}
-"""Where a person answers, below the run's page."""
+"""The page for the answer, below the run's page."""
 
 
 class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no usable types
-    """Airflow's approval, without a default answer; where nobody answers in time, the candidate is held.
+    """Airflow's approval, without a default answer; without an answer in time, the candidate is held.
 
-    It waits twice, each time for half of ``response_timeout``; in between, people are reminded.
+    It waits twice for half of ``response_timeout`` and sends a reminder in between.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "refresh")
@@ -36,7 +36,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
         self.refresh = refresh
 
     def execute(self, context: Any) -> None:
-        """Ask, and wait for the first half of the time."""
+        """Request the approval and wait for the first half of the time."""
         try:
             super().execute(context)
         except TaskAwaitingInput as waiting:
@@ -44,7 +44,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
             raise
 
     def execute_complete(self, context: Any, event: dict[str, Any], reminded: bool = False) -> Any:
-        """An answer, half time, or the end of it."""
+        """Handle an answer, the half-time reminder, or the time-out."""
         if event.get("error_type") == "timeout":
             self._tell(reminder=not reminded)
             if not reminded:
@@ -55,7 +55,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
         return super().execute_complete(context=context, event=event)
 
     def process_trigger_event_error(self, event: dict[str, Any]) -> None:
-        """A time-out skips the promotion; it does not fail the run: holding is an answer."""
+        """Skip the promotion after a time-out; the run does not fail."""
         try:
             super().process_trigger_event_error(event)
         except HITLTimeoutError:
@@ -69,7 +69,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
         return f"nobody answered within {self.response_timeout}"
 
     def _tell(self, *, reminder: bool) -> None:
-        """At half time that the question is open, at its end that the candidate is held."""
+        """Notify at half time that the approval is open, at the end that the candidate is held."""
         from slc_ops.refresh.gate import propose as look
 
         try:
@@ -79,23 +79,23 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
                 tell_held(installation, plan, look(installation, plan, "manual").version, self._silence)
                 return
             proposal = look(installation, plan, "manual")
-            if proposal.hold is None:  # otherwise no answer would change anything any more
+            if proposal.hold is None:  # otherwise an answer has no effect
                 tell_approval(
                     installation, plan, proposal.version, proposal.verdict["sentence"], reminder=True
                 )
-        except Exception:  # telling must not break what it tells of
+        except Exception:  # a failed notification must not fail the task
             log.exception("nobody was told of the open question of %s", self.deployment)
 
 
 def approver(answer: Any) -> str | None:
-    """The name of the person who approved."""
+    """Return the name of the approver; None without an answer."""
     user = (answer or {}).get("responded_by_user") or {}
     name = user.get("name") or user.get("id")
     return None if answer is None else f"{name or 'unknown user'} (Airflow approval)"
 
 
 def tell_held(installation: Installation, plan: Plan, version: int | None, why: str) -> None:
-    """Tell that a candidate was held, and how many windows in a row."""
+    """Notify that a candidate is held, with the number of consecutive windows."""
     from slc_ops.refresh.versions import held_in_a_row
     from slc_ops.registry import Registry
 
@@ -114,7 +114,7 @@ def tell_held(installation: Installation, plan: Plan, version: int | None, why: 
 def tell_approval(
     installation: Installation, plan: Plan, version: int | None, why: str, *, reminder: bool = False
 ) -> None:
-    """Tell that somebody must answer, who and until when; or remind of it."""
+    """Notify the approvers of an open approval and its deadline, or remind them."""
     context, settings = get_current_context(), installation.deployment(plan.deployment)
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
     links = message_links(plan.deployment, plan.window, context, version, REQUIRED_ACTION)

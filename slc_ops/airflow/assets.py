@@ -1,4 +1,4 @@
-"""What others may schedule on: a validated window, a new champion."""
+"""Assets for other DAGs' schedules: a validated window, a new champion."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ PARTITIONS = "/partitions"
 
 
 def window_asset(deployment: str, *, partitioned: bool = False) -> Asset:
-    """Updated whenever a window of the deployment has passed validation.
+    """Return the asset that is updated when a window of the deployment passes validation.
 
-    With ``partitioned`` the asset whose events have the window as partition key: Airflow shows those to DAGs
-    with a ``PartitionedAssetTimetable`` alone, so it is an asset of its own.
+    With ``partitioned``, return a separate asset with the window as partition key: Airflow delivers such
+    events only to DAGs with a ``PartitionedAssetTimetable``.
 
     >>> window_asset("demo").uri, window_asset("demo", partitioned=True).uri
     ('slc://demo/window', 'slc://demo/window/partitions')
@@ -20,9 +20,9 @@ def window_asset(deployment: str, *, partitioned: bool = False) -> Asset:
 
 
 def champion_asset(deployment: str, *, partitioned: bool = False) -> Asset:
-    """Updated whenever the champion of the deployment moves, by schedule, by form or back.
+    """Return the asset that is updated when the deployment's champion changes: by schedule, form or rollback.
 
-    With ``partitioned`` the asset of promotions by the schedule, with their window as partition key.
+    With ``partitioned``, return the asset of scheduled promotions, with the window as partition key.
 
     >>> champion_asset("demo").uri
     'slc://demo/champion'
@@ -31,7 +31,7 @@ def champion_asset(deployment: str, *, partitioned: bool = False) -> Asset:
 
 
 def tell_of(asset: Any, window: str, **extra: Any) -> None:
-    """Say in the running task's events of an asset, where it has them, which window they are about."""
+    """Add the window to the running task's events of an asset, if the task has it as outlet."""
     context = get_current_context()
     if asset not in context["task"].outlets:
         return

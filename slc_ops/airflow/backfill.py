@@ -1,5 +1,5 @@
-"""Past windows from a form: ``slc_backfill`` refreshes them in their order and moves no champion;
-``slc_replay`` says how the operation would have run, and registers nothing.
+"""DAGs for past windows, started from a form: ``slc_backfill`` refreshes them in order and moves no champion;
+``slc_replay`` simulates the refreshes and registers nothing.
 """
 
 import logging
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OVER = {"success", "failed", "skipped", "upstream_failed", "removed"}
-"""States of a window's task that will not change by themselves."""
+"""Final states of a window's task."""
 
 DOC = """\
 ### Refresh past windows
@@ -52,7 +52,7 @@ has the table.
 
 @task
 def look() -> list[str]:
-    """Dry run: check the form, say what will be done, answer the windows to refresh."""
+    """Dry run: validate the form, log the plan, return the windows to refresh."""
     form, windows = _asked()
     due = [each for each in windows if each.due]
     log.info("backfill of %s: %d of %d windows to refresh", form["deployment"], len(due), len(windows))
@@ -68,7 +68,7 @@ def look() -> list[str]:
 
 @task(max_active_tis_per_dagrun=1, map_index_template="{{ task.op_kwargs['window'] }}")
 def refresh(window: str) -> str:
-    """One window: all steps of the refresh up to the registered version."""
+    """Refresh one window: all steps up to the registered version."""
     from slc_ops.refresh import pipeline
     from slc_ops.refresh.backfill import promote_window
     from slc_ops.refresh.versions import version_of
@@ -91,10 +91,10 @@ def refresh(window: str) -> str:
 
 
 def _wait_for_turn() -> None:
-    """Step back while an earlier window is not over, so that versions and promotions are in window order.
+    """Reschedule the task until all earlier windows are finished, so that versions are in window order.
 
-    Airflow promises no order between mapped tasks: its scheduler takes the lowest index that is ready, and a
-    window that waits to be tried again is not; ``dag.test()`` takes them as they come.
+    Airflow guarantees no order between mapped tasks: its scheduler takes the lowest index that is ready, and
+    a window that awaits a retry is not ready; ``dag.test()`` takes them in any order.
     """
     ti = get_current_context()["ti"]
     found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])[ti.run_id]
@@ -107,7 +107,7 @@ def _wait_for_turn() -> None:
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def summary() -> str:
-    """What is there now; fails when a window is missing."""
+    """Summarise the windows; fail if one is missing."""
     form, windows = _asked()
     missing = [str(each.window) for each in windows if not each.finished]
     for each in windows:
@@ -121,7 +121,7 @@ def summary() -> str:
 
 
 def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
-    """The checked form and its windows as they stand."""
+    """Return the validated form and the state of its windows."""
     from slc_ops.refresh import backfill
 
     form = checked_conf()
@@ -133,7 +133,7 @@ def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
 
 @task
 def replay() -> str:
-    """Run the replay and write its page; answers the one sentence."""
+    """Run the replay and write its page; return the summary sentence."""
     from slc_ops.refresh.replay import replay_windows, run_replay
     from slc_ops.reporting.replay import write_replay
 

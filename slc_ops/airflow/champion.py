@@ -1,4 +1,4 @@
-"""Moving a champion by hand: ``slc_promote``, ``slc_rollback``, ``slc_retire``: forms over the registry."""
+"""DAGs that change a champion by hand: ``slc_promote``, ``slc_rollback``, ``slc_retire``."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from slc_ops.observability.notify import announce_champion, announce_retirement
 from slc_ops.settings.deployments import Installation
 
 CHAMPIONS = AssetAlias(name="slc champions")
-"""Stands for ``slc://<deployment>/champion`` of whichever deployment the form names."""
+"""Alias of ``slc://<deployment>/champion`` for the deployment in the form."""
 
 PROMOTE_DOC = """\
 ### Promote a version by hand
@@ -42,7 +42,7 @@ back. Retiring twice changes nothing.
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
 def promote_by_hand() -> str:
-    """Promote the version that the form names."""
+    """Promote the version given in the form."""
     from slc_ops.registry import Registry
 
     installation, form = _asked()
@@ -64,7 +64,7 @@ def promote_by_hand() -> str:
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
 def roll_back() -> str:
-    """Make an earlier champion the champion again."""
+    """Restore an earlier champion."""
     from slc_ops.registry import Registry
 
     installation, form = _asked()
@@ -86,7 +86,7 @@ def roll_back() -> str:
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
 def retire() -> str:
-    """Let the frozen model serve again."""
+    """Retire the champion; the frozen model serves."""
     from slc_ops.registry import Registry
 
     installation, form = _asked()
@@ -94,7 +94,7 @@ def retire() -> str:
     change = Registry.open(installation).retire(
         name, actor=run_actor(), reason=form["reason"], request=run_request()
     )
-    if change.evidence.get("request") == run_request():  # otherwise it was retired, and told, before
+    if change.evidence.get("request") == run_request():  # otherwise already retired and announced
         context = get_current_context()
         announce_retirement(change, context, message_links(name, change.window, context))
     extra = {"version": None, "window": str(change.window)}
@@ -103,21 +103,21 @@ def retire() -> str:
 
 
 def _asked() -> tuple[Installation, dict[str, Any]]:
-    """The installation and the form; an unknown deployment is an error before anything is opened."""
+    """Return the installation and the form; raise for an unknown deployment."""
     form, installation = checked_conf(), Installation.from_environment()
     installation.deployment(form["deployment"])
     return installation, form
 
 
 def _told(name: str, version: Any) -> str:
-    """Tell whoever schedules on the champion, and the log."""
+    """Emit the champion's asset event; return the log message."""
     extra = {"version": version.number, "window": str(version.window)}
     get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
     return f"version {version.number} is the champion of {name}"
 
 
 def _tell(event: str, version: Any, reason: str) -> None:
-    """Tell people, with links."""
+    """Send a notification with links."""
     context = get_current_context()
     links = message_links(version.deployment, version.window, context, version.number)
     announce_champion(event, version, run_actor(), reason, context, links)
@@ -189,7 +189,7 @@ def retire_dag() -> DAG:
 
 
 def _form(dag_id: str, title: str, description: str, doc: str, move: Any, **fields: Param) -> DAG:
-    """A DAG of one task, started from a form whose first field is the deployment."""
+    """Build a DAG of one task, started from a form whose first field is the deployment."""
     params = {"deployment": deployment_field(), **fields}
     with form_dag(dag_id, title, description, doc, "registry", 0.5, params=params) as dag:
         move()

@@ -1,4 +1,4 @@
-"""``slc_clean``: what ``slc-ops clean`` does, every night, for deployments that say how much they keep."""
+"""``slc_clean``: run ``slc-ops clean`` every night for deployments with their own retention settings."""
 
 import logging
 
@@ -19,13 +19,13 @@ do the ledger and MLflow. `slc-ops clean --deployment NAME --dry-run` says befor
 
 
 def says_what_it_keeps(deployment: Deployment) -> bool:
-    """Whether an entry sets its retention itself: a default removes nothing unasked."""
+    """Return True if the entry sets its own retention; defaults never remove anything."""
     return bool({"keep_windows", "keep_refreshes"} & deployment.model_fields_set)
 
 
 @task
 def clean() -> dict[str, int]:
-    """Remove what may go; one deployment that fails does not keep the others from it."""
+    """Remove expired files; a failure in one deployment does not affect the others."""
     from slc_ops.base.errors import SlcError
     from slc_ops.refresh.retention import removable, remove
 

@@ -1,10 +1,10 @@
-"""Airflow's connections, for the packages that know nothing of Airflow."""
+"""Airflow connections for packages that do not import Airflow."""
 
 from slc_ops.settings.connections import Connection
 
 
 def find_connection(name: str) -> Connection | None:
-    """A connection from Airflow's environment, secrets backends or database; None where there is none."""
+    """Return a connection from Airflow's environment, secrets backends or database; None if missing."""
     from airflow.sdk import Connection as AirflowConnection
     from airflow.sdk.exceptions import AirflowNotFoundException
 

@@ -1,4 +1,4 @@
-"""A control as a DAG: prepare the data, refresh every arm, check; red where an arm shows something else."""
+"""A control as a DAG: prepare the data, refresh every arm, check; fail if an arm deviates."""
 
 import logging
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ Nothing is registered. When this turns red, the gate lets through what it should
 
 @dataclass(frozen=True)
 class Control:
-    """What Airflow shows of a control."""
+    """The display settings of a control."""
 
     title: str
     backbones: tuple[str, ...]
@@ -61,12 +61,12 @@ CONTROLS = {
 
 
 class ControlFailed(SlcError):
-    """A control did not show what it must."""
+    """A control deviates from its expected result."""
 
 
 @task
 def prepare(control: str) -> list[str]:
-    """Data, backbones, lakes; answers the names of the arms. Skips where the data cannot be had."""
+    """Prepare data, backbones and lakes; return the names of the arms. Skip if the data are unavailable."""
     from slc_ops.controls.arms import Request
     from slc_ops.controls.run import prepare as make
     from slc_ops.controls.wheel import DataNotAvailable
@@ -83,7 +83,7 @@ def prepare(control: str) -> list[str]:
 
 @task(max_active_tis_per_dagrun=2, map_index_template="{{ task.op_kwargs['arm'] }}")
 def refresh_arm(control: str, arm: str) -> dict[str, str]:
-    """Intake, validation, ladder, backtest, detectability and decision for one arm."""
+    """Run intake, validation, fits, backtest, detectability and decision for one arm."""
     from slc_ops.controls.arms import control_installation, declared_arm, evaluate_arm
 
     installation = control_installation(Installation.from_environment(), control)
@@ -93,7 +93,7 @@ def refresh_arm(control: str, arm: str) -> dict[str, str]:
 
 @task
 def check(control: str, refreshed: Iterable[dict[str, str]]) -> str:
-    """Hold what was seen against what was expected; report, MLflow run, and red when they differ."""
+    """Compare observed with expected results; write report and MLflow run; fail if they differ."""
     from slc_ops.controls.arms import control_installation, declared_arm
     from slc_ops.controls.run import finish
 
@@ -114,7 +114,7 @@ def check(control: str, refreshed: Iterable[dict[str, str]]) -> str:
 
 
 def data_folder(installation: Installation, name: str | None) -> Path | None:
-    """The folder that a form names, always below ``<home>/data``: a form must not reach other files."""
+    """Return the folder given in the form; paths outside ``<home>/data`` are refused."""
     if name is None:
         return None
     base = (installation.home / "data").resolve()
@@ -145,7 +145,7 @@ def control_dag(control: str) -> DAG:
 
 
 def fields(backbones: tuple[str, ...]) -> dict[str, Any]:
-    """The form: everything empty runs the embedded data with all backbones and three seeds."""
+    """Return the form fields; empty fields select the embedded data, all backbones and three seeds."""
     return {
         "data": Param(
             None,

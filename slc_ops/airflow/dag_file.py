@@ -1,4 +1,4 @@
-"""What a DAG file asks for: all DAGs of an installation, by their ids."""
+"""Entry point for DAG files: all DAGs of an installation, by id."""
 
 import logging
 from collections.abc import Callable
@@ -20,16 +20,17 @@ log = logging.getLogger(__name__)
 
 
 def dags(*parts: str) -> dict[str, DAG]:
-    """The DAGs of a DAG file: ``globals().update(dags())``.
+    """Return the DAGs for a DAG file: ``globals().update(dags())``.
 
-    Without ``parts`` these are the weekly refreshes of the deployments file and the operations that people
-    start from a form. ``"refreshes"``, ``"operations"`` and ``"controls"`` name a part, so that each may have
-    a file of its own: then an unreadable deployments file leaves rollbacks alive.
+    Args:
+        parts: ``"refreshes"``, ``"operations"`` or ``"controls"``; default the refreshes of the deployments
+            file and the operations started from a form. With one file per part, an unreadable deployments
+            file does not disable rollbacks.
 
-    Missing extras and a deployments file (or folder) that cannot be read are a
-    :class:`~slc_ops.base.errors.SettingsError`: one import error. A broken entry only leaves its DAG out: it
-    is in the log and on the page SLC, and is an import error where :func:`refuse_broken_deployments` has a
-    file of its own.
+    Raises:
+        SettingsError: An extra is missing, or the deployments file (or folder) is unreadable. An invalid
+            entry only omits its own DAG; it appears in the log, on the page SLC, and as an import error in a
+            file that calls :func:`refuse_broken_deployments`.
     """
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
@@ -40,10 +41,10 @@ def dags(*parts: str) -> dict[str, DAG]:
 
 
 def refuse_broken_deployments() -> None:
-    """One import error that names every broken entry; the file that calls this defines no DAG.
+    """Raise one import error that names every invalid entry; call it in a file without DAGs.
 
-    Raised where the DAGs are made, it would take all of them down. An unreadable file is left to the file
-    that makes the refreshes.
+    In a file with DAGs the error would disable all of them. An unreadable deployments file is reported by the
+    file of the refreshes.
     """
     if complaints := _complaints():
         raise SettingsError("; ".join(complaints))

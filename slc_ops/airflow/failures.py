@@ -1,4 +1,4 @@
-"""What tells people of a failed task: callbacks of a refresh's tasks and of a control's."""
+"""Failure callbacks that send notifications, for the tasks of refreshes and controls."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from slc_ops.settings.deployments import Installation, Notify
 
 
 def on_failure(deployment: str) -> Callable[[Any], None]:
-    """A failure callback for the tasks of a refresh: the event ``stop``."""
+    """Return a failure callback for the tasks of a refresh; it sends the event ``stop``."""
 
     def stopped(context: Any) -> None:
         window = _window(deployment, context)
@@ -25,7 +25,7 @@ def on_failure(deployment: str) -> Callable[[Any], None]:
 
 
 def on_control_failure(control: str) -> Callable[[Any], None]:
-    """A failure callback for the tasks of a control DAG."""
+    """Return a failure callback for the tasks of a control DAG."""
 
     def failed(context: Any) -> None:
         links = whole_links(run_links(context, failed_task(context)), base_url())
@@ -36,10 +36,10 @@ def on_control_failure(control: str) -> Callable[[Any], None]:
 
 
 def _window(deployment: str, context: Any) -> Window | None:
-    """The run's window; None where it cannot be told."""
+    """Return the run's window; None if it cannot be determined."""
     try:
         return run_window(Installation.from_environment().deployment(deployment), context)
-    except Exception:  # whatever broke the task may be broken here too; the run is linked all the same
+    except Exception:  # the task's failure may recur here; the message still links the run
         return None
 
 

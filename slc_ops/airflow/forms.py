@@ -1,4 +1,4 @@
-"""DAGs that people start from a form, and the fields that several forms share."""
+"""DAGs started from a form, and fields that several forms share."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from slc_ops.settings.deployments import Deployment, Installation, read_deployme
 
 
 def usable_deployments() -> dict[str, Deployment]:
-    """The good entries of the deployments file; :mod:`slc_ops.airflow.dag_file` complains about the rest."""
+    """Return the valid entries of the deployments file; :mod:`slc_ops.airflow.dag_file` reports others."""
     try:
         return read_deployments(Installation.from_environment().deployments_file)[0]
     except SlcError:
@@ -21,7 +21,7 @@ def usable_deployments() -> dict[str, Deployment]:
 def form_dag(
     dag_id: str, title: str, description: str, doc: str, tag: str, hours: float, **options: Any
 ) -> DAG:
-    """A DAG without a schedule, whose ``params`` are a form; each task may take so many hours."""
+    """Build a DAG without a schedule, with ``params`` as form; ``hours`` limits each task."""
     return DAG(
         dag_id=dag_id,
         dag_display_name=title,
@@ -35,13 +35,13 @@ def form_dag(
 
 
 def deployment_field() -> Param:
-    """Which deployment: a choice without a default, so that nobody moves a champion by a double click."""
+    """Return the deployment field; it has no default, which prevents accidental submissions."""
     names: dict[str, Any] = {"enum": sorted(found)} if (found := usable_deployments()) else {}
     return Param(type="string", title="Deployment", description="An entry of the deployments file", **names)
 
 
 def past_windows_fields() -> dict[str, Param]:
-    """Which past windows of which deployment, and with which methods."""
+    """Return the fields for past windows: deployment, dates and methods."""
     methods = list(METHODS)
     return {
         "deployment": deployment_field(),
@@ -70,7 +70,7 @@ def past_windows_fields() -> dict[str, Param]:
 
 
 def reason_field(what: str) -> Param:
-    """Why: it stays in the ledger."""
+    """Return the reason field; the ledger stores its value."""
     return Param(
         type="string",
         title="Reason",

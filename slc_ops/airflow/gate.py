@@ -17,14 +17,14 @@ from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Installation
 
 UNLESS_ALL_SKIPPED = "none_failed_min_one_success"
-"""A renewal that is not due does not skip the gate, a refresh that is skipped does."""
+"""Trigger rule: a skipped renewal does not skip the gate, a skipped refresh does."""
 AUTOMATIC = "slc_weekly_refresh"
-"""How the ledger names a promotion that no person asked for."""
+"""The actor of automatic promotions in the ledger."""
 
 
 @task
 def propose(deployment: str, refresh: str, gate: str) -> str:
-    """Hold what may not be promoted; for the rest, put the evidence together."""
+    """Hold a candidate that may not be promoted; for others, compile the evidence."""
     from slc_ops.refresh.gate import evidence_text
     from slc_ops.refresh.gate import propose as look
 
@@ -34,7 +34,7 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
     if proposal.hold is not None:
         told = (
             proposal.verdict.get("verdict") == "reject" or gate == "never"
-        )  # by decide; nothing is waited for
+        )  # decide has notified, or nobody is waiting
         if not (told or proposal.is_champion or is_backfill()):
             tell_held(installation, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
@@ -49,7 +49,7 @@ def propose(deployment: str, refresh: str, gate: str) -> str:
 
 
 def _tell_change(installation: Installation, plan: Plan, version: int | None, said: str) -> None:
-    """A new method or none is news; the renewal of the method that serves is not."""
+    """Announce a new method or a retirement; a renewal of the serving method is not announced."""
     from slc_ops.registry import Registry
 
     last = Registry.open(installation).history(plan.deployment)[-1:]
@@ -65,7 +65,7 @@ def _tell_change(installation: Installation, plan: Plan, version: int | None, sa
 
 @task
 def renew(deployment: str, refresh: str) -> str:
-    """Renew the method that serves where that needs no person; another method waits for the gate."""
+    """Renew the serving method if that needs no approval; another method waits for the gate."""
     from slc_ops.refresh.gate import renew_meanwhile
 
     installation = Installation.from_environment()
@@ -80,7 +80,7 @@ def renew(deployment: str, refresh: str) -> str:
 
 @task
 def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str:
-    """Make the version the champion: in the ledger by compare-and-set, then in MLflow's alias."""
+    """Make the version the champion: first in the ledger by compare-and-set, then by MLflow's alias."""
     from slc_ops.refresh.gate import promote as move
     from slc_ops.refresh.gate import propose as look
 
@@ -98,9 +98,9 @@ def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str
 
 
 def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
-    """Wire ``renew`` → ``gate`` → ``promote``; with a manual gate ``propose`` after ``renew``.
+    """Wire ``renew`` → ``gate`` → ``promote``, with ``propose`` after ``renew`` for a manual gate.
 
-    ``renew`` gives the method that serves new parameters while a change is held. Answers the first task.
+    ``renew`` updates the serving method's parameters while a change is held. Return the first task.
     """
     outlets = [champion_asset(name), champion_asset(name, partitioned=True)]
     moving = promote.override(pool=PROMOTION_POOL, outlets=outlets)

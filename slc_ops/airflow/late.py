@@ -1,4 +1,4 @@
-"""``slc_late``: tells where no verdict exists by the time that a deployment sets with ``verdict_due``."""
+"""``slc_late``: notify if no verdict exists by the time set with ``verdict_due``."""
 
 from airflow.sdk import DAG, CronTriggerTimetable, get_current_context, task
 
@@ -17,7 +17,7 @@ a schedule that made no run, an asset that had no event.
 
 @task
 def look() -> list[str]:
-    """Tell of every window that is late and was not told before."""
+    """Notify about every late window once."""
     from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh.schedule import late_window, note_told

@@ -1,4 +1,4 @@
-"""Where people find the pages about a version and a run, by Airflow's own address."""
+"""Links to the pages of a version and a run, under Airflow's address."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,9 @@ from slc_ops.observability.links import page_links, whole_links
 
 
 def version_links(deployment: str, version: int, window: Window) -> dict[str, str]:
-    """Name → address of what an approver wants to open; within Airflow without its host.
+    """Return names and addresses of a version's pages, relative to Airflow's host.
 
-    So the links work under whatever name Airflow is reached. A path before it (a proxy's) is taken from
-    Airflow's own base URL.
+    Relative links work under any host name. A proxy's path prefix comes from Airflow's base URL.
     """
     path = urlsplit(base_url()).path.rstrip("/")
     return whole_links(page_links(deployment, window, version), path)
@@ -25,16 +24,16 @@ def message_links(
     version: int | None = None,
     below: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The same for a message that is read outside Airflow: whole addresses, and the run.
+    """Return absolute links for messages that are read outside Airflow, with the run's page.
 
-    ``below`` are further addresses below the run's. Where Airflow's base URL is not set, paths.
+    ``below`` maps names to paths below the run's page. Without a base URL the links are relative.
     """
     found = page_links(deployment, window, version) | run_links(context, below)
     return whole_links(found, base_url())
 
 
 def run_links(context: Any, below: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The run's page and others below it, as paths behind Airflow's address."""
+    """Return the run's page and pages below it, as paths under Airflow's address."""
     run = context.get("dag_run")
     if run is None:
         return {}
@@ -43,13 +42,13 @@ def run_links(context: Any, below: Mapping[str, str] | None = None) -> dict[str,
 
 
 def failed_task(context: Any) -> dict[str, str]:
-    """The page of the task that failed, below its run's."""
+    """Return the path of the failed task's page, below its run's page."""
     ti = context.get("ti")
     return {} if ti is None else {"task": f"/tasks/{quote(ti.task_id)}"}
 
 
 def as_markdown(links: dict[str, str]) -> str:
-    """One line of links.
+    """Format the links as one line of Markdown.
 
     >>> as_markdown({"report": "/slc/demo/versions/3/report"})
     '[report](/slc/demo/versions/3/report)'
@@ -58,7 +57,7 @@ def as_markdown(links: dict[str, str]) -> str:
 
 
 def base_url() -> str:
-    """Airflow's own address; empty where it is not set."""
+    """Return Airflow's base URL; empty if it is not set."""
     from airflow.configuration import conf
 
     return str(conf.get("api", "base_url", fallback="") or "")

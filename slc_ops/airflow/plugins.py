@@ -1,6 +1,6 @@
-"""The plugins, found by Airflow through entry points: nothing has to be copied into its plugins folder.
+"""Airflow plugins, found through entry points; nothing is copied into the plugins folder.
 
-Airflow loads them in every process, also in that of each task, so this module imports next to nothing.
+Airflow loads this module in every process, even for each task, so it imports as little as possible.
 """
 
 from contextlib import suppress
@@ -17,7 +17,7 @@ from slc_ops.airflow.timetable import WindowTimetable
 
 require_airflow()
 PREFIX = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-"""The path under which Airflow itself is reached; its UI puts nothing before the address of a page."""
+"""The path prefix of Airflow itself; its UI adds no prefix to page addresses."""
 
 
 @cache
@@ -28,15 +28,15 @@ def _page() -> Any:
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:
-    """The application, built for the first request.
+    """Serve the application, which is built on the first request.
 
-    Only the API server should pay for a web application.
+    Only the API server thus loads the web application.
     """
     await _page()(scope, receive, send)
 
 
 class SlcPage(AirflowPlugin):  # type: ignore[misc]  # Airflow's classes are not followed
-    """The page "SLC" in Airflow's navigation; authentication and rights are Airflow's own."""
+    """The page "SLC" in Airflow's navigation, with Airflow's authentication and permissions."""
 
     name = "slc_page"
     fastapi_apps: ClassVar = [{"app": page, "url_prefix": "/slc", "name": "SLC"}]
@@ -46,14 +46,14 @@ class SlcPage(AirflowPlugin):  # type: ignore[misc]  # Airflow's classes are not
 
 
 class PoolMaker:
-    """Makes the pool of promotions when Airflow starts, unless it exists.
+    """Create the promotion pool when Airflow starts, unless it exists.
 
-    Tasks whose pool does not exist wait for ever, and only the scheduler's log says why.
+    Tasks of a missing pool wait forever; only the scheduler's log gives the reason.
     """
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """A job is the scheduler or another process beside the metadata database; a task is none."""
+        """Create the pool in jobs, such as the scheduler, which have the metadata database; not in tasks."""
         if type(component).__name__ != "Job":
             return
         from airflow.models.pool import Pool
@@ -65,13 +65,13 @@ class PoolMaker:
         pool = Pool(
             pool=PROMOTION_POOL, slots=1, description="one promotion at a time", include_deferred=False
         )
-        with suppress(IntegrityError), create_session() as session:  # another process may be first
+        with suppress(IntegrityError), create_session() as session:  # another process may create it first
             if Pool.get_pool(PROMOTION_POOL, session=session) is None:
                 session.add(pool)
 
 
 class SlcPool(AirflowPlugin):  # type: ignore[misc]
-    """What the scheduler needs: the maker of the pool, and the timetable that DAGs name."""
+    """Plugin for the scheduler: the pool listener and the timetable of the DAGs."""
 
     name = "slc_pool"
     listeners: ClassVar = [PoolMaker()]

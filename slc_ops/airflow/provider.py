@@ -1,4 +1,4 @@
-"""What ``airflow providers list`` shows."""
+"""Metadata for ``airflow providers list``."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from slc_ops import __version__
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider's metadata; the plugins have entry points of their own."""
+    """Return the provider's metadata; plugins have separate entry points."""
     return {
         "package-name": "slc-ops",
         "name": "SLC",

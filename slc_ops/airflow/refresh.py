@@ -48,7 +48,7 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
         max_active_runs=1,
         default_args={**default_args(deployment.owner), "on_failure_callback": on_failure(name)},
         tags=["slc", "refresh", name],
-        auto_register=False,  # a DAG belongs to the file that keeps it, not to every file that builds it
+        auto_register=False,  # a DAG belongs to the file that assigns it, not to each file that builds it
         doc_md=DOC.format(
             name=name,
             every=deployment.cadence.name,
@@ -65,7 +65,7 @@ def weekly_refresh(name: str, deployment: Deployment) -> DAG:
 
 
 def timetable(deployment: Deployment) -> Any:
-    """When the deployment's DAG runs: by cron, on an asset's events, or when a window is over."""
+    """Return the schedule of the deployment's DAG: a cron expression, an asset, or the end of a window."""
     schedule = deployment.schedule
     if schedule is not None and schedule.cron is not None:
         return CronDataIntervalTimetable(schedule.cron, timezone=deployment.window.zone)
@@ -75,26 +75,26 @@ def timetable(deployment: Deployment) -> Any:
 
 
 def waits(deployment: Deployment) -> bool:
-    """Whether a run begins with waiting: for the source, or at a time for an asset."""
+    """Return True if a run waits first: for the source or, with a cron expression, for an asset."""
     schedule = deployment.schedule
     both = schedule is not None and None not in (schedule.cron, schedule.asset)
     return both or deployment.wait_for_source is not None
 
 
 def weekly_refreshes() -> tuple[dict[str, DAG], list[str]]:
-    """The DAGs of all usable entries, each built apart, and why others could not be built."""
+    """Build the DAGs of all valid entries independently; return them and the errors of the others."""
     dags: dict[str, DAG] = {}
     failures = []
     for name, deployment in usable_deployments().items():
         try:
             dags[name] = weekly_refresh(name, deployment)
-        except Exception as error:  # whatever Airflow finds wrong with one DAG must not take the others down
+        except Exception as error:  # an error in one DAG must not disable the others
             failures.append(f"deployments.{name}: no DAG can be built of it: {' '.join(str(error).split())}")
     return dags, failures
 
 
 def refresh_tasks(name: str, deployment: Deployment) -> None:
-    """Wire the steps into the current DAG, in three groups: the log, the evidence, the release."""
+    """Wire the steps into the current DAG, in three groups: log, evidence, release."""
     with TaskGroup("log", prefix_group_id=False, tooltip="Pull the window and validate its rows"):
         outlets = [window_asset(name), window_asset(name, partitioned=True)]
         named = deployment.schedule.asset if deployment.schedule else None
@@ -105,7 +105,7 @@ def refresh_tasks(name: str, deployment: Deployment) -> None:
                 task_id="wait_for_source",
                 deployment=name,
                 inlets=inlets,
-                execution_timeout=None,  # it waits deferred, and keeps its own time
+                execution_timeout=None,  # it waits deferred and has its own time limit
             )
             wait >> rows
         refresh = validate.override(outlets=outlets)(name, rows)

@@ -1,8 +1,8 @@
-"""What is tried again: only what may pass the second time.
+"""Retry rules: retry only errors that may be temporary.
 
-An :class:`~slc_ops.base.errors.SlcError` is a verdict on the input, the settings or the evidence; trying
-again changes nothing, so the task fails at once. A registry or ledger that could not be reached may be back
-in a minute, and so may a file system or a database that raised an error of its own.
+An :class:`~slc_ops.base.errors.SlcError` reports invalid input, settings or evidence, so a retry cannot
+succeed and the task fails immediately. An unreachable registry or ledger may recover within a minute, and so
+may a file system or a database.
 """
 
 from datetime import timedelta
@@ -21,11 +21,11 @@ from slc_ops.base.errors import (
 BUGS: list[Any] = [TypeError, AttributeError, NameError, ImportError, AssertionError]
 
 PROMOTION_POOL = "slc_promotion"
-"""One slot: promotions of all deployments happen one after the other. A plugin makes it."""
+"""A pool with one slot, which serialises the promotions of all deployments. A plugin creates it."""
 
 
 def retry_policy() -> ExceptionRetryPolicy:
-    """The first rule that fits decides; without one Airflow's own backoff applies."""
+    """Return the retry rules; the first match applies, otherwise Airflow's backoff."""
     final = RetryAction.FAIL
     return ExceptionRetryPolicy(
         [
@@ -40,7 +40,7 @@ def retry_policy() -> ExceptionRetryPolicy:
 
 
 def default_args(owner: str, *, hours: float = 2) -> dict[str, Any]:
-    """Arguments of every task: owner, a bound on its time, three tries from half a minute up."""
+    """Return the arguments of every task: owner, time limit, three attempts with backoff from 30 s."""
     return {
         "owner": owner,
         "retries": 2,

@@ -1,4 +1,4 @@
-"""What the running DAG run means for us: its window, who asked for it, and whether it may move a champion."""
+"""Properties of the running DAG run: window, actor, and permission to change the champion."""
 
 import re
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from slc_ops.settings.deployments import Deployment, Installation
 
 
 def run_window(deployment: Deployment, context: Any = None) -> Window:
-    """The window of the running DAG run, or of a context that a callback was given."""
+    """Return the window of the running DAG run, or of a callback's context."""
     context = context or get_current_context()
     if (named := _named(context, deployment)) is not None:
         return deployment.cadence.parse(named)
@@ -25,13 +25,13 @@ def run_window(deployment: Deployment, context: Any = None) -> Window:
 
 
 def window_of(deployment: Deployment, interval_end: datetime | None, due: datetime) -> Window:
-    """The window that a run with this data interval refreshes.
+    """Return the window that a run with this data interval refreshes.
 
-    The deployment's own timetable makes intervals of whole windows: the last window in it is meant. With a
-    cron expression the interval's end is the time of the run, and the last window whose labels were due then
-    is meant: Mondays at 06:00 give the week before, and so does every day after it. A run that was triggered
-    without a logical date has no interval; it refreshes the newest window that was due when the run was, and
-    that the deployment still covers. The clock is never asked, so a retry gets the same window.
+    The deployment's own timetable makes intervals of whole windows: the last window applies. With a cron
+    expression the interval's end is the time of the run; the last window whose labels were due then applies:
+    Mondays at 06:00 give the week before, and so does every later day of that week. A run without a logical
+    date has no interval; it refreshes the newest window of the deployment that was due at ``due``. The clock
+    is never read, so a retry gets the same window.
     """
     if interval_end is None:
         return deployment.newest_window(due)
@@ -41,10 +41,10 @@ def window_of(deployment: Deployment, interval_end: datetime | None, due: dateti
 
 
 def _named(context: Any, deployment: Deployment) -> str | None:
-    """The window that the newest event of the schedule's asset names, of those that the run was made for.
+    """Return the window in the newest event of the schedule's asset that precedes the run.
 
-    Airflow notes no triggering events for an asset that is scheduled on by reference, so they are asked for
-    among the task's inlets.
+    Airflow records no triggering events for an asset that is scheduled by reference, so the task's inlet
+    events are searched.
     """
     schedule, run = deployment.schedule, context["dag_run"]
     if schedule is None or schedule.asset is None or schedule.cron is not None:
@@ -58,37 +58,37 @@ def _named(context: Any, deployment: Deployment) -> str | None:
 
 
 def run_due() -> datetime:
-    """When the run was due: the only "now" that decides anything."""
+    """Return the time at which the run was due, the only "now" for decisions."""
     return _utc(get_current_context()["dag_run"].run_after)
 
 
 def run_begun() -> datetime:
-    """When the run began, which may be long after it was due; for waiting only, it decides no result."""
+    """Return the start time of the run, possibly long after it was due; only for time limits of waits."""
     run = get_current_context()["dag_run"]
     return _utc(run.start_date or run.run_after)
 
 
 def is_backfill() -> bool:
-    """Whether ``airflow backfill create`` made this run; such a run never moves a champion."""
+    """Return True if ``airflow backfill create`` made this run; it never changes a champion."""
     return (
         str(getattr(run_type := get_current_context()["dag_run"].run_type, "value", run_type)) == "backfill"
     )
 
 
 def run_actor() -> str:
-    """Who asked for this run, for the ledger."""
+    """Return the user who triggered this run, for the ledger."""
     run = get_current_context()["dag_run"]
     return f"{run.triggering_user_name or 'unknown user'} (Airflow)"
 
 
 def run_request() -> str:
-    """This run's name in the ledger: tried again, it must not go back twice."""
+    """Return this run's id in the ledger; it makes retries idempotent."""
     context = get_current_context()
     return f"{context['dag'].dag_id} {context['run_id']}"
 
 
 def checked_conf() -> dict[str, Any]:
-    """The form's answers; a key that the form does not have is an error, not ignored."""
+    """Return the form's values; unknown keys raise `SettingsError`."""
     context = get_current_context()
     allowed = sorted(context["dag"].params)
     unknown = sorted(set(context["dag_run"].conf or {}) - set(allowed))
@@ -99,16 +99,16 @@ def checked_conf() -> dict[str, Any]:
 
 
 def reference(plan_file: Any) -> str:
-    """What travels between tasks instead of a path: ``<window>/<key>`` of a plan's directory."""
+    """Return ``<window>/<key>`` of a plan's directory, which tasks exchange instead of a path."""
     directory = plan_file.parent
     return f"{directory.parent.name}/{directory.name}"
 
 
 def planned(installation: Installation, deployment: str, text: str) -> Plan:
-    """The plan behind a reference. Users can write XCom, so its text never becomes a path unchecked."""
+    """Return the plan of a reference. Users can write XCom, so the text is validated before use as a path."""
     if not re.fullmatch(r"[0-9]{4}[0-9TZ-]{6,20}/[0-9a-f]{16}", str(text)):
         raise SettingsError(f"{str(text)[:80]!r} is no reference to a refresh; expected <window>/<key>")
-    keep_memory_between_batches()  # every task that works on rows comes by here
+    keep_memory_between_batches()  # every task that reads rows calls this function
     path = RefreshFiles(installation.refreshes(deployment) / text).plan
     if not path.is_file():
         raise SettingsError(
@@ -119,5 +119,5 @@ def planned(installation: Installation, deployment: str, text: str) -> Plan:
 
 
 def _utc(timestamp: Any) -> datetime:
-    """Airflow's timestamps as plain datetimes."""
+    """Convert Airflow's timestamps to plain UTC datetimes."""
     return datetime.fromisoformat(timestamp.isoformat()).astimezone(UTC)

@@ -1,6 +1,6 @@
-"""The steps of a refresh as Airflow tasks, for the DAG of a deployment and for DAGs of your own.
+"""The steps of a refresh as Airflow tasks, for the DAG of a deployment and for your own DAGs.
 
-Each task calls one function of :mod:`slc_ops.refresh.pipeline` and hands on a short reference, never data::
+Each task calls one function of :mod:`slc_ops.refresh.pipeline` and returns a short reference, never data::
 
     from slc_ops.airflow import extract, fit, validate
 
@@ -29,8 +29,8 @@ def extract(deployment: str) -> str:
     installation = Installation.from_environment()
     settings = installation.deployment(deployment)
     window = run_window(settings)
-    # Not the DAG's end_date: it would also forbid a run by hand for the last window, whose
-    # logical date lies behind it.
+    # Not the DAG's end_date: it would also forbid a manual run for the last window, whose logical
+    # date is later.
     if settings.ends_at is not None and window.end > settings.ends_at:
         raise AirflowSkipException(f"{deployment} ended on {settings.end}; {window} lies behind it")
     check_window(installation, deployment, window, hint="slc-ops refresh --off-grid")
@@ -41,7 +41,7 @@ def extract(deployment: str) -> str:
 
 @task
 def validate(deployment: str, window: str) -> str:
-    """Let the suite validate every window that needs it, and name the refresh."""
+    """Validate every window that needs it, and return the reference of the refresh."""
     from slc_ops.refresh import pipeline
 
     installation = Installation.from_environment()
@@ -56,7 +56,7 @@ def validate(deployment: str, window: str) -> str:
 
 
 def _tell_backbone(installation: Installation, deployment: str, plan: Plan) -> None:
-    """A champion of another backbone is retired or kept before anything is compared with it, and told."""
+    """Retire or keep a champion of another backbone before any comparison with it, and notify."""
     from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
@@ -73,7 +73,7 @@ def _tell_backbone(installation: Installation, deployment: str, plan: Plan) -> N
 def fit(deployment: str, refresh: str, fold: int) -> str:
     """Fit every method on one fold and score it on the strictly later window.
 
-    Folds count from the newest one, 0; where the history has fewer of them there is nothing to do.
+    Fold 0 is the newest; a fold beyond the history is a no-op.
     """
     from slc_ops.refresh import pipeline
 
@@ -87,7 +87,7 @@ def fit(deployment: str, refresh: str, fold: int) -> str:
 
 @task
 def backtest(deployment: str, refresh: str) -> str:
-    """Compare the methods on the folds, beside the champion on the same rows."""
+    """Compare the methods and the champion on the rows of the folds."""
     from slc_ops.refresh import pipeline
 
     installation = Installation.from_environment()
@@ -97,7 +97,7 @@ def backtest(deployment: str, refresh: str) -> str:
 
 @task
 def detectability(deployment: str, refresh: str) -> str:
-    """Work out which drifts these data could show."""
+    """Compute the drift that these data can detect."""
     from slc_ops.refresh import pipeline
 
     pipeline.detectability(planned(Installation.from_environment(), deployment, refresh))
@@ -106,7 +106,7 @@ def detectability(deployment: str, refresh: str) -> str:
 
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
-    """Decide the method by the series of windows, check its new parameters, give the verdict."""
+    """Choose the method from the series of windows, check its new parameters, return the verdict."""
     from slc_ops.airflow.links import message_links
     from slc_ops.observability.notify import announce
     from slc_ops.refresh import pipeline
@@ -122,7 +122,7 @@ def decide(deployment: str, refresh: str) -> dict[str, Any]:
 
 @task
 def publish(deployment: str, refresh: str) -> int | None:
-    """Write the report, register the decided method fitted up to the newest window."""
+    """Write the report and register the chosen method, fitted up to the newest window."""
     from slc_ops.refresh import pipeline
 
     installation = Installation.from_environment()

@@ -1,8 +1,8 @@
-"""When a deployment without a cron expression is refreshed: once a window is over and its labels are due.
+"""Timetable without a cron expression: a run starts when a window is over and its labels are due.
 
-A cron expression cannot count to fourteen days, nor wait for labels without moving its data interval away
-from the window. This timetable knows the grid: the data interval of a run **is** the span that it refreshes,
-also in a backfill, in catch-up and in the UI, and it runs ``lag`` after that span's end.
+A cron expression cannot express fourteen days, nor wait for labels without a shift of its data interval.
+With this timetable the data interval of a run **is** the span of windows that it refreshes, also in
+backfills, catch-up and the UI; the run starts ``lag`` after the end of that span.
 """
 
 from datetime import date, datetime, timedelta
@@ -15,7 +15,7 @@ from slc_ops.base.window import Cadence, Window
 
 
 class WindowTimetable(Timetable):  # type: ignore[misc]  # Airflow carries no usable types
-    """Runs of ``every`` windows of a cadence each, ``lag`` after their end."""
+    """Runs of ``every`` windows of a cadence, ``lag`` after their end."""
 
     description = "When a window is over and its labels are due"
 
@@ -25,12 +25,12 @@ class WindowTimetable(Timetable):  # type: ignore[misc]  # Airflow carries no us
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> "WindowTimetable":
-        """Read what :meth:`serialize` wrote."""
+        """Restore a timetable from :meth:`serialize`."""
         cadence = Cadence(data["days"], date.fromisoformat(data["anchor"]), data["zone"])
         return cls(cadence, timedelta(seconds=data["lag"]), data["every"])
 
     def serialize(self) -> dict[str, Any]:
-        """Everything that decides a run, as JSON."""
+        """Return all settings as JSON values."""
         return {
             "days": self.cadence.days,
             "anchor": self.cadence.anchor.isoformat(),
@@ -41,18 +41,18 @@ class WindowTimetable(Timetable):  # type: ignore[misc]  # Airflow carries no us
 
     @property
     def summary(self) -> str:
-        """What the list of DAGs shows."""
+        """The text in the list of DAGs."""
         often = f"every {f'{self.every} × ' if self.every > 1 else ''}{self.cadence.name}"
         return often if not self.lag else f"{often}, after {self.lag / timedelta(days=1):g} days"
 
     def infer_manual_data_interval(self, *, run_after: datetime) -> DataInterval:
-        """A run by hand takes the newest span that was due."""
+        """Return the newest span that was due, for a manual run."""
         return _interval(self._due(run_after))
 
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """The span after the last one; without catch-up not before the newest that is due now."""
+        """Return the span after the last one; without catch-up, at least the newest that is due now."""
         candidates = []
         if last_automated_data_interval is not None:
             candidates.append(self._from(last_automated_data_interval.end))
@@ -71,7 +71,7 @@ class WindowTimetable(Timetable):  # type: ignore[misc]  # Airflow carries no us
         return self.spans.complete_at(timestamp - self.lag)
 
     def _from(self, timestamp: datetime) -> Window:
-        """The first span that begins at ``timestamp`` or later."""
+        """Return the first span that begins at ``timestamp`` or later."""
         span = self.spans.containing(timestamp)
         return span if span.start == timestamp else self.spans.containing(span.end)
 

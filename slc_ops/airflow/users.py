@@ -1,13 +1,13 @@
-"""Who is a user of this Airflow, where its configuration tells."""
+"""Users of this Airflow, if its configuration lists them."""
 
 from collections.abc import Sequence
 
 
 def strangers_in_words(approvers: Sequence[str]) -> str | None:
-    """One line about approvers who do not exist; None where all do, or nobody here can tell.
+    """Describe approvers without an account; None if all exist or the users are unknown.
 
-    On a worker only a list of users that its own configuration names counts: Airflow's default list would
-    be another host's.
+    A worker uses only a user list that its own configuration sets; Airflow's default list may differ from
+    that of the API server.
     """
     users = users_by_configuration()
     unknown = [name for name in approvers if users is not None and name not in users]
@@ -21,9 +21,9 @@ def strangers_in_words(approvers: Sequence[str]) -> str | None:
 
 
 def users_by_configuration(*, default: bool = False) -> set[str] | None:
-    """The ids of Airflow's users where its configuration lists them (simple login); None where it does not.
+    """Return the user ids if Airflow's configuration lists them (simple login), otherwise None.
 
-    ``default`` also believes the list that Airflow has when nobody sets one, as its API server does.
+    ``default`` also accepts Airflow's default list, as its API server does.
     """
     from airflow.configuration import conf
 

@@ -1,4 +1,4 @@
-"""Wait for what a refresh needs, without holding a worker: the log's rows, its labels, an asset's event."""
+"""Wait for the log's rows, its labels or an asset's event, without occupying a worker."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,23 +12,23 @@ from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Deployment, Installation
 
 PATIENCE = timedelta(days=1)
-"""How long an asset is waited for where ``wait_for_source`` is not set."""
+"""Time limit for an asset if ``wait_for_source`` is not set."""
 
 
 def asset_named(text: str) -> Any:
-    """A reference to somebody else's asset: by URI where the text is one, otherwise by name.
+    """Return a reference to another team's asset: by URI if the text is one, otherwise by name.
 
-    Airflow keeps URIs in a normal form (``lake://raw`` as ``lake://raw/``) and finds references in no other.
+    Airflow normalises URIs (``lake://raw`` to ``lake://raw/``) and resolves only the normal form.
     """
     return Asset.ref(uri=Asset(uri=text).uri) if "://" in text else Asset.ref(name=text)
 
 
 class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no usable types
-    """Succeeds once the window has rows (and labels), and the schedule's asset an event about it.
+    """Succeed when the window has rows (and labels), and the schedule's asset an event about it.
 
-    The look itself happens on a worker, which has the sources' credentials; between two looks the task is
-    deferred. ``wait_for_source`` after the run began it fails, and says what is missing. A run that begins
-    late, because its DAG was paused or it was cleared, waits as long as any other.
+    The check runs on a worker, which has the sources' credentials; between checks the task is deferred. It
+    fails ``wait_for_source`` after the start of the run, with the missing part in the message. The limit
+    counts from the actual start, so runs of a paused DAG and cleared runs get the full time.
     """
 
     def __init__(self, *, deployment: str, **options: Any) -> None:
@@ -36,7 +36,7 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
         self.deployment = deployment
 
     def execute(self, context: Any, event: Any = None) -> str:
-        """Look, and look again later."""
+        """Check, and defer until the next check."""
         from slc_ops.refresh.windows import lacking
 
         installation = Installation.from_environment()
@@ -49,7 +49,7 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
         if missing is None:
             return str(window)
         patience = settings.wait_for_source or PATIENCE
-        until, now = run_begun() + patience, datetime.now(UTC)  # decides when to look, nothing else
+        until, now = run_begun() + patience, datetime.now(UTC)  # only for the time of the next check
         if now >= until:
             raise InputError(
                 f"window {window} of {self.deployment!r} is not there after {patience}: {missing}"
@@ -61,7 +61,7 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
 
 
 def no_event(settings: Deployment, window: Window) -> str | None:
-    """What is missing of the schedule's asset: an event about the window, or one from after its end."""
+    """Describe the missing event of the schedule's asset; None if an event names the window or follows it."""
     schedule = settings.schedule
     if schedule is None or schedule.cron is None or schedule.asset is None:
         return None

@@ -1,7 +1,7 @@
-"""The ``slc-ops`` command: thin wiring from a terminal to plain functions.
+"""The ``slc-ops`` command: a thin layer from a terminal to plain functions.
 
-Commands live in the modules of this package and are imported only when they run, so that ``--help`` is
-instant. Exit codes: 0 success, 2 bad usage or bad input (one line, no traceback), 1 a bug.
+The modules of this package hold the commands and are imported lazily, which keeps ``--help`` fast.
+Exit codes: 0 success, 2 invalid usage or input (one line, no traceback), 1 a bug.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from slc_ops.base.files import storage_refusal
 from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.observability.logs import configure_logs
 
-# command → (module of this package, one-line help shown without importing the module)
+# command → (module of this package, one-line help that needs no import)
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("data", "Run the whole refresh on simulated logs in one directory, without Airflow."),
     "simulate": ("data", "Write a production log lake with known per-item bias and drift."),
@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class Group(click.Group):
-    """A group that suggests a command for a mistyped one, and whose help is never cut."""
+    """A group that suggests a command for a mistyped one and never truncates help."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,7 +65,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def described(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """Each command with the first sentence of its help."""
+        """Return each command with the first sentence of its help."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         return [(name, command.get_short_help_str(1000)) for name, command in commands if command]
 
@@ -75,7 +75,7 @@ class Group(click.Group):
 
 
 class LazyGroup(Group):
-    """A group that imports a command's module only when the command is called."""
+    """A group that imports a command's module only when the command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -100,12 +100,12 @@ def app() -> None:
 
     Begin with `slc-ops compare --calibration FILE --test FILE` on two files of your own.
     """
-    configure_logs()  # not for --help, which must be instant
+    configure_logs()  # not for --help, which must be fast
     keep_memory_between_batches()
 
 
 def main() -> None:
-    """Entry point: run a command, turn expected errors into one line and exit code 2."""
+    """Run a command; convert expected errors to one line and exit code 2."""
     try:
         code = app.main(standalone_mode=False)
     except click.Abort:

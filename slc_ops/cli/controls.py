@@ -1,4 +1,4 @@
-"""``control``: the paper's two controls from a terminal, and the data they can use."""
+"""``control``: the paper's two controls and their data."""
 
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _run(
 
 
 def _bar(json_path: str | None) -> Any:
-    """A progress bar on stderr when it is a terminal; (tell, advance) callbacks either way."""
+    """Return a context with (tell, advance) callbacks; they draw a progress bar if stderr is a terminal."""
     import sys
     from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""``demo``, ``simulate`` and ``ingest``: logs to work on, and the whole way from nothing to a champion."""
+"""``demo``, ``simulate`` and ``ingest``: simulated and public logs, and a complete refresh on them."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     emit_json(json_path, {**manifest, "out": str(out)})
 
 
-DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # their readers are imported when used
+DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers are imported lazily
 
 
 @click.command()

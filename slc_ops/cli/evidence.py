@@ -1,4 +1,4 @@
-"""Evidence from a terminal: backtest, detectability, paper."""
+"""Commands for evidence: backtest, detectability, paper."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""``slc-ops export``: a parameter set for systems that read something else."""
+"""``slc-ops export``: write a parameter set for other systems."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The correction ladder from a terminal: fit, apply, compare, sweep."""
+"""Commands for the correction methods: fit, apply, compare, sweep."""
 
 from itertools import chain
 from pathlib import Path
@@ -89,7 +89,7 @@ def fit(
 
     options = _options(prior_var, time_bins, threads)
     with progress(f"fitting {method} ..."):
-        log = _read(source, rename, times=True)  # which the digest covers
+        log = _read(source, rename, times=True)  # the digest covers the times
         earlier = None if history is None else read_history(history, rename)
         fitted = fit_with_origin(method, Calibration(log, earlier, options))
         fitted.write(out)

@@ -1,4 +1,4 @@
-"""What there is, from a terminal: status, history, verify, schema."""
+"""Read-only commands: status, history, verify, schema."""
 
 import json
 from collections.abc import Iterator
@@ -75,13 +75,13 @@ def _troubles(registry: "Registry", names: list[str]) -> "dict[str, list[Trouble
 
 
 def _say_troubles(json_path: str | None, found: "dict[str, list[Trouble]]") -> None:
-    """A line for each deployment."""
+    """Print one line per deployment: its problems, or ok."""
     if json_path != "-":
         print_lines(f"{name}: {'; '.join(map(str, each)) or 'ok'}" for name, each in found.items())
 
 
 def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
-    """What serves, in lines that fit a narrow terminal."""
+    """Yield lines about the serving method, short enough for a narrow terminal."""
     if found is None:
         return
     since, parameters = (Window.from_dict(found[key]).key for key in ("since", "parameters"))
@@ -206,7 +206,7 @@ def _verify_chain(
 
 
 def _named_deployments(installation: Installation) -> list[str]:
-    """The deployments of the file; a file that is broken is said and does not hide what the ledger knows."""
+    """Return the deployments of the file; print an error for an invalid file and continue with the ledger."""
     if not installation.deployments_file.exists():
         return []
     try:
@@ -217,7 +217,7 @@ def _named_deployments(installation: Installation) -> list[str]:
 
 
 def _record(move: "ChampionChange") -> tuple[str, list[str]]:
-    """A move for people: what and when in one line, then the window, who and why, each on its own."""
+    """Format a change of champion: one line with kind and time, then details."""
     versions = f"{move.from_version or 'none'} → {move.to_version or 'none'}"
     line = f"{move.revision:>3}  {move.at:%Y-%m-%d %H:%M:%S} UTC  {move.kind} {versions}"
     details = [f"window {move.window}", f"by {move.actor}", f"why: {move.reason}"]
@@ -228,7 +228,7 @@ def _cells(version: dict[str, Any] | None) -> list[str]:
     if version is None:
         return ["none", "", "", ""]
     window = str(Window.from_dict(version["window"]))
-    if "T" in window:  # hours as well: a date in each of two lines
+    if "T" in window:  # with hours, each date gets its own line
         window = window.replace("/", "/\n")
     return [str(version["version"]), version["method"], window, version["verdict"]]
 

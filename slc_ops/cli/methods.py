@@ -1,4 +1,4 @@
-"""Methods on the command line: their names are checked before a file is read, their help lists them all."""
+"""Methods on the command line: names are validated before a file is read, and help lists them all."""
 
 from typing import Literal
 
@@ -19,12 +19,12 @@ class CommandOfMethods(click.Command):
 
 
 def known_method(_: click.Context, __: click.Parameter, name: str) -> str:
-    """Callback of ``--method``."""
+    """Validate the value of ``--method``."""
     return method_named(name).name
 
 
 def known_methods(_: click.Context, __: click.Parameter, text: str | None) -> Methods | None:
-    """Callback of ``--methods``: 'all' or the names between commas, None where the option is not given."""
+    """Parse ``--methods``: "all" or names separated by commas; None if the option is not given."""
     if text is None:
         return None
     if text == "all":

@@ -1,4 +1,4 @@
-"""``--params``: a parameter set from a directory or from a registered model; new names for its items."""
+"""``--params``: a parameter set from a directory or a registered model; renaming of its items."""
 
 import re
 import tempfile
@@ -49,7 +49,7 @@ def parameter_set(reference: str) -> "ParameterSet":
 
 
 def to_export(reference: str) -> "Exported":
-    """The same with its digest and, from the registry, its version."""
+    """Return the set with its digest and, from the registry, its version."""
     from slc_ops.parameters import PARAMS
     from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.parameters.storage import read_params
@@ -79,7 +79,7 @@ def _download(reference: str, directory: Path) -> tuple[Path, int]:
         client = connect(uri, registry_uri=installation.registry_uri)
         from mlflow.artifacts import download_artifacts
 
-        # Through our own client: MLflow resolves a models:/ address against the process's global registry.
+        # Use our own client: MLflow resolves a models:/ address against the process's global registry.
         version = found["version"] or client.get_model_version_by_alias(found["name"], found["alias"]).version
         source = client.get_model_version_download_uri(found["name"], version)
         download_artifacts(artifact_uri=source, dst_path=str(directory), tracking_uri=uri)

@@ -1,4 +1,4 @@
-"""``refresh`` and ``report``: a refresh from a terminal."""
+"""``refresh`` and ``report``: run a refresh and rewrite its report."""
 
 from typing import Any
 

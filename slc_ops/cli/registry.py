@@ -1,4 +1,4 @@
-"""Moves of the champion from a terminal: promote, rollback, retire."""
+"""Commands that change the champion: promote, rollback, retire."""
 
 import getpass
 import os
@@ -133,7 +133,7 @@ def retire(
         return
     say(json_path, f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
     if _somebody_listens():
-        with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
+        with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
             from slc_ops.observability.links import terminal_links
             from slc_ops.observability.notify import announce_retirement
 
@@ -141,9 +141,9 @@ def retire(
 
 
 def _tell(event: str, champion: "Version", who: str, why: str) -> None:
-    """Tell people of a champion that was made by hand."""
+    """Notify about a champion that was changed by hand."""
     if _somebody_listens():
-        with redirect_stdout(sys.stderr):  # Airflow would log to where our answer goes
+        with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
             from slc_ops.observability.links import terminal_links
             from slc_ops.observability.notify import announce_champion
 
@@ -152,14 +152,14 @@ def _tell(event: str, champion: "Version", who: str, why: str) -> None:
 
 
 def _somebody_listens() -> bool:
-    """Whether there is an Airflow, whose connections say whom to tell."""
+    """Return True if Airflow is present; its connections define the recipients."""
     return "AIRFLOW_HOME" in os.environ
 
 
 def open_registry(deployment: str | None = None, *, writes: bool = False) -> "Registry":
-    """The registry of the environment; a deployment that it does not know is refused.
+    """Open the registry of the environment; raise `RegistryError` for an unknown deployment.
 
-    Looking makes nothing: a command in the wrong directory says where it looked, and leaves no trace.
+    Reading creates no files: in a wrong directory the error names the location that was searched.
     """
     from slc_ops.registry import Registry
 
@@ -187,7 +187,7 @@ def _looked_in(registry: "Registry") -> str:
 
 
 def _against(text: str | None) -> "Against | None":
-    """A version's number, or that there was no champion."""
+    """Parse a version number or "none" (no champion)."""
     from slc_ops.registry.rules import NO_CHAMPION
 
     if text is None:
@@ -200,7 +200,7 @@ def _against(text: str | None) -> "Against | None":
 
 
 def acting(given: str | None) -> str:
-    """Who a command acts for: who was named, else SLC_OPS_ACTOR, else the login name."""
+    """Return the actor: the given name, else SLC_OPS_ACTOR, else the login name."""
     return given or TerminalVariables.read().actor or getpass.getuser()
 
 

@@ -1,4 +1,4 @@
-"""``replay``: past windows as the operation would have run, from a terminal."""
+"""``replay``: simulate the refreshes of past windows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +61,7 @@ def replay(
 
 
 def print_replay(found: "Replay") -> None:
-    """Every window, then the contenders, then what changed; at most 80 columns."""
+    """Print every window, the contenders and the changes, in at most 80 columns."""
     columns = ["window", "served", "NLL", "to Platt", "summed", "to frozen", "refresh"]
     running = dict(found.cumulated("served", "platt"))
     rows = [_window(each, running.get(each.window)) for each in found.windows]

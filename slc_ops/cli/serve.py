@@ -112,7 +112,7 @@ def serve(
 
 
 def _secrets(host: str) -> tuple[str | None, str | None]:
-    """Token and webhook secret; a weak one, or no token where others can reach the server, is refused."""
+    """Return token and webhook secret; refuse weak ones, and a missing token on a public interface."""
     found = ServeVariables.read()
     token, secret = (each.get_secret_value() or None for each in (found.token, found.webhook_secret))
     for name, value in (("SLC_OPS_SERVE_TOKEN", token), ("SLC_OPS_SERVE_WEBHOOK_SECRET", secret)):

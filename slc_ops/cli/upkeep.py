@@ -1,4 +1,4 @@
-"""``clean`` and ``erase``: what goes, and what never comes back; ``metrics``: what operators want to know."""
+"""``clean``, ``erase`` and ``metrics``: retention, erasure of users, and Prometheus metrics."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,6 +128,6 @@ def metrics(
         click.echo(f"the ledger {shown} is not there or does not answer (slc_ops_ledger_up 0)", err=True)
     emit_json(json_path, {"metrics": [metric.as_dict() for metric in collected]})
     if output is not None:
-        write_text(output, render(collected), shared=True)  # another user's node exporter reads it
+        write_text(output, render(collected), shared=True)  # the node exporter may run as another user
     elif json_path != "-":
         click.echo(render(collected), nl=False)

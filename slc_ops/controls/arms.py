@@ -1,8 +1,8 @@
-"""An arm of a control: one backbone with one seed, refreshed in a home of its own.
+"""An arm of a control: one backbone with one seed, refreshed in the control's home.
 
 A control's home is ``<home>/controls/<control>``: a deployments file with one entry per arm, a lake per arm,
-windows and refreshes as for any deployment, and a ledger that stays empty. MLflow is the installation's own,
-but nothing is registered in it.
+windows and refreshes as for any deployment, and a ledger that stays empty. MLflow is that of the
+installation; nothing is registered in it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +25,12 @@ Role = Literal["positive", "negative", "contrast", "turning", "observed"]
 
 SEEDS = (0, 1, 2)
 LADDER = ("base", "platt", "rescal", "slc", "slc_eb")
-"""Compared in every arm; the first arm of a control compares the whole ladder."""
+"""Methods of every arm; the first arm of a control compares all methods."""
 
 
 @dataclass(frozen=True)
 class Arm(JsonForm):
-    """``role`` says what is expected of it; ``window`` is the test window, the one before it calibrates."""
+    """``role`` is the expectation; ``window`` is the test window, the window before it calibrates."""
 
     name: str
     backbone: str
@@ -41,14 +41,14 @@ class Arm(JsonForm):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a control; by default the embedded data, every backbone, three seeds."""
+    """Options of a control; default the embedded data, every backbone, three seeds."""
 
     data: Path | None = None
     backbone: str | None = None
     seed: int | None = None
 
     def backbones(self, known: Sequence[str]) -> Sequence[str]:
-        """The backbones that are asked for."""
+        """Return the requested backbones; raise `SettingsError` for an unknown one."""
         if self.backbone is None:
             return known
         if self.backbone not in known:
@@ -57,12 +57,12 @@ class Request:
 
     @property
     def seeds(self) -> Sequence[int]:
-        """The seeds that are asked for."""
+        """The requested seeds."""
         return SEEDS if self.seed is None else (self.seed,)
 
 
 def control_installation(installation: Installation, control: str) -> Installation:
-    """The home of a control."""
+    """Return the installation of a control, with its own home and ledger."""
     home = installation.home / "controls" / control
     return replace(
         installation,
@@ -84,7 +84,7 @@ def declare(installation: Installation, arms: Sequence[Arm], methods: Sequence[s
             "offset_windows": 1,
             "evidence_windows": 1,
             "gate": "never",
-            # The paper's constants, untuned: a control compares with published figures.
+            # The paper's constants, untuned, for comparison with published figures.
             "decision": {"prior_vars": [1.0], "time_bins": [10]},
         }
         for arm in arms
@@ -94,12 +94,12 @@ def declare(installation: Installation, arms: Sequence[Arm], methods: Sequence[s
 
 
 def declared(installation: Installation) -> list[Arm]:
-    """The arms that :func:`declare` wrote."""
+    """Return the arms from :func:`declare`."""
     return [Arm.from_dict(value) for value in read_json(installation.home / "arms.json")]
 
 
 def declared_arm(installation: Installation, name: str) -> Arm:
-    """One of them by name."""
+    """Return one arm by name; raise `SettingsError` if it is not declared."""
     for arm in declared(installation):
         if arm.name == name:
             return arm
@@ -107,7 +107,7 @@ def declared_arm(installation: Installation, name: str) -> Arm:
 
 
 def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.RecordBatch]) -> Path:
-    """The arm's log, streamed into one file."""
+    """Stream the arm's log into one file; return its path."""
     target = installation.home / "lake" / arm.name / "log.parquet"
     with replacing(target) as temporary:
         writer: pq.ParquetWriter | None = None
@@ -123,12 +123,12 @@ def write_lake(installation: Installation, arm: Arm, batches: Iterable[pa.Record
 def evaluate_arm(
     installation: Installation, arm: Arm, tell: Callable[[str], None] = lambda text: None
 ) -> Plan:
-    """The weekly refresh of one arm without its end: nothing is published, nothing promoted."""
+    """Run the weekly refresh of one arm without publication and promotion."""
     return pipeline.refresh(
         installation,
         arm.name,
         arm.window,
         leave_out=("publish", "promote"),
-        off_grid=True,  # public data come in months and halves
+        off_grid=True,  # public data cover months and half-years
         tell=lambda text: tell(f"{arm.name}: {text}"),
     )

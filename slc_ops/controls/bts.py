@@ -1,8 +1,8 @@
-"""The US Department of Transportation's on-time files: monthly zips or CSVs, or the combined yearly CSVs.
+"""The US Department of Transportation's on-time files: monthly zips or CSVs, or combined yearly CSVs.
 
-The Bureau of Transportation Statistics has renamed its columns more than once (``FL_DATE``, ``FlightDate``),
-so each is known by several names, compared without case and underscores. Cancelled and diverted are 0/1,
-0.00/1.00 or False/True, by year of download.
+The Bureau of Transportation Statistics renamed its columns more than once (``FL_DATE``, ``FlightDate``), so
+each has several names, compared without case and underscores. Cancelled and diverted are 0/1, 0.00/1.00 or
+False/True, depending on the year of download.
 """
 
 import zipfile
@@ -36,7 +36,7 @@ NAMES = {
 
 
 def files(folder: Path) -> list[Path]:
-    """The CSVs and zips of a folder."""
+    """Return the CSVs and zips of a folder; raise `InputError` if there are none."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; expected one with BTS on-time files (.csv or .zip)")
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".csv", ".zip"))
@@ -46,7 +46,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The flights of one file that arrived, in the control's columns."""
+    """Yield the arrived flights of one file, in the control's columns."""
     with _opened(path) as stream:
         columns = known_columns(header(stream, path), path)
     with _opened(path) as stream:
@@ -55,7 +55,7 @@ def batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def known_columns(names: list[str], path: Path) -> dict[str, str]:
-    """Our column → the file's.
+    """Map our column names to those of the file.
 
     >>> known_columns(["FL_DATE", "OP_CARRIER", "TAIL_NUM", "ORIGIN", "DEST", "CRS_DEP_TIME", "ARR_DEL15",
     ...                "CANCELLED", "DIVERTED", "DISTANCE"], Path("x.csv"))["date"]
@@ -80,7 +80,7 @@ def _plain(name: str) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The CSV itself, or the one in the zip; a zip that is not whole is an error that says so."""
+    """Open the CSV, or the only CSV in a zip; raise `InputError` for an incomplete zip."""
     try:
         if path.suffix.lower() != ".zip":
             with path.open("rb") as stream:
@@ -122,7 +122,7 @@ def _is_no(column: pa.Array) -> pa.Array:
 
 
 def _departure(rows: pa.RecordBatch) -> pa.Array:
-    # 2018-01-31, or 1/31/2018 12:00:00 AM in older downloads; the clock is 5, 45, 605 or 1430.
+    # The date is 2018-01-31, or 1/31/2018 12:00:00 AM in older downloads; the time is 5, 45, 605 or 1430.
     date = pc.utf8_slice_codeunits(rows.column("date"), 0, 10)
     if rows.num_rows and "/" in date[0].as_py():
         day = pc.strptime(pc.list_element(pc.split_pattern(rows.column("date"), " "), 0), "%m/%d/%Y", "s")

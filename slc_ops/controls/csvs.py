@@ -1,4 +1,4 @@
-"""Some columns of a large CSV stream, as text, batch by batch; errors name the file."""
+"""Read some columns of a large CSV stream as text, in batches; errors name the file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,9 +13,9 @@ BLOCK_BYTES = 8 << 20
 
 
 def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str | None]) -> Iterator[pa.RecordBatch]:
-    """Batches with the columns ``wanted name → name in the file`` (None: the same), all as text.
+    """Yield batches with the columns ``wanted name → name in the file`` (None: the same), all as text.
 
-    Text, because what a column's first block looks like says nothing about the rest of twelve million rows.
+    Types are not inferred: the first block of a column may differ from the rest of twelve million rows.
     """
     names = {wanted: found or wanted for wanted, found in columns.items()}
     try:
@@ -39,7 +39,7 @@ def read_csv(stream: IO[bytes], path: Path, columns: Mapping[str, str | None]) -
 
 
 def header(stream: IO[bytes], path: Path) -> list[str]:
-    """The column names of a CSV stream, whose position moves."""
+    """Read the column names of a CSV stream, which advances."""
     import csv as plain
 
     line = stream.readline().decode("utf-8-sig", errors="replace").strip()

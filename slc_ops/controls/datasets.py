@@ -1,6 +1,6 @@
-"""Where the controls' public data come from, and on what terms; how a large file is fetched.
+"""Sources and terms of the controls' public data, and the download of large files.
 
-A download is resumable, tells its progress, and is checked by size and, where it is published, by checksum.
+A download is resumable, reports its progress, and is verified by size and, if published, by checksum.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ MOVIELENS_TERMS = (
 )
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes are there, and of how many."""
+"""A callback that receives the number of bytes received and the total, if known."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """Files of one data set: name → (address, MD5 where the publisher gives one)."""
+    """Files of one data set: name → (address, MD5 if published)."""
 
     files: dict[str, tuple[str, str | None]]
     terms: str
@@ -59,7 +59,7 @@ def fetch(
     tell: Callable[[str], None] = lambda text: None,
     progress: Progress = lambda done, total: None,
 ) -> list[Path]:
-    """Download a data set into a folder; what is there is kept, what was begun is continued."""
+    """Download a data set into a folder; existing files are kept, partial ones resumed."""
     if name not in DATASETS:
         raise SettingsError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
     found = []
@@ -72,7 +72,7 @@ def fetch(
 def download(
     url: str, target: Path, *, md5: str | None = None, progress: Progress = lambda done, total: None
 ) -> Path:
-    """Fetch ``url`` into ``target``. A finished file is left alone; half a file is continued."""
+    """Fetch ``url`` into ``target``; an existing file is kept, a partial one resumed."""
     if target.exists():
         return target
     if urlsplit(url).scheme not in ("http", "https"):
@@ -93,7 +93,7 @@ def download(
 
 
 def _fetch(url: str, part: Path, progress: Progress) -> int | None:
-    """Append what is missing; returns the size that the server promised."""
+    """Append the missing bytes; return the size that the server reports."""
     have = part.stat().st_size if part.exists() else 0
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310 - http(s) only
     try:
@@ -109,7 +109,7 @@ def _fetch(url: str, part: Path, progress: Progress) -> int | None:
                     progress(have, total)
             return total
     except URLError as error:
-        if getattr(error, "code", None) == 416:  # nothing is missing
+        if getattr(error, "code", None) == 416:  # the file is complete
             return have
         raise InputError(f"{url} cannot be fetched: {getattr(error, 'reason', error)}") from None
     except OSError as error:

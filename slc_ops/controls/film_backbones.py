@@ -1,13 +1,13 @@
-"""The frozen models of the MovieLens control, all in scikit-learn: no GPU, no further dependency.
+"""The frozen models of the MovieLens control, all in scikit-learn, without a GPU.
 
 * ``mf``: logit = μ + bᵤ + bᵢ + pᵤ·qᵢ. Biases by logistic regression on one-hot users and films; factors by a
   truncated SVD of its standardised residuals (y − p)/√(p(1−p)).
-* ``ncf``: neural collaborative filtering in the style of He et al.: a multilayer perceptron on one-hot users
-  and films, whose first layer *is* the table of embeddings, learned with the rest.
-* ``users``: biases of users alone, the contrast: it has no parameter for a film.
+* ``ncf``: neural collaborative filtering after He et al.: a multilayer perceptron on one-hot users and films,
+  whose first layer *is* the embedding table, learned with the other layers.
+* ``users``: user biases only, the contrast without film parameters.
 
-Strength counts here. A factorisation that is shrunk too much leaves its films' biases stranded and is no
-negative control (C = 0.1 leaves 1.9 points of AUC); these leave about a tenth of one.
+The models must be strong. A factorisation with too much shrinkage leaves its films' biases uncorrected and is
+no negative control (C = 0.1 leaves 1.9 points of AUC); these leave about a tenth of a point.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 BACKBONES = ("mf", "ncf")
 CONTRAST = "users"
 RANK = 8
-FACTOR_SHARE = 0.6  # factors of so few ratings overfit; this share of them ranks best
+FACTOR_SHARE = 0.6  # the factors overfit on so few ratings; this share of them ranks best
 
 Logits = Callable[[pa.Table], NDArray[np.float64]]
 
 
 def train(backbone: str, ratings: pa.Table, shape: tuple[int, int], seed: int) -> Logits:
-    """Fit a backbone to ratings of ``shape`` = (users, films); returns its logits as a function."""
+    """Fit a backbone to ratings of ``shape`` = (users, films); return its logit function."""
     match backbone:
         case "mf":
             return _factorisation(ratings, shape, seed)
@@ -69,7 +69,7 @@ def _network(ratings: pa.Table, shape: tuple[int, int], seed: int) -> Logits:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
     network = MLPClassifier((32, 16), alpha=0.01, batch_size=256, max_iter=4, random_state=seed)
-    # Four epochs are the regularisation, not an accident; and small products are faster on one thread.
+    # The limit of four epochs is the regularisation; small products are faster on one thread.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         network.fit(_one_hot(ratings, shape), _positive(ratings))

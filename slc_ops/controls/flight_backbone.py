@@ -1,8 +1,8 @@
-"""The frozen models of the flight control: scikit-learn's ``SGDClassifier`` on flights as they stream by.
+"""The frozen models of the flight control: scikit-learn's ``SGDClassifier`` on streamed flights.
 
-``bbA`` knows carrier, hour, weekday and distance, and nothing of the route; ``bbB`` has a parameter for every
-route besides. Both average their weights over slowly shrinking steps. (scikit-learn's default steps leave
-logits with a standard deviation of 4 to 6 here, in which ``slc`` drowns; see decision 0060.)
+``bbA`` uses carrier, hour, weekday and distance, not the route; ``bbB`` also has a parameter for every route.
+Both average their weights over slowly decreasing step sizes. (With scikit-learn's default steps the logits
+have a standard deviation of 4 to 6, which hides the effect of ``slc``; see decision 0060.)
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 BACKBONES = ("bbA", "bbB")
 MIN_FLIGHTS_A_YEAR = 50
-ENOUGH_ROWS = 500_000  # rows that SGD should see; fewer are shown several times
+ENOUGH_ROWS = 500_000  # rows for SGD; fewer are repeated
 
 
 @dataclass(frozen=True)
 class Known:
-    """The categories of the training period, and the routes that are flown often enough to be judged."""
+    """The categories of the training period, and the routes with enough flights for evaluation."""
 
     carriers: pa.Array
     routes: pa.Array
@@ -37,7 +37,7 @@ class Known:
 
 
 def known(flights: Flights, period: Window) -> Known:
-    """Count carriers and routes; keep routes with at least 50 flights a year."""
+    """Count carriers and routes; keep routes with at least 50 flights per year."""
     counts: dict[str, dict[str, int]] = {"carrier": {}, "route": {}}
     logs: list[tuple[int, float, float]] = []
     for batch in flights.batches(period):
@@ -58,7 +58,7 @@ def known(flights: Flights, period: Window) -> Known:
 
 
 def features(batch: pa.RecordBatch, known: Known, *, routes: bool) -> "csr_matrix":
-    """Carrier, hour and weekday as one-hot columns, log distance standardised; ``routes`` adds the route."""
+    """Return one-hot carrier, hour and weekday, and standardised log distance; ``routes`` adds the route."""
     from scipy.sparse import csr_matrix
 
     departure = batch.column("departure")
@@ -85,7 +85,7 @@ def features(batch: pa.RecordBatch, known: Known, *, routes: bool) -> "csr_matri
 
 
 def train(flights: Flights, known: Known, period: Window, backbone: str, seed: int) -> Any:
-    """A fitted classifier; every pass over the period shuffles within batches of 131,072 flights."""
+    """Return a fitted classifier; each pass over the period shuffles within batches of 131,072 flights."""
     from sklearn.linear_model import SGDClassifier
 
     model = SGDClassifier(
@@ -109,7 +109,7 @@ def train(flights: Flights, known: Known, period: Window, backbone: str, seed: i
 def scored(
     flights: Flights, known: Known, period: Window, model: Any, backbone: str, seed: int
 ) -> Iterator[pa.RecordBatch]:
-    """The log of a period: routes that are flown often enough, with the frozen model's logits."""
+    """Yield the log of a period: routes with enough flights, with the frozen model's logits."""
     number = 0
     for batch in flights.batches(period):
         rows = batch.filter(pc.is_in(batch.column("route"), value_set=known.routes))
@@ -130,6 +130,6 @@ def scored(
 
 
 def _code(column: pa.Array, categories: pa.Array) -> NDArray[np.int64]:
-    """The place of each value among the categories; the place after the last for all others."""
+    """Return the position of each value among the categories; unknown values get their number."""
     found = pc.fill_null(pc.index_in(column, value_set=categories), len(categories))
     return np.asarray(found).astype(np.int64)

@@ -1,8 +1,8 @@
-"""``flight-delay``: the positive control. Routes differ, the backbone does not know them, correction helps.
+"""``flight-delay``: the positive control, in which the backbone has no route parameters.
 
-Embedded: New York 2013, trained to 5 May, calibrated to 1 September, tested to the end of the year; and a
-turn of the season (calibrated in summer, tested in autumn), where what a route was says little about what it
-will be and nothing may be promoted. Full protocol: a folder of BTS files, 2018 to train, 2019 for the rest.
+Embedded data: New York 2013, trained until 5 May, calibrated until 1 September, tested until the end of the
+year; and a change of season (calibrated in summer, tested in autumn), where past route effects predict little
+and nothing may be promoted. Full protocol: a folder of BTS files, 2018 for training, 2019 for the rest.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ NAME = "flight-delay"
 
 @dataclass(frozen=True)
 class Season:
-    """When to train, to calibrate and to test; the last two are equally long."""
+    """Training, calibration and test windows; the last two have equal length."""
 
     train: Window
     test: Window
@@ -43,7 +43,7 @@ def prepare(
     request: Request,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Arm]:
-    """Gather flights, train the backbones, write a lake for every arm."""
+    """Collect flights, train the backbones, write a lake for every arm."""
     backbones = request.backbones(BACKBONES)
     flights = gather(request.data, installation.home / "flights", tell)
     season = YEAR_2013 if request.data is None else YEARS_2018_2019

@@ -1,8 +1,8 @@
-"""The year of the flight control: New York 2013 replayed week after week, as a deployment lives it.
+"""The year of the flight control: New York 2013 replayed week by week.
 
-Backbones learn January and February and are frozen; the 43 weeks from 4 March on are replayed with the
-default settings. What is served must not be worse than Platt refitted every week nor than the frozen model,
-and must keep at least 80 % of what ``slc_eb`` refitted every week gains.
+Backbones are trained on January and February and frozen; the 43 weeks from 4 March on are replayed with
+default settings. The served model must not be worse than Platt refitted every week nor than the frozen model,
+and must keep at least 80 % of the gain of ``slc_eb`` refitted every week.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ def replay_year(
     seed: int,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Replay]:
-    """A replay of the year for every backbone, by the name of its arm."""
+    """Replay the year for every backbone; return the replays by arm name."""
     from slc_ops.refresh.replay import replay_windows, run_replay
 
     flights.require_every_month(REPLAYED)
@@ -51,12 +51,12 @@ def replay_year(
 
 
 def year_directory(installation: Installation, arm: str) -> Path:
-    """Where the replay of an arm keeps its rows and its page."""
+    """Return the directory of an arm's replay, with its rows and its page."""
     return installation.home / "replays" / arm
 
 
 def check_year(arm: str, replay: Replay) -> list[Check]:
-    """What the year promises, held against what was served."""
+    """Compare the served results of the year with the expectations."""
     platt, frozen = replay.against("platt"), replay.against("base")
     served, weekly = platt[SERVED].mean, platt["slc_eb"].mean
     kept = share(served / weekly) if weekly < 0 else "it gains nothing"

@@ -1,8 +1,8 @@
-"""Flights as the control needs them: one compact Parquet file per source file, whatever its format.
+"""Flights in the control's format: one compact Parquet file per source file.
 
-A flight is late when it arrives 15 minutes or more after schedule (ArrDel15). Cancelled and diverted flights
-have no arrival to be late with and are left out. Departure times are those of the schedule, in local clock
-time, taken as if it were UTC: nothing here compares clocks of two installation.
+A flight is late if it arrives 15 minutes or more after schedule (ArrDel15). Cancelled and diverted flights
+have no arrival and are omitted. Departure times are scheduled local times, stored as UTC; no step compares
+the clocks of two airports.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class Flights:
     def batches(
         self, period: Window, columns: list[str] | None = None, rows: int = 1 << 17
     ) -> Iterator[pa.RecordBatch]:
-        """The flights that were to depart within the period, in the order of the files."""
+        """Return the flights scheduled to depart within the period, in the order of the files."""
         departure = ds.field("departure")
         inside = (departure >= pa.scalar(period.start)) & (departure < pa.scalar(period.end))
         files = sorted(self.directory.glob("*.parquet"))
@@ -52,7 +52,7 @@ class Flights:
         return (batch for batch in scanned if batch.num_rows)
 
     def require_every_month(self, period: Window) -> None:
-        """A month without a flight is a file that is missing."""
+        """Raise `InputError` if a month of the period has no flights, which indicates a missing file."""
         found: set[tuple[int, int]] = set()
         for batch in self.batches(period, ["departure"]):
             months = pc.strftime(batch.column(0), "%Y-%m").unique().to_pylist()
@@ -68,7 +68,7 @@ class Flights:
 def gather(data: Path | None, directory: Path, tell: Callable[[str], None] = lambda text: None) -> Flights:
     """Compact all files of ``data`` (a folder of BTS files; None: New York 2013) into ``directory``.
 
-    A file that was compacted before, and has not changed since, is not read again.
+    An unchanged file that is already compacted is not read again.
     """
     files = [nyc.file()] if data is None else bts.files(data)
     read = nyc.batches if data is None else bts.batches

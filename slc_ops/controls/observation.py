@@ -1,4 +1,4 @@
-"""What an arm's refresh showed: AUCs from its backtest, gains over Platt with clustered intervals."""
+"""Results of an arm's refresh: AUCs from its backtest, gains over Platt with clustered intervals."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,17 +16,17 @@ from slc_ops.refresh.plan import Plan
 from slc_ops.rows.interactions import InteractionLog
 
 SUBJECTS = ("slc", "slc_eb")
-"""The methods whose gain a control is about: the paper's and ours."""
+"""The methods whose gain a control tests: the paper's and ours."""
 
 Clusters = Callable[[InteractionLog], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """AUC and NLL per method on the test window, the subjects' gains, and whom the window speaks for.
+    """AUC and NLL per method on the test window, and the subjects' gains.
 
-    ``ahead`` are the item methods that the decision's rule finds ahead of Platt on the test window; to become
-    champion they would have to be so over two windows.
+    ``ahead`` lists the item methods that the decision rule finds ahead of Platt on the test window; a
+    champion must be ahead over two windows.
     """
 
     auc: dict[str, float]
@@ -35,12 +35,12 @@ class Observation:
     ahead: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return all fields as JSON values."""
         return asdict(self)
 
 
 def observe(plan: Plan, clusters: Clusters) -> Observation:
-    """Read the backtest, and compare the subjects with Platt on the test window, cluster by cluster."""
+    """Read the backtest and compare the subjects with Platt on the test window, by cluster."""
     from slc_ops.methods import fit
 
     found = read_backtest(plan)
@@ -63,14 +63,14 @@ def observe(plan: Plan, clusters: Clusters) -> Observation:
 
 
 def by_user(log: InteractionLog) -> NDArray[Any]:
-    """Rows of one user belong together."""
+    """Return one cluster per user."""
     if log.user_codes is None:
         raise InputError(f"{log.describe()} has no user_id")
     return log.user_codes
 
 
 def by_day(log: InteractionLog) -> NDArray[Any]:
-    """Flights of one day share its weather; that ties them more than a shared aircraft does."""
+    """Return one cluster per day: flights of a day share weather, a stronger dependence than the aircraft."""
     if log.time is None:
         raise InputError(f"{log.describe()} has no event_time")
     return np.floor(log.time / 86_400).astype(np.int64)

@@ -1,7 +1,7 @@
-"""MovieLens ratings as GroupLens publishes them, or as PyPI's ``recbole`` wheel carries MovieLens-100k.
+"""MovieLens ratings in GroupLens' formats, or MovieLens-100k from PyPI's ``recbole`` wheel.
 
-A rating of 4 or 5 is positive. The order in time is each user's own: GroupLens' clocks say when a rating was
-entered, often dozens in one minute, so equal moments are ordered by film.
+A rating of 4 or 5 is positive. Ratings are ordered in time per user; GroupLens' timestamps record the entry
+of a rating, often dozens per minute, so equal timestamps are ordered by film.
 """
 
 import io
@@ -21,7 +21,7 @@ FORMATS = {"u.data": ("\t", 0), "ratings.dat": ("::", 0), "ml-100k.inter": ("\t"
 
 
 def read_ratings(path: Path) -> pa.Table:
-    """``user``, ``item``, ``positive``, and ``share``: how much of the user's history lies before."""
+    """Return ``user``, ``item``, ``positive`` and ``share``, the share of the user's history before a row."""
     name, text = _text(path)
     separator, skipped = FORMATS[name]
     table = _parsed(text.replace(b"::", b"\t") if separator == "::" else text, f"{path} ({name})", skipped)
@@ -40,7 +40,7 @@ def read_ratings(path: Path) -> pa.Table:
 
 
 def _text(path: Path) -> tuple[str, bytes]:
-    """The ratings file: itself, in a folder (or one folder deeper), or in GroupLens' zip."""
+    """Return name and content of the ratings file: a file, a folder (one level deep), or GroupLens' zip."""
     if path.is_file() and path.name in FORMATS:
         return path.name, path.read_bytes()
     if path.is_file() and path.suffix == ".zip":

@@ -1,4 +1,4 @@
-"""A control from beginning to end, in the three steps that its DAG takes one by one."""
+"""A complete control, in the three steps of its DAG."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ CONTROLS: dict[str, tuple[ModuleType, Clusters]] = {
 }
 
 EXPERIMENT = "slc-controls"
-VERDICT = "verdict.json"  # of the control as a whole, in its home
+VERDICT = "verdict.json"  # of the complete control, in its home
 Tell = Callable[[str], None]
 _EVERYTHING = Request()
 
@@ -39,7 +39,7 @@ def prepare(
     request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> list[Arm]:
-    """Data, backbones, lakes."""
+    """Prepare data, backbones and lakes; return the arms."""
     module, _ = _known(control)
     home = control_installation(installation, control)
     found: list[Arm] = module.prepare(home, tuple(METHODS), request, tell)
@@ -53,7 +53,7 @@ def finish(
     data: Path | None,
     tell: Tell = lambda text: None,
 ) -> ControlVerdict:
-    """Observe, check, write the first arm's report, record the run in MLflow."""
+    """Collect and check the results, write the first arm's report, record the run in MLflow."""
     _, clusters = _known(control)
     arms = declared(control_installation(installation, control))
     missing = [arm.name for arm in arms if arm.name not in plans]
@@ -81,7 +81,7 @@ def finish(
 
 
 def _replays(installation: Installation, control: str, arms: Sequence[Arm], tell: Tell) -> dict[str, Replay]:
-    """The year of the flight control; the films have no weeks to be replayed."""
+    """Replay the year of the flight control; other controls have no weeks."""
     if control != flight_delay.NAME:
         return {}
     home = control_installation(installation, control)
@@ -95,7 +95,7 @@ def run(
     request: Request = _EVERYTHING,
     tell: Tell = lambda text: None,
 ) -> ControlVerdict:
-    """All steps, as the DAG takes them."""
+    """Run all steps, as the DAG does."""
     arms = prepare(installation, control, request, tell)
     home = control_installation(installation, control)
     plans = {arm.name: evaluate_arm(home, arm, tell) for arm in arms}
@@ -109,8 +109,9 @@ def _known(control: str) -> tuple[ModuleType, Clusters]:
 
 
 def record(installation: Installation, verdict: ControlVerdict, report: Path) -> str:
-    """Write a run of MLflow with tags, metrics per arm and artifacts, but no model to be served;
-    returns its id."""
+    """Write an MLflow run with tags, metrics per arm and artifacts, but without a model; return its
+    id.
+    """
     with typed(installation.tracking_uri):
         client = connect(installation.tracking_uri, create=True)
         run = client.create_run(

@@ -1,4 +1,4 @@
-"""A control verdict: what was expected, what was observed, and whether they agree."""
+"""A control verdict: expected and observed results, and their agreement."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +11,7 @@ from slc_ops.evidence.uncertainty import Interval
 
 NEGLIGIBLE = 0.005  # AUC: half a point
 SAME_RANKING = 1e-12
-MODELLED = 0.05  # AUC that knowing the items must be worth
+MODELLED = 0.05  # minimum gain in AUC from item parameters
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ControlVerdict:
-    """Passed when every check did."""
+    """The verdict of a control; it passes if every check passes."""
 
     control: str
     data: str
@@ -37,16 +37,16 @@ class ControlVerdict:
     run_id: str | None = None
     notes: list[str] = field(default_factory=list)
     replays: dict[str, Any] = field(default_factory=dict)
-    """By arm: what a replay of its weeks would have served."""
+    """The replay of each arm, as a dictionary."""
 
     @property
     def passed(self) -> bool:
-        """Whether all checks passed; a control without checks has shown nothing."""
+        """True if all checks passed; False without checks."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
     def sentence(self) -> str:
-        """One line for people."""
+        """The verdict as one line of text."""
         failed = [check for check in self.checks if not check.passed]
         if self.passed:
             arms = len(self.arms) + len(self.replays)
@@ -55,12 +55,12 @@ class ControlVerdict:
         return f"The control {self.control} fails {len(failed)} of {len(self.checks)} checks{first}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return all fields, with ``passed`` and ``sentence``, as JSON values."""
         return {**asdict(self), "passed": self.passed, "sentence": self.sentence}
 
 
 def check_arms(arms: Sequence[Arm], seen: dict[str, Observation]) -> list[Check]:
-    """What every role promises, held against what was seen."""
+    """Compare each arm's results with the expectations of its role."""
     contrast = next((seen[arm.name] for arm in arms if arm.role == "contrast"), None)
     checks = []
     for arm in arms:
@@ -112,7 +112,7 @@ def _ahead(arm: Arm, found: Observation, *, expected: bool) -> Check:
 
 
 def _gain(found: Interval) -> str:
-    """An AUC difference in percentage points, with its interval.
+    """Format an AUC difference in percentage points, with its interval.
 
     >>> _gain(Interval(0.005, 0.002, 0.008))
     '+0.50 [+0.20, +0.80] points'

@@ -1,8 +1,7 @@
-"""MovieLens-100k without GroupLens' server: the copy in PyPI's ``recbole`` wheel, by digest.
+"""MovieLens-100k from PyPI's ``recbole`` wheel, pinned by digest, without GroupLens' server.
 
-The wheel is fetched with pip and without its dependencies (which include PyTorch) into the home directory,
-one file is taken out of it, and nothing of it is imported. The data may not be redistributed, so they are
-never part of this project.
+pip fetches the wheel into the home directory without its dependencies (which include PyTorch); one file is
+extracted and nothing is imported. The data may not be redistributed, so they are never part of this project.
 """
 
 import importlib.util
@@ -23,11 +22,11 @@ TIMEOUT_SECONDS = 300
 
 
 class DataNotAvailable(InputError):
-    """Public data that cannot be had here; a control says so and skips."""
+    """Public data are unavailable on this host; the control is skipped."""
 
 
 def movielens_100k(folder: Path) -> Path:
-    """The ratings file, fetched on first use."""
+    """Return the ratings file; it is fetched on first use."""
     target = folder / "ml-100k.inter"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +59,7 @@ def _fetched(scratch: Path) -> Path:
 
 
 def _pip(scratch: Path) -> list[str]:
-    """This interpreter's pip; an environment made by uv has none, then a throwaway environment's."""
+    """Return this interpreter's pip or, in an environment of uv, that of a temporary environment."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     import venv

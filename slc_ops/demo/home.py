@@ -1,4 +1,4 @@
-"""The demo's directory and logs, the same with Airflow (``make run``) and without (``slc-ops demo``)."""
+"""The demo's directory and logs, with Airflow (``make run``) or without (``slc-ops demo``)."""
 
 import fcntl
 import os
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from slc_ops.refresh.plan import Plan
 
 LAYOUT = 1
-"""Version of the layout of the directory: raised when an older one can no longer be read."""
+"""Version of the directory's layout; increment it if older layouts become unreadable."""
 
 DEMO = "demo"
 DEMO_START = "2026-01-05"
 DEMO_WEEKS = 12
 DEMO_WINDOW = Window.parse("2026-03-23/2026-03-30")
 DEPLOYMENTS = Path(__file__).with_name("deployments.yaml")
-"""The deployments file of the demo; ``dags/deployments.yaml`` of a checkout begins as the same text."""
+"""The deployments file of the demo; ``dags/deployments.yaml`` of a checkout starts with the same text."""
 
 
 @contextmanager
 def held(home: Path, advice: str) -> Iterator[None]:
-    """Hold the directory for one process at a time; one of another layout is refused with ``advice``."""
+    """Lock the directory for one process; refuse another layout with ``advice``."""
     make_directory(home)
     layout = home / "layout.json"
     if not layout.exists() and any(p.name != ".lock" for p in home.iterdir()):
         _refuse(home, "an unknown version", advice)
     if layout.exists() and (found := read_json(layout).get("layout")) != LAYOUT:
         _refuse(home, f"another version (layout {found}, this one is {LAYOUT})", advice)
-    home.chmod(0o700)  # also one that an earlier version made for everybody to read
+    home.chmod(0o700)  # earlier versions created it world-readable
     with (home / ".lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,7 +58,7 @@ def _refuse(home: Path, what: str, advice: str) -> None:
 
 
 def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
-    """Write the demo's twelve weeks of production logs, once."""
+    """Write the demo's twelve weeks of production logs, unless they exist."""
     lake = home / "lake" / DEMO
     if (lake / "manifest.json").exists():
         return
@@ -70,7 +70,7 @@ def simulate_lake(home: Path, tell: Callable[[str], None]) -> None:
 
 
 def demo_installation(home: Path) -> Installation:
-    """Everything below ``home``; what the environment says about other installations does not matter here."""
+    """Return an installation below ``home``; the environment's settings are ignored."""
     return Installation(
         home=home,
         deployments_file=home / "deployments.yaml",
@@ -81,9 +81,10 @@ def demo_installation(home: Path) -> Installation:
 
 
 def run_demo(home: Path, tell: Callable[[str], None]) -> "tuple[Installation, Plan]":
-    """Simulate the logs, refresh the newest week, promote; what an earlier run finished is not done again.
+    """Simulate the logs, refresh the newest week, promote; finished steps are not repeated.
 
-    Raises :class:`~slc_ops.base.errors.SettingsError` where ``home`` holds something else.
+    Raises:
+        SettingsError: ``home`` holds other files.
     """
     from slc_ops.refresh import pipeline
 

@@ -1,7 +1,7 @@
 """A simulated learning platform, drawn week by week from one seed.
 
-Every week has a random stream of its own, seeded with (seed, week). So week 3 has the same rows whether
-six weeks are simulated or sixty, and a lake can be extended without touching what is there.
+Each week has its own random stream, seeded with (seed, week). Week 3 thus has the same rows in a simulation
+of six weeks or sixty, and a lake can be extended without changes to existing weeks.
 """
 
 from dataclasses import asdict, dataclass
@@ -20,14 +20,14 @@ WEEK_US = 7 * 24 * 3600 * 1_000_000
 
 @dataclass(frozen=True)
 class Platform:
-    """What is true on the platform, and what its frozen backbone gets wrong.
+    """The true model of the platform, and the errors of its frozen backbone.
 
     The label of user u on item i in week w is Bernoulli with logit
 
         ηᵤᵢ(w) = θᵤ − dᵢ + bᵢ + γᵢ · (w − first week of i)
 
     with ability θ ~ N(0, 1), difficulty d ~ N(0, 1), the item bias b ~ N(0, bias_sd²) and, for a share of
-    the items, a drift γ ~ N(0, drift_sd²) per week. The backbone knows θ and d but neither b nor γ, and it
+    the items, a drift γ ~ N(0, drift_sd²) per week. The backbone uses θ and d but neither b nor γ, and it
     has a wrong scale and shift:
 
         logit = scale · (θᵤ − dᵢ) + shift + N(0, noise_sd²)
@@ -60,13 +60,13 @@ class Platform:
             raise SettingsError(f"the simulator's drift_share must lie in [0, 1], it is {self.drift_share}")
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON."""
+        """Return the settings as JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The items known up to some week, one entry per item."""
+    """The items up to some week, one entry per item."""
 
     first_week: np.ndarray
     difficulty: np.ndarray
@@ -76,7 +76,7 @@ class Catalogue:
     skill: np.ndarray
 
     def table(self) -> pa.Table:
-        """The truth that an estimate can be held against."""
+        """Return the true parameters per item, for comparison with estimates."""
         return pa.table(
             {
                 "item_id": numbered("item-", np.arange(len(self.bias)), 6),
@@ -91,7 +91,7 @@ class Catalogue:
 
 
 def catalogue(platform: Platform, week: int) -> Catalogue:
-    """All items that exist in ``week`` (counted from 0): the first ones and every week's new ones."""
+    """Return all items of ``week`` (counted from 0): the initial ones and each week's new ones."""
     parts = []
     for k in range(week + 1):
         rng = np.random.default_rng([platform.seed, 1, k])
@@ -103,7 +103,7 @@ def catalogue(platform: Platform, week: int) -> Catalogue:
                 rng.normal(size=n),
                 rng.normal(scale=platform.bias_sd, size=n),
                 np.where(drifts, rng.normal(scale=platform.drift_sd, size=n), 0.0),
-                rng.lognormal(sigma=1.5, size=n),  # a few items get most of the traffic
+                rng.lognormal(sigma=1.5, size=n),  # a few items have most of the traffic
                 rng.integers(platform.skills, size=n),
             )
         )
@@ -111,7 +111,7 @@ def catalogue(platform: Platform, week: int) -> Catalogue:
 
 
 def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
-    """The interaction log of one week, in time order. ``start_us`` is its first microsecond since 1970."""
+    """Return the log of one week in time order; ``start_us`` is its start in microseconds since 1970."""
     items = catalogue(platform, week)
     people = np.random.default_rng([platform.seed, 0])
     ability = people.normal(size=platform.users)
@@ -141,7 +141,7 @@ def week_of_rows(platform: Platform, week: int, start_us: int) -> pa.Table:
 
 
 def monday(start: str) -> datetime:
-    """The first window's start, which must be a Monday at midnight UTC."""
+    """Parse the first window's start; it must be a Monday at midnight UTC."""
     timestamp = parse_timestamp(start)
     if Window.week_of(timestamp).start != timestamp:
         raise SettingsError(
@@ -151,15 +151,15 @@ def monday(start: str) -> datetime:
 
 
 def weighted_draw(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
-    """``n`` draws with probabilities proportional to ``weight``, by inverting the distribution."""
+    """Draw ``n`` indices with probabilities proportional to ``weight``, by inversion of the distribution."""
     edges = np.cumsum(weight)
     drawn: np.ndarray = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
-    drawn[drawn == len(weight)] = len(weight) - 1  # rounding may reach the last edge
+    drawn[drawn == len(weight)] = len(weight) - 1  # rounding can give the last edge
     return drawn
 
 
 def numbered(prefix: str, number: np.ndarray, width: int) -> pa.Array:
-    """Names such as ``item-000042``.
+    """Return names such as ``item-000042``.
 
     >>> numbered("item-", np.array([42]), 6).to_pylist()
     ['item-000042']

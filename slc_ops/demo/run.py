@@ -1,7 +1,7 @@
-"""The embedded platform: Airflow and MLflow on SQLite, logs in a local lake, all of it in ``var/``.
+"""The embedded platform: Airflow and MLflow on SQLite and a local lake, all in ``var/``.
 
 ``python -m slc_ops.demo.run run`` is ``make run``; ``python -m slc_ops.demo.run ui`` is ``make ui``.
-Nothing outside the checkout is read or written, nothing listens beyond loopback.
+It neither reads nor writes outside the checkout and listens only on loopback.
 """
 
 import os
@@ -28,7 +28,7 @@ DEMO_DAG = f"slc_weekly_refresh__{DEMO}"
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What the processes of the embedded platform need to know; inherited settings of others are dropped."""
+    """Return the variables of the embedded platform's processes, without inherited Airflow settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "MLFLOW_", "SLC_OPS_"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     return kept | {
@@ -43,7 +43,7 @@ def environment(home: Path) -> dict[str, str]:
         "GX_ANALYTICS_ENABLED": "false",
         "SCARF_ANALYTICS": "false",
         "AIRFLOW_HOME": str(home / "airflow"),
-        # A busy scheduler writes for longer than the five seconds that SQLite waits for a lock by itself.
+        # A busy scheduler holds locks for longer than SQLite's default timeout of five seconds.
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow/airflow.db?timeout=60",
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -57,7 +57,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextmanager
 def opened(home: Path) -> Iterator[dict[str, str]]:
-    """Hold ``var/`` for one process at a time, with its databases in place."""
+    """Lock ``var/`` for one process and prepare its databases."""
     with held(home, "remove it with 'make clean' and run again"):
         variables = environment(home)
         _prepare_airflow(home, variables)
@@ -66,7 +66,7 @@ def opened(home: Path) -> Iterator[dict[str, str]]:
 
 
 def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
-    """Create Airflow's metadata database once; a creation that was interrupted begins again."""
+    """Create Airflow's metadata database once; restart an interrupted creation."""
     from importlib.metadata import version
 
     ready = home / "airflow" / f".ready-{version('apache-airflow-core')}"
@@ -81,7 +81,7 @@ def _prepare_airflow(home: Path, variables: dict[str, str]) -> None:
 
 
 def _prepare_mlflow(home: Path, variables: dict[str, str]) -> None:
-    """Create MLflow's tables once, in a process of its own: this one need not import MLflow."""
+    """Create MLflow's tables once, in a subprocess, so that this process need not import MLflow."""
     database = home / "mlflow" / "mlflow.db"
     if database.exists():
         return
@@ -104,9 +104,9 @@ def _quiet(command: list[str], variables: dict[str, str], log: Path) -> None:
 
 
 def refresh_demo(home: Path, variables: dict[str, str]) -> None:
-    """Run the demo's newest week through Airflow, one line per finished task."""
-    # One second past the week's end: the run gets the week as its data interval and leaves the
-    # logical dates of scheduled and backfilled runs (Mondays, 00:00) free.
+    """Run the demo's newest week with Airflow; print one line per finished task."""
+    # One second after the week's end: the run gets the week as its data interval and does not occupy
+    # the logical dates of scheduled and backfilled runs (Mondays, 00:00).
     timestamp = DEMO_WINDOW.end.isoformat().replace("00:00:00", "00:00:01")
     log = home / "airflow" / "run.log"
     click.echo(f"Running {DEMO_DAG} for {DEMO_WINDOW} with Airflow …")
@@ -133,7 +133,7 @@ def refresh_demo(home: Path, variables: dict[str, str]) -> None:
 
 
 def _correct_start(database: Path) -> None:
-    """Let a run begin when its first task did: ``airflow dags test`` writes the logical date instead."""
+    """Set a run's start to that of its first task; ``airflow dags test`` writes the logical date."""
     first = (
         "SELECT min(start_date) FROM task_instance "
         "WHERE task_instance.dag_id = dag_run.dag_id AND task_instance.run_id = dag_run.run_id"
@@ -166,7 +166,7 @@ def _last_error(log: Path) -> str:
 
 
 def show_result(home: Path) -> None:
-    """The comparison, the verdict with its reasons, the version, and where the report lies."""
+    """Print the comparison, the verdict with reasons, the version, and the path of the report."""
     from slc_ops.refresh.summary import print_refresh
     from slc_ops.refresh.versions import newest_refresh
     from slc_ops.settings.deployments import Installation
@@ -218,8 +218,8 @@ def ui(home: Path, airflow_port: int, mlflow_port: int) -> None:
 
 
 def main() -> None:
-    """Run a command; expected errors are one line and exit code 2."""
-    os.umask(0o077)  # for Airflow and MLflow too: their databases, logs and keys are their owner's alone
+    """Run a command; convert expected errors to one line and exit code 2."""
+    os.umask(0o077)  # also for Airflow and MLflow: only the owner may read their databases, logs and keys
     try:
         app(standalone_mode=False)
     except click.Abort:

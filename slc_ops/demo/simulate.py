@@ -1,4 +1,4 @@
-"""Write a simulated production log as a Hive-partitioned Parquet lake, together with its truth."""
+"""Write a simulated production log as a Hive-partitioned Parquet lake, with the true parameters."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,14 +27,14 @@ def simulate(
     label_delay: str | None = None,
     **platform: Any,
 ) -> dict[str, Any]:
-    """Write ``weeks`` weeks of logs from the Monday ``start`` on; answer what was written.
+    """Write ``weeks`` weeks of logs from the Monday ``start`` on; return the manifest.
 
     Keyword arguments are the fields of :class:`~slc_ops.demo.population.Platform`. The same arguments give
-    the same bytes; asking for more weeks of the same platform adds the missing ones; a directory that holds
-    anything else is refused.
+    the same bytes; a greater number of weeks adds the missing ones; a directory with other content is
+    refused.
 
-    With ``label_delay`` (``3d``, say) the rows lie in ``predictions/`` without their labels, and these in
-    ``labels/`` with the time at which each was known, at most that long after its row. The rows are the same.
+    With ``label_delay`` (for example ``3d``) the rows are in ``predictions/`` without labels, and the labels
+    in ``labels/`` with their arrival time, at most ``label_delay`` after the row. The rows are the same.
 
     Files: ``week=YYYY-MM-DD/part-0.parquet``, ``truth.parquet`` (per item: difficulty, bias, drift) and
     ``manifest.json``, written last.
@@ -71,7 +71,7 @@ def simulate(
         lake = out if delay is None else out / "predictions"
         with replacing(lake / f"week={week_start:%Y-%m-%d}" / "part-0.parquet") as temporary:
             pq.write_table(rows, temporary, compression="zstd")
-    # The truth lies beside the weeks without being one: a Hive lake's rows are in its partitions.
+    # The truth is stored beside the weeks; readers of a Hive lake read only its partitions.
     with replacing(out / "truth.parquet") as temporary:
         pq.write_table(catalogue(settings, weeks - 1).table(), temporary, compression="zstd")
     write_json(out / MANIFEST, manifest)
@@ -79,7 +79,7 @@ def simulate(
 
 
 def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: int) -> None:
-    """The labels of a week's rows, by the weeks in which they were known; one file for each of those."""
+    """Write the labels of a week's rows, one file per week of their arrival."""
     wait = np.random.default_rng([seed, 3, week]).random(rows.num_rows) * (delay / timedelta(microseconds=1))
     known = rows["event_time"].cast(pa.int64()).to_numpy() + wait.astype(np.int64)
     labels = pa.table({"event_id": rows["event_id"], "event_time": pa.array(known), "label": rows["label"]})
@@ -93,7 +93,7 @@ def write_labels(lake: Path, rows: pa.Table, week: int, delay: timedelta, seed: 
 
 
 def already_there(out: Path, wanted: dict[str, Any]) -> int:
-    """How many weeks of the wanted platform ``out`` holds; anything else in it is an error."""
+    """Return the number of weeks of the wanted platform in ``out``; raise for other content."""
     if not out.exists():
         return 0
     if not out.is_dir():

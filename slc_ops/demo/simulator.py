@@ -1,4 +1,4 @@
-"""The simulated platform as a source: any week of it, without files."""
+"""The simulated platform as a source of any week, without files."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Simulation:
-    """Weeks drawn on demand; the same settings give the same rows for ever."""
+    """Weeks drawn on demand; the same settings always give the same rows."""
 
     selects = False
 
@@ -32,23 +32,23 @@ class Simulation:
 
     @staticmethod
     def datasets(source: SimulatorSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data set names for lineage."""
         return [DatasetName("slc_ops", source.kind)]
 
     def describe(self) -> dict[str, Any]:
-        """Where the rows come from."""
+        """Return the settings of the simulation."""
         return {"kind": "simulator", "start": self.source.start, "platform": self.platform.as_dict()}
 
     def fingerprint(self) -> str | None:
-        """The settings are the content."""
+        """Return the digest of the settings, which determine the content."""
         return digest_json([self.source.start, self.platform.as_dict()])
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Known from the first batch."""
+        """Return no schemas; the schema is that of the first batch."""
         return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The weeks that touch the window, none before the platform's start."""
+        """Yield the weeks that overlap the window, from the platform's start on."""
         first = max(0, (self.window.start - self.start) // WEEK)
         last = (self.window.end - self.start - timedelta(microseconds=1)) // WEEK
         for week in range(first, last + 1):

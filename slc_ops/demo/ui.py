@@ -1,7 +1,7 @@
 """``make ui``: the services of the embedded platform as children of one process.
 
-Airflow's parts run as processes of their own (``airflow standalone`` leaves orphans on SIGTERM and binds its
-log servers to all interfaces); each gets a process group, and all groups end with this process.
+Airflow's components run as separate processes, because ``airflow standalone`` leaves orphans on SIGTERM and
+binds its log servers to all interfaces. Each has a process group, which ends with this process.
 """
 
 import os
@@ -25,7 +25,7 @@ STOP_TIMEOUT = 15.0
 
 
 def serve(home: Path, variables: dict[str, str], airflow_port: int, mlflow_port: int) -> None:
-    """Start everything, print the addresses, wait for Ctrl-C, stop everything."""
+    """Start all services, print the addresses, wait for Ctrl-C, stop all services."""
     _require_free(airflow_port, "AIRFLOW_PORT")
     _require_free(mlflow_port, "MLFLOW_PORT")
     variables = variables | {
@@ -71,7 +71,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _secret(home: Path) -> str:
-    """The key that signs Airflow's tokens: random, made once, readable by its owner only."""
+    """Return the key that signs Airflow's tokens: random, created once, readable only by its owner."""
     path = home / "airflow" / "jwt_secret"
     if not path.exists():
         write_text(path, secrets.token_urlsafe(48))
@@ -133,7 +133,7 @@ def _report_death(children: dict[str, subprocess.Popen[bytes]], home: Path) -> N
 
 
 def stop(children: dict[str, subprocess.Popen[bytes]]) -> None:
-    """End every child's process group: politely, then not."""
+    """Stop every child's process group: SIGTERM, then SIGKILL."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         for child in children.values():
             _signal_group(child.pid, sig)

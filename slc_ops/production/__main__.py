@@ -1,4 +1,4 @@
-"""``python -m slc_ops.production``: what containers and units run."""
+"""``python -m slc_ops.production``: the commands of containers and systemd units."""
 
 import os
 import sys
@@ -41,13 +41,13 @@ def run(command: tuple[str, ...]) -> None:
     write_auth_file(os.environ)
     sys.stdout.flush()
     try:
-        os.execvp(command[0], command)  # noqa: S606 - the compose file's own words, no shell
+        os.execvp(command[0], command)  # noqa: S606 - the command is from the compose file, no shell
     except OSError as error:
         raise SettingsError(f"cannot run {command[0]!r}: {error.strerror}") from None
 
 
 def host_options(function: Any) -> Any:
-    """Where the compose file and the secrets lie."""
+    """Add options for the paths of the compose file and the env file."""
     file = click.Path(dir_okay=False, path_type=Path)
     options = (
         click.option("--env-file", type=file, default=lambda: ServiceVariables.read().env_file),
@@ -126,7 +126,7 @@ def artifacts(direction: str, directory: Path) -> None:
 
 
 def main() -> None:
-    """Run a command; expected errors are one line and exit code 2."""
+    """Run a command; convert expected errors to one line and exit code 2."""
     try:
         app(standalone_mode=False)
     except click.Abort:

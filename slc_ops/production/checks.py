@@ -1,7 +1,7 @@
-"""What a service checks before it starts: every setting it was given must be usable, or nothing starts.
+"""Checks before a service starts: every given setting must be usable, otherwise it exits with code 2.
 
-The variables decide: a service that has a database's address needs that database, one that has a broker's
-address needs the broker. The message names the setting, the exit code is 2.
+The variables select the checks: a service with a database's address needs that database, one with a broker's
+address needs the broker. The message names the setting.
 """
 
 import os
@@ -33,7 +33,7 @@ AUTH_FILE = "MLFLOW_AUTH_CONFIG_PATH"
 
 
 def check_surroundings(environment: Mapping[str, str]) -> None:
-    """Secrets, volumes, deployments file: all that can be said without another server."""
+    """Check secrets, volumes and the deployments file, which need no other server."""
     check_secrets(environment)
     megabytes = ServiceVariables.read(environment).min_free_mb
     for name in VOLUMES:
@@ -47,7 +47,7 @@ def check_surroundings(environment: Mapping[str, str]) -> None:
 
 
 def check_servers(environment: Mapping[str, str]) -> None:
-    """Databases of the right version, the broker, the artifact store."""
+    """Check the databases' versions, the broker and the artifact store."""
     for name, wanted in SCHEMAS.items():
         for schema in wanted if name in environment else ():
             retry_until_ready(partial(check_schema, environment[name], schema))
@@ -61,9 +61,9 @@ def check_servers(environment: Mapping[str, str]) -> None:
 
 
 def write_auth_file(environment: Mapping[str, str]) -> None:
-    """MLflow reads the address of its logins from a file only: write it, for this user's eyes only.
+    """Write MLflow's login configuration, which it reads only from a file, with access for this user only.
 
-    A checked password is remembered for a minute: checking one costs half a second of PBKDF2 per request.
+    Verified passwords are cached for a minute, because PBKDF2 costs half a second per request.
     """
     from slc_ops.base.files import write_text
 

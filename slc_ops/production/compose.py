@@ -15,7 +15,7 @@ from slc_ops.base.files import make_directory
 from slc_ops.base.passwords import secrets_in
 
 ENTRYPOINT = [sys.executable, "-m", "slc_ops.production", "run"]
-"""That of the Dockerfile: check, then become the command."""
+"""The entry point of the Dockerfile: check, then execute the command."""
 
 ON_ONE_HOST = {
     "POSTGRES_ADDRESS": "127.0.0.1:5432",
@@ -27,7 +27,7 @@ ON_ONE_HOST = {
     "MLFLOW_BIND": "127.0.0.1",
     "METRICS_BIND": "127.0.0.1",
 }
-"""Where things are when everything runs on one host; anything of it can be said otherwise in .env."""
+"""Default addresses on one host; .env may override each."""
 
 DIRECTORIES = ("SLC_OPS_HOME", "AIRFLOW_HOME", "AIRFLOW__LOGGING__BASE_LOG_FOLDER")
 
@@ -36,14 +36,14 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Za-z_]\w*)(?:(:[-?])([^}]*))?\})")
 
 @dataclass(frozen=True)
 class Service:
-    """What a service runs, and the variables it gets beside those of the host."""
+    """A service's command and its variables, which extend those of the host."""
 
     name: str
     command: list[str]
     environment: dict[str, str]
 
     def shown(self) -> dict[str, str]:
-        """The variables without their secrets."""
+        """Return the variables with secrets masked."""
         secrets = sorted({secret for _, secret in secrets_in(self.environment)}, key=len, reverse=True)
         if not secrets:
             return dict(self.environment)
@@ -51,7 +51,7 @@ class Service:
         return {name: pattern.sub("***", value) for name, value in self.environment.items()}
 
     def exec(self, command: list[str]) -> NoReturn:
-        """Turn this process into a command with the service's variables."""
+        """Replace this process by a command with the service's variables."""
         for name in DIRECTORIES:
             make_directory(Path(self.environment[name]))
         try:
@@ -61,7 +61,7 @@ class Service:
 
 
 def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:
-    """One of our services from the compose file, its variables filled in from ``settings``."""
+    """Read one of our services from the compose file; ``settings`` fill in its variables."""
     services = yaml.safe_load(file.read_text(encoding="utf-8"))["services"]
     ours = [each for each, entry in services.items() if "build" in entry and "command" in entry]
     if name not in ours:
@@ -79,7 +79,7 @@ def read_service(file: Path, name: str, settings: Mapping[str, str]) -> Service:
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """Compose's substitution, as far as our file uses it.
+    """Substitute variables as Compose does, limited to the syntax of our file.
 
     >>> interpolate("${USER_NAME:-ann}@${HOST_NAME:?say which host} for 5 $$", {"HOST_NAME": "db"})
     'ann@db for 5 $'
@@ -100,7 +100,7 @@ def interpolate(text: str, variables: Mapping[str, str]) -> str:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The ``NAME=value`` lines of an env file; comments and empty lines are passed over."""
+    """Return the ``NAME=value`` lines of an env file; comments and empty lines are ignored."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -117,7 +117,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def _places(root: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """What the Dockerfile sets inside an image: directories, here below ``SLC_OPS_HOME`` and the checkout."""
+    """Return the Dockerfile's variables with this host's directories, below the home and the checkout."""
     home = Path(settings.get("SLC_OPS_HOME") or root / "var" / "production").absolute()
     deployments = root / (settings.get("DEPLOYMENTS_FILE") or "dags/deployments.yaml")
     return {
@@ -133,7 +133,7 @@ def _places(root: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _extra(root: Path, entry: dict[str, Any]) -> dict[str, str]:
-    """The service's own env files; ours are optional."""
+    """Return the variables of the service's env files; missing files are ignored."""
     files = [root / each["path"] for each in entry.get("env_file", [])]
     return {name: value for file in files if file.exists() for name, value in read_env_file(file).items()}
 
@@ -147,10 +147,10 @@ _EXACT = re.compile(r"(?:[^:@\s]+(?::[0-9]+/[^:@\s]+)?):v?[0-9]+\.[0-9]+(?:\.[0-
 
 
 def is_pinned(image: str) -> bool:
-    """Whether an image is named by its content: the same bytes for ever.
+    """Return True if an image is pinned by digest, False if it has an exact version.
 
-    Raises :class:`~slc_ops.base.errors.SettingsError` for a name that floats (no tag, ``latest``, a major
-    version), which is another image next week.
+    Raises :class:`~slc_ops.base.errors.SettingsError` for a floating name (no tag, ``latest``, a major
+    version), whose image may change.
 
     >>> is_pinned("postgres@sha256:" + 64 * "0"), is_pinned("postgres:16.14-alpine")
     (True, False)
@@ -166,7 +166,7 @@ def is_pinned(image: str) -> bool:
 
 
 def images(compose_file: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Every image from elsewhere that the compose file runs or builds upon, by service."""
+    """Return every external image that the compose file runs or builds upon, by service."""
     services = yaml.safe_load(compose_file.read_text(encoding="utf-8"))["services"]
     found = {}
     for name, entry in services.items():

@@ -1,4 +1,4 @@
-"""Is a service alive? One quick look, for health checks; the answer is a reason or nothing."""
+"""Health checks: one fast check per service; the result is a reason or None."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ SERVICES = (*COMPONENTS, "worker", "mlflow", "metrics")
 
 
 def unhealthy_reason(service: str, environment: Mapping[str, str]) -> str | None:
-    """What is wrong with a service, or None."""
+    """Return the reason why a service is unhealthy; None if it is healthy."""
     try:
         if service in COMPONENTS:
             return _airflow(COMPONENTS[service], environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"])
@@ -39,7 +39,7 @@ def unhealthy_reason(service: str, environment: Mapping[str, str]) -> str | None
 
 
 def _airflow(component: str, execution_url: str) -> str | None:
-    """Airflow's API server knows how all its parts are."""
+    """Read a component's health from Airflow's API server."""
     base = execution_url.removesuffix("/").removesuffix("/execution")
     answer = json.loads(_get(f"{base}/api/v2/monitor/health"))
     status = answer.get(component, {}).get("status")
@@ -47,7 +47,7 @@ def _airflow(component: str, execution_url: str) -> str | None:
 
 
 def _worker(broker: str, host: str) -> str | None:
-    """Ask the worker of this host over the broker; a plain Celery app is enough, Airflow is not imported."""
+    """Ping the worker of this host over the broker, with a plain Celery app, without Airflow."""
     from celery import Celery
     from kombu.exceptions import OperationalError
 

@@ -1,8 +1,7 @@
-"""From empty servers to a system that can start; running it again changes only what is missing or old.
+"""Initialise empty servers; a repeated run changes only missing or outdated parts.
 
-The first logins are an administrator of Airflow and of MLflow, and the user under which tasks reach MLflow.
-Their passwords are those of the environment, also when they exist already: rotating one is changing it there
-and running init again.
+The first logins are an administrator of Airflow and of MLflow, and the MLflow user of the tasks. Passwords
+always follow the environment: to rotate one, change it there and run init again.
 """
 
 import subprocess
@@ -37,9 +36,9 @@ NEEDED = (
 def initialise(
     environment: Mapping[str, str], tell: Callable[[str], None], *, only_databases: bool = False
 ) -> None:
-    """Check, make databases, migrate, make logins; the first thing that is wrong ends it.
+    """Check settings, create databases, migrate schemas, create logins; stop at the first error.
 
-    With ``only_databases`` it ends at users and empty databases: what a restored dump goes into.
+    ``only_databases`` stops after users and empty databases, as the target of a restored dump.
     """
     missing = [name for name in NEEDED if not environment.get(name)]
     if missing:
@@ -95,7 +94,7 @@ def _migrate_airflow() -> None:
 
 
 def _migrate_mlflow(url: str) -> None:
-    """As ``mlflow db upgrade``, which would show the password in the process list."""
+    """Migrate as ``mlflow db upgrade`` does, without the password in the process list."""
     from alembic.util import CommandError
     from mlflow.store.db import utils
 
@@ -115,7 +114,7 @@ ADMIN = "admin"
 
 
 def ensure_airflow_admin(password: str) -> None:
-    """Airflow's administrator, in the database of the FAB auth manager."""
+    """Create Airflow's administrator in the FAB auth manager's database, or update the password."""
     from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
     from werkzeug.security import check_password_hash
 
@@ -133,7 +132,7 @@ def ensure_airflow_admin(password: str) -> None:
 
 
 def ensure_mlflow_users(url: str, users: dict[str, str]) -> None:
-    """MLflow's users by name and password; only the administrator may do everything."""
+    """Create MLflow's users or update their passwords; only ``admin`` is an administrator."""
     from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
     store = SqlAlchemyStore()

@@ -1,7 +1,7 @@
-"""Which schema this code needs, and which one a database has.
+"""The schema revision that this code needs and that of a database.
 
-The heads of the migrations are read from the migration files' text: importing Airflow and MLflow only to ask
-them would double the start of every service.
+The heads of the migrations are parsed from the migration files: imports of Airflow and MLflow would double
+the start time of every service.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ from slc_ops.base.errors import SettingsError
 
 @dataclass(frozen=True)
 class Schema:
-    """Whose tables they are, where the migrations lie, and the table that remembers the revision."""
+    """The owner of the tables, the directory of the migrations, and the table with the revision."""
 
     owner: str
     package: str
@@ -23,7 +23,7 @@ class Schema:
 
     @property
     def head(self) -> str:
-        """The revision that this code was written for."""
+        """The revision that this code requires."""
         spec = importlib.util.find_spec(self.package)
         if spec is None or not spec.submodule_search_locations:
             raise SettingsError(f"{self.package} is not installed here; install slc-ops[production]")
@@ -40,7 +40,7 @@ LEDGER = Schema("the ledger", "slc_ops", "registry/migrations/versions", "slc_le
 
 
 def compare(schema: Schema, found: str | None) -> None:
-    """Refuse a database that is not at this code's revision, and say which way to go."""
+    """Raise `SettingsError` if the database is not at this code's revision, with the remedy."""
     if found == schema.head:
         return
     if found is None:

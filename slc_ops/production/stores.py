@@ -1,7 +1,7 @@
-"""The servers behind the services: can they be reached, do they let us in, are they of the right version?
+"""The servers behind the services: reachability, login and version.
 
-On one PostgreSQL server every owner has a database and a user: made when missing, passwords kept current.
-Artifacts are copied to a directory and back: the part of a backup that no database dump holds.
+On one PostgreSQL server each owner has a database and a user; both are created if missing, and passwords are
+updated. Artifacts are copied to and from a directory, because database dumps do not contain them.
 """
 
 import re
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 TRIES = 10
 PAUSE = 2.0
 FINAL = re.compile(r"password authentication failed|does not exist|permission denied")
-"""What waiting does not cure; libpq tells these apart by their text only."""
+"""Errors that persist on retry; libpq distinguishes them only by their text."""
 
 
 def plain_url(url: str) -> str:
-    """The address as PostgreSQL's own library reads it, without Celery's prefix and SQLAlchemy's driver.
+    """Return the URL for libpq, without Celery's prefix and SQLAlchemy's driver.
 
     >>> plain_url("db+postgresql+psycopg://ann@db/ledger")
     'postgresql://ann@db/ledger'
@@ -35,7 +35,7 @@ def plain_url(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """An address without its user and password.
+    """Return a URL without user and password.
 
     >>> shown("redis://:secret@redis:6379/0")
     'redis:6379/0'
@@ -45,7 +45,7 @@ def shown(url: str) -> str:
 
 
 def retry_until_ready(what: Callable[[], None]) -> None:
-    """Try for a while: after a reboot the servers behind us may need longer than we do."""
+    """Retry for some time: after a reboot the servers may start later than this process."""
     for left in reversed(range(TRIES)):
         try:
             return what()
@@ -56,7 +56,7 @@ def retry_until_ready(what: Callable[[], None]) -> None:
 
 
 def connect(url: str) -> "psycopg.Connection":
-    """A connection to PostgreSQL, or an error that names server, database and user."""
+    """Connect to PostgreSQL; errors name server, database and user."""
     import psycopg
 
     try:
@@ -71,12 +71,12 @@ def connect(url: str) -> "psycopg.Connection":
 
 
 def check_database(url: str) -> None:
-    """The database lets us in; its tables are its owner's own business."""
+    """Check that the database accepts the login; its tables are not checked."""
     connect(url).close()
 
 
 def check_schema(url: str, schema: Schema) -> None:
-    """The database answers, and is at this code's revision."""
+    """Check that the database is reachable and at this code's revision."""
     import psycopg
     from psycopg import sql
 
@@ -89,7 +89,7 @@ def check_schema(url: str, schema: Schema) -> None:
 
 
 def check_broker(url: str) -> None:
-    """Redis answers to our password."""
+    """Check that Redis accepts our password."""
     import redis
 
     try:
@@ -104,7 +104,7 @@ def check_broker(url: str) -> None:
 
 
 def check_bucket(destination: str, endpoint: str | None, *, create: bool = False) -> None:
-    """The artifact store has our bucket and lets us in; a destination that is not S3 is left alone."""
+    """Check access to the artifact store's bucket; destinations other than S3 are skipped."""
     parts = urlsplit(destination)
     if parts.scheme != "s3":
         return
@@ -127,7 +127,7 @@ def check_bucket(destination: str, endpoint: str | None, *, create: bool = False
 
 
 def check_space(directory: Path, megabytes: int) -> None:
-    """A volume that is nearly full is said before something is written to it half."""
+    """Raise `SettingsError` if the volume is nearly full, before a partial write."""
     if not directory.is_dir():
         raise SettingsError(f"the directory {directory} does not exist; mount the volume or create it")
     free = shutil.disk_usage(directory).free // 2**20
@@ -139,7 +139,7 @@ def check_space(directory: Path, megabytes: int) -> None:
 
 
 def ensure_databases(admin_url: str, urls: Iterable[str]) -> None:
-    """Make what the addresses name; nobody but its user may enter a database."""
+    """Create the databases and users of the URLs; only its user may connect to a database."""
     with connect(admin_url) as connection:
         for url in urls:
             parts = urlsplit(plain_url(url))
@@ -154,7 +154,7 @@ def _ensure_user(connection: "psycopg.Connection", user: str, password: str) -> 
     found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [user]).fetchone()
     if not found:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
-    # Sent as its SCRAM verifier: the server may log the statement.
+    # Send the SCRAM verifier, because the server may log the statement.
     verifier = connection.pgconn.encrypt_password(password.encode(), user.encode(), b"scram-sha-256").decode()
     connection.execute(
         sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier))
@@ -173,7 +173,7 @@ def _ensure_database(connection: "psycopg.Connection", name: str, owner: str) ->
 
 
 def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:
-    """Copy every artifact into a new directory, which appears whole or not at all; answers how many."""
+    """Copy every artifact into a new directory atomically; return the number of files."""
     from slc_ops.base.files import replacing_directory
 
     if directory.exists():
@@ -184,7 +184,7 @@ def save_artifacts(environment: Mapping[str, str], directory: Path) -> int:
 
 
 def restore_artifacts(environment: Mapping[str, str], directory: Path) -> int:
-    """Copy what :func:`save_artifacts` wrote back into the store; what is there besides stays."""
+    """Copy the files of :func:`save_artifacts` back into the store; other artifacts stay."""
     if not directory.is_dir():
         raise SettingsError(f"{directory} is no directory; name the one a backup was saved in")
     _repository(environment).log_artifacts(str(directory))

@@ -1,5 +1,5 @@
-"""The page "SLC" in Airflow's UI: what every deployment serves, why, and what its items look like.
+"""The page "SLC" in Airflow's UI: the served versions of every deployment, the reasons, and their items.
 
-Server-rendered HTML from three places: the ledger (versions, moves), the home directory (verdicts, reports,
-item tables) and Airflow's metadata (runs, approvals that wait). Nothing here changes anything.
+It is server-rendered HTML from the ledger (versions, changes), the home directory (verdicts, reports, item
+tables) and Airflow's metadata (runs, open approvals). The page is read-only.
 """

@@ -1,4 +1,4 @@
-"""Who may see what: the rights to a deployment are the rights to its DAG."""
+"""Access control: permissions for a deployment equal those for its DAG."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,23 +23,23 @@ PREFIX = "slc_weekly_refresh__"
 
 @dataclass(frozen=True)
 class Schedule:
-    """What Airflow knows of a deployment's DAG."""
+    """The state of a deployment's DAG in Airflow."""
 
     dag_id: str
     paused: bool = False
     run_id: str | None = None
     state: str | None = None
     waiting_run: str | None = None
-    """The run whose gate waits for a person."""
+    """The run whose gate awaits an approval."""
     asked: tuple[str, ...] = ()
-    """Who may answer; empty: everybody who may edit the run."""
+    """The approvers; empty means everybody who may edit the run."""
     strangers: tuple[str, ...] = ()
-    """Who of them is no user of this Airflow, where that can be told."""
+    """Approvers without an account in this Airflow, if that is known."""
     asked_at: datetime | None = None
 
 
 def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
-    """The deployments whose DAG the user may read, by name. What Airflow does not know is not shown."""
+    """Return the deployments whose DAG the user may read, by name; those without a DAG are omitted."""
     allowed = get_auth_manager().get_authorized_dag_ids(user=user, session=session)
     dags = sorted(dag for dag in allowed if dag.startswith(PREFIX))
     paused = dict(
@@ -78,7 +78,7 @@ def readable(user: GetUserDep, session: SessionDep) -> dict[str, Schedule]:
 
 
 def may_read(user: GetUserDep) -> Callable[[str], bool]:
-    """Whether the user may read a deployment's DAG, also one that Airflow does not have."""
+    """Return a check of read permission for a deployment's DAG, even if the DAG does not exist."""
 
     def allowed(name: str) -> bool:
         details = DagDetails(id=f"{PREFIX}{name}")
@@ -88,7 +88,7 @@ def may_read(user: GetUserDep) -> Callable[[str], bool]:
 
 
 def _state(dag: str, run: str, state: str, worked: set[Any]) -> str:
-    """Airflow calls a run without a failure a success, also when it skipped all its tasks."""
+    """Return the run's state; a successful run with no successful task is "skipped"."""
     return "skipped" if state == "success" and (dag, run) not in worked else state
 
 

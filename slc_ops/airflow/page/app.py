@@ -1,4 +1,4 @@
-"""The routes. Every one of them needs a user, and a deployment that the user may read."""
+"""The routes; each requires a user with read permission for the deployment."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -34,13 +34,13 @@ OURS = (
     "frame-ancestors 'self'; base-uri 'none'"
 )
 SHOWN = 16
-"""Versions in the table."""
-# What a refresh wrote may quote item names from the log: it may look as it likes, but may not run anything.
+"""Number of versions in the table."""
+# Written pages may quote item names from the log: they may use any style but may not run scripts.
 WRITTEN = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 
 
 def build() -> FastAPI:
-    """The application. FastAPI's own pages (docs, schema) would be open to everybody, so there are none."""
+    """Build the application, without FastAPI's own pages (docs, schema), which would be public."""
     app = FastAPI(
         title="SLC", dependencies=[Depends(get_user)], docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -54,14 +54,14 @@ def build() -> FastAPI:
     app.get("/{name}/versions/{number}/report")(report)
     app.get("/{name}/versions/{number}/figures/{figure}.png")(figure)
     app.get("/{name}/replays/{span}")(replay)
-    app.get("/{name}/windows/index.html")(all_windows)  # validation's own pages link to each other so
+    app.get("/{name}/windows/index.html")(all_windows)  # target of links between validation pages
     app.get("/{name}/windows/{key}/validation")(validation)
     app.get("/{name}/windows/{key}/validation.html")(validation)
     return app
 
 
 def overview_page(request: Request, readable: Readable, may_read: MayRead) -> HTMLResponse:
-    """Every deployment that the user may read, and what is wrong with the deployments file."""
+    """Show every deployment that the user may read, and errors of the deployments file."""
     installation = Installation.from_environment()
     broken = [entry for entry in broken_entries(installation) if entry.name is None or may_read(entry.name)]
     return render(request, "overview.html", cards=cards(installation, readable), broken=broken)
@@ -77,7 +77,7 @@ def deployment_page(
     page: Annotated[int, Query(ge=1, le=1000)] = 1,
     version: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
-    """One deployment: its lines, its versions, its ledger, its items."""
+    """Show one deployment: its state, versions, ledger and items."""
     schedule = _schedule(readable, name)
     installation = Installation.from_environment()
     (card,) = cards(installation, {name: schedule})
@@ -110,7 +110,7 @@ def deployment_page(
 
 
 def status(readable: Readable) -> dict[str, Any]:
-    """What ``slc-ops status --json`` says, of the deployments that the user may read."""
+    """Return the content of ``slc-ops status --json`` for the deployments that the user may read."""
     found = cards(Installation.from_environment(), readable)
     return {
         "deployments": {
@@ -124,7 +124,7 @@ def status(readable: Readable) -> dict[str, Any]:
 
 
 def report(readable: Readable, name: str, number: int) -> FileResponse:
-    """The report of the refresh that published a version."""
+    """Return the report of the refresh that published a version."""
     _schedule(readable, name)
     installation = Installation.from_environment()
     origin = refresh_of(installation, _version(installation, name, number))
@@ -132,7 +132,7 @@ def report(readable: Readable, name: str, number: int) -> FileResponse:
 
 
 def figure(readable: Readable, name: str, number: int, figure: str) -> FileResponse:
-    """A figure of that report."""
+    """Return a figure of that report."""
     _schedule(readable, name)
     installation = Installation.from_environment()
     origin = refresh_of(installation, _version(installation, name, number))
@@ -141,28 +141,28 @@ def figure(readable: Readable, name: str, number: int, figure: str) -> FileRespo
 
 
 def replay(readable: Readable, name: str, span: str) -> FileResponse:
-    """The page of a replay that was asked for in Airflow."""
+    """Return the page of a replay that was started in Airflow."""
     _schedule(readable, name)
     installation = Installation.from_environment()
     return _written(installation, replays(installation, name).get(span))
 
 
 def validation(readable: Readable, name: str, key: str) -> FileResponse:
-    """The page that validation wrote for a window."""
+    """Return the validation page of a window."""
     _schedule(readable, name)
     installation = Installation.from_environment()
     return _written(installation, validation_page(installation, name, key))
 
 
 def all_windows(readable: Readable, name: str) -> FileResponse:
-    """The list of windows that validation wrote."""
+    """Return validation's list of windows."""
     _schedule(readable, name)
     installation = Installation.from_environment()
     return _written(installation, installation.windows(name) / "index.html")
 
 
 def asset(name: str) -> Response:
-    """The style sheet and the script."""
+    """Return the style sheet or the script."""
     if name not in ASSETS:
         raise HTTPException(404, "no such file")
     text, kind = ASSETS[name]
@@ -200,7 +200,7 @@ async def _harden(request: Request, answer: Callable[[Request], Awaitable[Respon
 
 
 async def _error_page(request: Request, error: Exception) -> Response:
-    """People get a page, programs get JSON."""
+    """Return an HTML page to browsers, JSON to other clients."""
     if isinstance(error, StarletteHTTPException):
         status, message = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):

@@ -1,8 +1,8 @@
-"""The item table: a million rows, searched and sorted, fifty at a time.
+"""The item table: up to a million rows, searched and sorted, fifty per page.
 
-Two files hold it: the parameter set's items (offset, shrinkage) and the detectability report's (drift). They
-are never joined as a whole. The one that holds the sorted column decides which fifty items are shown; the
-other one is asked for just those.
+The data are in two files: the parameter set's items (offset, shrinkage) and the detectability report's
+(drift). They are never joined completely: the file with the sort column selects fifty items, and only these
+are read from the other.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 50
 LAST_PAGE = 20
-"""Nobody pages through a million items; behind this the search is the way."""
+"""The last page that can be opened; further items require a search."""
 
 SORTS = {
     "item": ("parameters", "item_id"),
@@ -32,12 +32,12 @@ SORTS = {
 }
 
 SHOWN = {"item_id", "offset", "offset_var", "n_obs", "shrinkage", "delta_min", "delta_obs", "detectable"}
-"""Columns that the page reads; ``n_obs`` is the parameter set's."""
+"""Columns that are read; ``n_obs`` is that of the parameter set."""
 
 
 @dataclass(frozen=True)
 class ItemPage:
-    """Some items, and how many there are."""
+    """One page of items, with the counts."""
 
     rows: list[dict[str, Any]]
     items: int
@@ -55,7 +55,7 @@ def find_items(
     descending: bool = True,
     page: int = 1,
 ) -> ItemPage | None:
-    """A page of the item table of a parameter set and its refresh; None when its method has no items."""
+    """Return one page of a parameter set's item table; None if the method has no items."""
     from slc_ops.evidence.detectability import ITEMS as VISIBLE
 
     paths = {"parameters": parameters / effect_file("item"), "detectability": files.detectability / VISIBLE}
@@ -75,13 +75,13 @@ def find_items(
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the file is there itself, and not a link to somewhere else."""
+    """Return True if the file exists and is not reached by a symbolic link."""
     files = [path, path.parent, path.parent / "params.json"]
     return path.is_file() and not any(each.is_symlink() for each in files)
 
 
 def _load(path: Path, table: str) -> "pa.Table":
-    """A refresh's files never change, so its tables are kept; two deployments' worth of them."""
+    """Load a table through a cache (files of a refresh never change) with room for two deployments."""
     return _read(path, table, path.stat().st_mtime_ns)
 
 
@@ -106,7 +106,7 @@ def _read(path: Path, table_of: str, changed: int) -> "pa.Table":
 
 
 def _last_bin(table: "pa.Table", directory: Path) -> "pa.Table":
-    """Of a set with time bins, the bin that serving uses: each item's last row."""
+    """Return each item's last time bin, which serves."""
     import pyarrow as pa
 
     edges = read_json(directory / PARAMS)["effects"]["item"]["time_edges"]
@@ -126,9 +126,9 @@ def _search(table: "pa.Table", text: str) -> "pa.Table":
 
 
 def _slice(table: "pa.Table", column: str, descending: bool, page: int) -> "pa.Table":
-    """One page of the sorted table, without sorting all of it; rows without a value come last.
+    """Return one page in sort order, without sorting the whole table; rows without a value come last.
 
-    The rows of a parameter set are in the order of its items, and equal values keep that order.
+    Rows of a parameter set are in item order, and equal values keep that order.
     """
     import numpy as np
     import pyarrow as pa
@@ -150,7 +150,7 @@ def _slice(table: "pa.Table", column: str, descending: bool, page: int) -> "pa.T
 
 
 def _merge(rows: list[dict[str, Any]], other: "pa.Table | None") -> list[dict[str, Any]]:
-    """Add what the other table knows of these items."""
+    """Add the other table's columns to these items."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What the page knows of a deployment: from the ledger, and from the files of its refreshes."""
+"""The state of a deployment, from the ledger and the files of its refreshes."""
 
 import os
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ from slc_ops.registry.rules import taken_back
 from slc_ops.settings.deployments import Installation, read_deployments
 
 VERSIONS_READ = 24
-"""The newest versions of a deployment that the page knows of."""
+"""Maximum number of versions that the page reads per deployment."""
 FIGURES = {
     "series": "NLL of the method in question, what was served, and the frozen model against Platt, by window",
     "over_time": "AUC of the backbone, Platt and the item correction over time",
 }
-"""Figures of the newest report that the page shows, and what they say to those who cannot see them."""
+"""Figures of the newest report on the page, with their alternative texts."""
 _KEPT = (
     "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
 )  # fmt: skip
@@ -36,7 +36,7 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the newest window ended: ``promote``, ``hold``, ``reject`` or ``stopped``, and why."""
+    """Outcome of the newest window: ``promote``, ``hold``, ``reject`` or ``stopped``, with the reason."""
 
     word: str
     sentence: str
@@ -44,20 +44,20 @@ class Outcome:
     key: str
     version: int | None
     method: str = ""
-    """Which method serves, in words."""
+    """The serving method, as text."""
     parameters: str = ""
-    """What becomes of its parameters, in words."""
+    """The decision about its parameters, as text."""
 
     @property
     def why(self) -> str:
-        """The sentence without the verdict's word, which stands before it as a badge."""
+        """The sentence without the verdict, which the page shows as a badge."""
         first, _, rest = self.sentence.partition(" ")
         return rest if first.lower() == self.word else self.sentence
 
 
 @dataclass(frozen=True)
 class Card:
-    """One deployment at a glance."""
+    """Summary of one deployment."""
 
     name: str
     schedule: Schedule
@@ -65,24 +65,24 @@ class Card:
     challenger: Version | None
     since: datetime | None
     retired: ChampionChange | None
-    """Why there is no champion any more, where it was retired."""
+    """The retirement of the last champion, if there is no champion."""
     backbone: str | None
-    """That the champion is of another backbone than the newest window, in words."""
+    """A warning if champion and newest window have different backbones."""
     taken_back: list[str]
-    """What people took back, by whom and until when."""
+    """Versions that people rolled back, by whom and until when."""
     troubles: list[Trouble]
-    """What else is wrong: late, a step that failed, the disk. A stop is the outcome."""
+    """Other problems: late, a failed step, the disk. A stop appears in the outcome."""
     outcome: Outcome | None
     published: list[Version]
     """The newest versions, oldest first."""
     newest: Version | None
     """The version of the newest window."""
     figures: list[str]
-    """The figures of its refresh's report that are on this host."""
+    """The figures of its refresh's report that exist on this host."""
 
     @property
     def attention(self) -> int:
-        """0 when all is well; what needs a person comes first."""
+        """Sort key: 0 if nothing is wrong, higher if a person must act."""
         stopped = self.outcome is not None and self.outcome.word == "stopped"
         if self.schedule.waiting_run or self.backbone or stopped or self.troubles:
             return 2
@@ -92,12 +92,12 @@ class Card:
 
     @property
     def age(self) -> str:
-        """How long the champion has been champion."""
+        """The time since the promotion of the champion."""
         return "" if self.since is None else ago(datetime.now(UTC) - self.since)
 
     @property
     def asked(self) -> str:
-        """Who is asked to approve, who of them does not exist, since when."""
+        """The approvers, those without an account, and the time of the request."""
         people = ", ".join(self.schedule.asked) or "everybody who may edit the run"
         if self.schedule.strangers:
             people += f" (no user of this Airflow: {', '.join(self.schedule.strangers)})"
@@ -107,7 +107,7 @@ class Card:
 
 
 def cards(installation: Installation, deployments: Mapping[str, Schedule]) -> list[Card]:
-    """Every deployment, those that need a person first."""
+    """Return all deployments; those that need a person come first."""
     found = overview(Registry.open(installation, create=False).ledger, list(deployments), VERSIONS_READ)
     wrong = troubles(installation, datetime.now(UTC), deployments)
     made = [
@@ -141,18 +141,18 @@ def _card(
 
 
 def _figures(installation: Installation, version: Version | None) -> list[str]:
-    """The stored figures of the refresh that published a version, where it is on this host."""
+    """Return the stored figures of the refresh that published a version, if it is on this host."""
     origin = None if version is None else refresh_of(installation, version)
     return [] if origin is None else [name for name in FIGURES if figure_file(origin, name).is_file()]
 
 
 def figure_file(origin: "Origin", name: str) -> Path:
-    """Where a refresh keeps a figure of its report."""
+    """Return the path of a figure in a refresh's report."""
     return origin.files.report / "figures" / f"{name}.png"
 
 
 def why(installation: Installation, version: Version) -> str | None:
-    """The verdict's sentence of a version that was not to be promoted, where its refresh is on this host."""
+    """Return the verdict's sentence of a version that is not to be promoted, if it is on this host."""
     if version.verdict == "promote":
         return None
     origin = refresh_of(installation, version)
@@ -162,14 +162,14 @@ def why(installation: Installation, version: Version) -> str | None:
 
 @dataclass(frozen=True)
 class Broken:
-    """An entry of the deployments file that cannot be used, or (without a name) the whole file."""
+    """An invalid entry of the deployments file or, without a name, an invalid file."""
 
     name: str | None
     sentence: str
 
 
 def broken_entries(installation: Installation) -> list[Broken]:
-    """What is wrong with the deployments file."""
+    """Return the errors of the deployments file."""
     try:
         return [
             Broken(entry.name, str(entry)) for entry in read_deployments(installation.deployments_file)[1]
@@ -181,7 +181,7 @@ def broken_entries(installation: Installation) -> list[Broken]:
 def _outcome(
     installation: Installation, name: str, version: Version | None, champion: int | None
 ) -> Outcome | None:
-    """The newest window's end; a window that validation stopped has no version."""
+    """Return the outcome of the newest window; a window stopped by validation has no version."""
     stopped = _newest_window(installation, name)
     if stopped is not None and (version is None or stopped.name > version.window.key):
         result = _json(installation, stopped / RESULT)
@@ -212,30 +212,30 @@ def _stop_sentence(result: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """The refresh that registered a version, and where its parameter set lies."""
+    """The refresh that registered a version, and the directory of its parameter set."""
 
     files: RefreshFiles
     parameters: Path
 
 
 def refresh_of(installation: Installation, version: Version) -> Origin | None:
-    """The refresh that registered a version; None when it is not on this host."""
+    """Return the refresh that registered a version; None if it is not on this host."""
     for file in (installation.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
         for each in _json(installation, file).get("versions") or []:
             if each["number"] == version.number:
-                # The name of a directory, whatever the file says: it leads nowhere else.
+                # Use only the last path component, so that the file cannot point outside.
                 return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
     return None
 
 
 def replays(installation: Installation, name: str) -> dict[str, Path]:
-    """The pages of a deployment's replays by their spans, newest span first."""
+    """Return the pages of a deployment's replays by span, newest first."""
     found = installation.replays(name).glob("*/replay.html")
     return {page.parent.name: page for page in sorted(found, reverse=True)}
 
 
 def validation_page(installation: Installation, name: str, key: str) -> Path | None:
-    """The page that validation wrote for a window; ``key`` is compared with names, never joined to a path."""
+    """Return the validation page of a window; ``key`` is compared with names, never joined to a path."""
     for directory in installation.windows(name).glob("*"):
         if directory.name == key and (directory / PAGE).is_file():
             return directory / PAGE
@@ -243,13 +243,13 @@ def validation_page(installation: Installation, name: str, key: str) -> Path | N
 
 
 def reached_by_link(installation: Installation, path: Path) -> bool:
-    """Whether a symbolic link leads to ``path`` somewhere below the home: it may lead anywhere."""
+    """Return True if a component of ``path`` below the home is a symbolic link."""
     below = path.relative_to(installation.home).parts
     return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
 
 
 def _newest_window(installation: Installation, name: str) -> Path | None:
-    """The newest window with a validation's result; looked for from the end of what may be years of them."""
+    """Return the newest window with a validation result, by search from the newest name."""
     directory = installation.windows(name)
     try:
         names = sorted((name for name in os.listdir(directory) if name[0].isdigit()), reverse=True)
@@ -272,7 +272,7 @@ def _parsed(path: Path, changed: int) -> dict[str, Any]:
 
 
 def ago(span: Any) -> str:
-    """A span in one unit.
+    """Format a time span in one unit.
 
     >>> from datetime import timedelta
     >>> ago(timedelta(days=9, hours=3)), ago(timedelta(minutes=5)), ago(timedelta(seconds=2))
@@ -287,7 +287,7 @@ def ago(span: Any) -> str:
 
 
 def days(window: Window) -> str:
-    """A window for people: its first and last local day.
+    """Format a window as its first and last local day.
 
     >>> days(Window.parse("2026-03-23/2026-03-30"))
     '23 Mar – 29 Mar 2026'

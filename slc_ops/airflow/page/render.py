@@ -1,4 +1,4 @@
-"""Templates, and what they may call."""
+"""Templates and their filters."""
 
 import hashlib
 from datetime import datetime
@@ -29,7 +29,7 @@ STAMP = hashlib.sha256("".join(text for text, _ in ASSETS.values()).encode()).he
 
 @cache
 def templates() -> Environment:
-    """Escapes everything, and an unknown name is an error."""
+    """Return the template environment: autoescape is on, undefined names raise."""
     from slc_ops.evidence.metrics import paired_metrics
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
@@ -48,7 +48,7 @@ def templates() -> Environment:
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page. ``here`` is where the page is mounted, ``airflow`` where Airflow's own pages are."""
+    """Render a page; ``here`` is the mount path of the page, ``airflow`` that of Airflow's own pages."""
     here = str(request.scope.get("root_path", "")).rstrip("/")
     airflow = here.rsplit("/", 1)[0]
 

@@ -40,7 +40,7 @@ class Row:
 
 
 def forest(axis: Any, rows: Sequence[Row], title: str, view: tuple[float, float] | None = None) -> None:
-    """Draw the rows from the top, with a line at 0; or within a ``view``, with arrows for values beyond it."""
+    """Draw the rows from the top, with a line at 0, or in a ``view`` with arrows for values beyond it."""
     if view is None:
         axis.axvline(0, color=INK, linewidth=0.9)
         axis.margins(x=0.12)
