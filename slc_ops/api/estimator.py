@@ -8,8 +8,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np import pyarrow as pa import pyarrow.compute as pc from numpy.typing import NDArray from
-sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: TID253 - it derives from them
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin  # noqa: TID253 - it derives from them
 from sklearn.utils.multiclass import check_classification_targets  # noqa: TID253 - imported on demand with it
 from sklearn.utils.validation import (  # noqa: TID253
     _check_sample_weight,
@@ -42,8 +45,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
-library
+class ItemCalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """Correct a frozen binary classifier item by item.
 
     Args:
