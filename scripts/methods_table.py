@@ -18,7 +18,7 @@ def page() -> str:
 
 def table() -> str:
     """One row per method, in ladder order."""
-    head = ("method", "what it fits", "looks at", "tunes", "what it can do to the AUC")
+    head = ("method", "fit", "uses", "tunes", "effect on the AUC")
     rows: list[tuple[str, ...]] = [head, ("---",) * len(head)]
     for method in METHODS.values():
         tunes, looks_at = ", ".join(f"`{option}`" for option in method.tunes), ", ".join(method.looks_at)

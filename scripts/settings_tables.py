@@ -87,9 +87,9 @@ def _bounds(metadata: Iterable[Any]) -> list[str]:
 
 
 def default_of(field: FieldInfo) -> str:
-    """A default as one would write it: ``needed`` without one, ``unset`` for none."""
+    """A default as one would write it: ``required`` without one, ``unset`` for none."""
     if field.is_required():
-        return "needed"
+        return "required"
     value = field.get_default(call_default_factory=True)
     if value is None or (isinstance(value, SecretStr) and not value.get_secret_value()):
         return "unset"
@@ -115,12 +115,12 @@ def rows_of(part: type[BaseModel], *, by_alias: bool = False) -> Iterable[tuple[
 
 def block_table(head: str, part: type[BaseModel]) -> str:
     """A block of the deployments file."""
-    return _table((f"`{head}`", "default", "type", "what it says"), _named(rows_of(part)))
+    return _table((f"`{head}`", "default", "type", "meaning"), _named(rows_of(part)))
 
 
 def source_tables() -> dict[str, str]:
     """A table of what every source may say, then one of each kind."""
-    head = ("`source.`", "default", "type", "what it says")
+    head = ("`source.`", "default", "type", "meaning")
     found = {"source": _table(head, _named(rows_of(settings.Mapped)))}
     for source in settings.SOURCES:
         rows = [row for row in rows_of(source) if row[0] not in settings.Mapped.model_fields]
@@ -131,7 +131,7 @@ def source_tables() -> dict[str, str]:
 def variables_table() -> str:
     """The variables that slc_ops reads itself."""
     rows = [row for group in GROUPS for row in _named(rows_of(group, by_alias=True))]
-    return _table(("variable", "default", "type", "what it says"), rows)
+    return _table(("variable", "default", "type", "meaning"), rows)
 
 
 def _named(rows: Iterable[tuple[str, FieldInfo, Row]]) -> list[Row]:

@@ -34,8 +34,8 @@ class Decision(SettingsBlock):
     min_gain: float = Field(
         default=0.0005,
         gt=0,
-        description="smaller mean differences in NLL over the windows decide nothing unless they are clear; "
-        "methods this close to the best are ties, and go to the simpler",
+        description="smaller mean differences in NLL decide nothing unless they are clear; among methods "
+        "this close to the best, the simplest wins",
     )
     confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals")
     replicates: int = Field(
@@ -44,14 +44,14 @@ class Decision(SettingsBlock):
     max_slice_nll_loss: float | None = Field(
         default=None,
         ge=0,
-        description="NLL loss against Platt allowed in any one slice of the newest window; unset, a worse "
-        "slice is only noted",
+        description="maximum NLL loss against Platt in any slice of the newest window; unset: a worse slice "
+        "is only noted",
     )
     prior_vars: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        default=(0.1, 1.0, 10.0), description="prior variances tried beside `prior_var`"
+        default=(0.1, 1.0, 10.0), description="prior variances tried in addition to `prior_var`"
     )
     time_bins: tuple[Annotated[int, Field(ge=2, le=10_000)], ...] = Field(
-        default=(5, 10), description="numbers of time bins tried beside `time_bins`"
+        default=(5, 10), description="numbers of time bins tried in addition to `time_bins`"
     )
 
 
@@ -59,9 +59,9 @@ class Forget(SettingsBlock):
     """How long ``slc_mix`` remembers: rows count 2^(−age/half_life), over this many windows."""
 
     half_life: float = Field(
-        default=8.0, gt=0, le=10_000, description="windows after which a row counts half"
+        default=8.0, gt=0, le=10_000, description="number of windows after which a row counts half"
     )
-    windows: int = Field(default=26, ge=1, le=520, description="windows that its effects are learned from")
+    windows: int = Field(default=26, ge=1, le=520, description="windows that its effects are fitted on")
 
 
 class Notifier(SettingsBlock):
@@ -82,8 +82,10 @@ EVENTS: tuple[EventName, ...] = get_args(EventName)
 class Notify(SettingsBlock):
     """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
 
-    events: tuple[EventName, ...] = Field(default=EVENTS, description="what is told")
-    webhook: str | None = Field(default=None, description="Airflow connection that gets the event as JSON")
+    events: tuple[EventName, ...] = Field(default=EVENTS, description="events that notify")
+    webhook: str | None = Field(
+        default=None, description="Airflow connection that receives the event as JSON"
+    )
     notifiers: tuple[Notifier, ...] = Field(
         default=(), description="Airflow notifiers: `{path: import.path.of.Class, arguments: {…}}`"
     )

@@ -79,40 +79,38 @@ Name = Annotated[str, AfterValidator(valid_name)]
 class Deployment(SettingsBlock):
     """One frozen model in production whose predictions are corrected again and again."""
 
-    source: Source = Field(description="where the log lies: [sources](sources.md)")
+    source: Source = Field(description="the log: [sources](sources.md)")
     labels: Source | None = Field(
         default=None,
         description="a second source, with `event_id`, `label` and the time at which the label was known "
-        "(`event_time`), for a log whose outcomes lie elsewhere",
+        "(`event_time`), if outcomes have a source of their own",
     )
     label_lag: Duration | None = Field(
         default=None,
-        description="how long labels may take: a window is refreshed that long after its end, and rows "
-        "without a label are waited for; unset, they are faults",
+        description="maximum delay of labels: a window is refreshed that long after its end, and rows "
+        "without a label are read again later; unset: such rows are faults",
     )
-    window: WindowGrid = Field(
-        default=WindowGrid(), description="how long a window is and where it begins, below"
-    )
+    window: WindowGrid = Field(default=WindowGrid(), description="length and start of a window, below")
     refresh_every: int = Field(
         default=1, ge=1, le=366, description="windows from one scheduled refresh to the next"
     )
     methods: tuple[MethodName, ...] = Field(
         default=("base", "platt", "slc_eb"),
-        description="what is compared, and may serve; `base` and `platt` are always there",
+        description="methods that are compared and may serve; `base` and `platt` are always included",
     )
-    link_windows: int = Field(default=4, ge=1, le=520, description="windows that a method learns from")
+    link_windows: int = Field(default=4, ge=1, le=520, description="windows that a method is fitted on")
     offset_windows: int = Field(
         default=8,
         ge=1,
         le=520,
-        description="windows that `slc_eb` learns its offsets from; its link learns from `link_windows`",
+        description="windows for the offsets of `slc_eb`; its link uses `link_windows`",
     )
     effects: tuple[Literal["item", "slope", "group", "user"], ...] = Field(
         default=("item", "slope", "group"),
-        description="what `slc_mix` may learn beside the line: offsets and slopes of items, effects of "
-        "groups and, only where it is named, of users: a table of users is personal data",
+        description="effects that `slc_mix` may add to the line: offsets and slopes of items, effects of "
+        "groups and, only if named, of users: a table of users is personal data",
     )
-    forget: Forget = Field(default=Forget(), description="how long `slc_mix` remembers, below")
+    forget: Forget = Field(default=Forget(), description="memory of `slc_mix`, below")
     evidence_windows: int = Field(
         default=8, ge=1, le=520, description="past windows that decide which method serves"
     )
@@ -128,7 +126,7 @@ class Deployment(SettingsBlock):
     )
     engine: Literal["local", "spark"] = Field(
         default="local",
-        description="where rows are worked on: `local` in the task's own process, `spark` on the cluster of "
+        description="where rows are processed: `local` in the task's process, `spark` on the cluster of "
         "`SLC_OPS_SPARK_MASTER`",
     )
     schedule: Annotated[
@@ -143,7 +141,7 @@ class Deployment(SettingsBlock):
     )
     verdict_due: Duration | None = Field(
         default=None,
-        description="how long after a window's labels are due its verdict may take; then `late` is told",
+        description="maximum time between a window's labels being due and its verdict; then `late` is sent",
     )
     gate: Literal["auto", "manual", "never"] = Field(
         default="manual",
@@ -152,47 +150,46 @@ class Deployment(SettingsBlock):
     )
     renew: Literal["auto", "gate"] = Field(
         default="auto",
-        description="new parameters of the method that serves: `auto` renews them every window (unless the "
-        "gate is `never`), `gate` asks as the gate does",
+        description="new parameters of the served method: `auto` renews them every window (unless the gate "
+        "is `never`), `gate` applies the gate",
     )
     approval_hours: float = Field(
-        default=72, gt=0, le=8760, description="a manual gate holds after this long, at most a year"
+        default=72, gt=0, le=8760, description="a manual gate holds after this time, at most a year"
     )
     on_new_backbone: Literal["stop", "split"] = Field(
         default="stop",
-        description="a window that mixes backbone versions stops, or its rows of the version that serves at "
-        "its end are used; whole windows of another version are always left out",
+        description="a window with mixed backbone versions stops, or only its rows of the last version are "
+        "used; windows of another version are always left out",
     )
     champion_of_another_backbone: Literal["retire", "keep"] = Field(
         default="retire",
-        description="when the newest window is of another backbone: the champion is retired, or goes on "
-        "serving",
+        description="if the newest window has another backbone: the champion is retired, or keeps serving",
     )
     on_backbone_mismatch: Literal["frozen", "refuse", "serve"] = Field(
         default="frozen",
-        description="what a server does with rows whose caller names another backbone than the champion was "
-        "fitted for: the frozen probability, an error, or the correction nevertheless",
+        description="answer to rows whose caller names another backbone than the champion's: the frozen "
+        "probability, an error, or the correction",
     )
     approvers: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
         default=(),
-        description="ids of the Airflow users who may answer a manual gate; others get 403. Empty: all who "
-        "may edit the run",
+        description="ids of the Airflow users who may answer a manual gate; others get 403. Empty: everybody "
+        "who may edit the run",
     )
-    notify: Notify = Field(default=Notify(), description="who hears of what happens, below")
-    decision: Decision = Field(default=Decision(), description="what it takes to change the method, below")
-    quality: Quality = Field(default=Quality(), description="what a window must look like, below")
+    notify: Notify = Field(default=Notify(), description="notifications, below")
+    decision: Decision = Field(default=Decision(), description="limits of a change of method, below")
+    quality: Quality = Field(default=Quality(), description="limits of validation, below")
     keep_windows: int = Field(
         default=104,
         ge=1,
         le=10_000,
-        description="newest windows that `slc-ops clean` keeps on disk; where an entry sets it, the DAG "
-        "`slc_clean` cleans every night",
+        description="newest windows that `slc-ops clean` keeps on disk; if set, the DAG `slc_clean` cleans "
+        "every night",
     )
     keep_refreshes: int = Field(
         default=52,
         ge=1,
         le=10_000,
-        description="newest windows whose refreshes `slc-ops clean` keeps on disk; likewise",
+        description="newest windows whose refreshes `slc-ops clean` keeps on disk; the same",
     )
     owner: str = Field(default="slc-ops", description="owner shown in Airflow")
     start: date = Field(
@@ -205,7 +202,7 @@ class Deployment(SettingsBlock):
         default=None,
         ge=date(1970, 1, 1),
         le=date(2200, 1, 1),
-        description="day after the last window; open when unset",
+        description="day after the last window; unset: none",
     )
 
     @field_validator("methods")

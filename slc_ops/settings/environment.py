@@ -81,7 +81,7 @@ class PlaceVariables(Variables):
     registry_uri: str | None = Field(
         default=None,
         validation_alias="MLFLOW_REGISTRY_URI",
-        description="MLflow's registry of versions and aliases, where it is another than the runs'; "
+        description="MLflow's registry of versions and aliases, if it is not that of the runs; "
         "unset: `MLFLOW_TRACKING_URI`",
     )
     ledger_url: str | None = Field(
@@ -92,7 +92,7 @@ class PlaceVariables(Variables):
     artifact_root: str | None = Field(
         default=None,
         validation_alias="SLC_OPS_ARTIFACT_ROOT",
-        description="artifacts, where MLflow is a file and no server; "
+        description="artifacts, if MLflow is a file and not a server; "
         "unset: `$SLC_OPS_HOME/mlflow/artifacts`",
     )
 
@@ -109,7 +109,7 @@ class TerminalVariables(Variables):
     actor: str | None = Field(
         default=None,
         validation_alias="SLC_OPS_ACTOR",
-        description="who promotes and rolls back, for the ledger; unset: the login name",
+        description="actor of promotions and rollbacks in the ledger; unset: the login name",
     )
     log: Literal["json"] | None = Field(
         default=None,
@@ -127,7 +127,7 @@ class RowVariables(Variables):
         ge=0,
         le=1 << 30,
         validation_alias="SLC_OPS_MEMORY_MB",
-        description="megabytes of row data a log may keep in memory before it goes to a temporary file",
+        description="megabytes of row data that a log may keep in memory; more goes to a temporary file",
         json_schema_extra={"must": "a whole number of megabytes"},
     )
     spark_master: str | None = Field(
@@ -140,7 +140,7 @@ class RowVariables(Variables):
         ge=0,
         le=86_400,
         validation_alias="SLC_OPS_SPARK_WAIT",
-        description="seconds that a cluster may take to hand out an executor before a refresh gives up",
+        description="seconds to wait for an executor of the cluster before a refresh fails",
         json_schema_extra={"must": "seconds, at most a day"},
     )
 
@@ -159,7 +159,7 @@ class RegistryVariables(Variables):
         default=None,
         pattern=r"^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$",
         validation_alias="SLC_OPS_MODEL_SCHEMA",
-        description="`catalog.schema` before the models' names, for registries with names of three levels",
+        description="`catalog.schema` before model names, for registries with three-level names",
         json_schema_extra={"must": "a catalog and a schema, as in main.slc"},
     )
 
@@ -176,7 +176,7 @@ class LinkVariables(Variables):
     airflow_url: str | None = Field(
         default=None,
         validation_alias="AIRFLOW__API__BASE_URL",
-        description="Airflow's address, for links in what a terminal tells",
+        description="Airflow's address, for links in notifications from a terminal",
     )
 
 
@@ -193,11 +193,13 @@ class MetricsVariables(Variables):
         ge=0,
         le=65_535,
         validation_alias="SLC_OPS_METRICS_PORT",
-        description="and port",
+        description="`slc-ops metrics --listen`: port",
         json_schema_extra={"must": "a port, 0 to 65535"},
     )
     token: SecretStr = Field(
-        default=SecretStr(""), validation_alias="SLC_OPS_METRICS_TOKEN", description="and bearer token"
+        default=SecretStr(""),
+        validation_alias="SLC_OPS_METRICS_TOKEN",
+        description="`slc-ops metrics --listen`: bearer token",
     )
 
 
@@ -212,7 +214,7 @@ class ServeVariables(Variables):
     webhook_secret: SecretStr = Field(
         default=SecretStr(""),
         validation_alias="SLC_OPS_SERVE_WEBHOOK_SECRET",
-        description="and the secret of MLflow's webhooks; unset: no such route",
+        description="`slc-ops serve`: secret of MLflow's webhooks; unset: no such route",
     )
 
 
@@ -227,7 +229,7 @@ class ServiceVariables(Variables):
     compose_file: Path = Field(
         default=Path("docker-compose.yaml"),
         validation_alias="SLC_OPS_COMPOSE_FILE",
-        description="and the compose file",
+        description="compose file that `python -m slc_ops.production service` reads",
     )
     # Documented among the variables of the compose file.
     min_free_mb: int = Field(

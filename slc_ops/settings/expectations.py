@@ -76,12 +76,12 @@ def _plain(value: JsonValue) -> JsonValue:
 class OwnExpectation(SettingsBlock):
     """One entry: a type of Great Expectations, its arguments, and what an unmet one does."""
 
-    type: str = Field(description="as Great Expectations writes it: `expect_column_values_to_be_between`")
+    type: str = Field(description="the type in Great Expectations: `expect_column_values_to_be_between`")
     kwargs: dict[str, Annotated[JsonValue, AfterValidator(_plain)]] = Field(
-        default={}, description="its arguments; columns by the names that the log has for them"
+        default={}, description="its arguments; columns by their names in the log"
     )
     severity: Literal["stop", "warn"] = Field(
-        default="stop", description="an unmet one stops the refresh, or annotates it"
+        default="stop", description="if it is not met: stop the refresh, or warn"
     )
 
     @model_validator(mode="after")

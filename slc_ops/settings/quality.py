@@ -47,55 +47,58 @@ class Quality(SettingsBlock):
         default=0.005,
         ge=0,
         lt=1,
-        description="share of rows that may fail a row check: they are put aside; a larger share stops",
+        description="share of rows that may fail a row check and are quarantined; a larger share stops",
     )
-    logit_limit: float = Field(default=50.0, gt=0, description="largest plausible size of a logit")
+    logit_limit: float = Field(default=50.0, gt=0, description="largest plausible absolute value of a logit")
     require_event_ids: bool = Field(
-        default=True, description="stop when rows carry no `event_id`; an offline backtest does without them"
+        default=True, description="stop if rows have no `event_id`; an offline backtest needs none"
     )
     allow_mixed_backbones: bool = Field(
-        default=False, description="accept a window that mixes backbone versions; otherwise it stops"
+        default=False, description="accept a window with mixed backbone versions; otherwise it stops"
     )
     refuse_probabilities_as_logits: bool = Field(
         default=True,
-        description="stop when all logits lie in [0, 1] and explain the labels better as probabilities",
+        description="stop if all logits are in [0, 1] and fit the labels better as probabilities",
     )
     user_item_limit: float | None = Field(
         default=100.0,
         ge=5,
-        description="what one user may count for one item, in multiples of the usual weight of a user on an "
-        "item: rows beyond it get smaller weights, and a warning names them; null: no limit",
+        description="maximum weight of one user on one item, in multiples of the usual weight; rows beyond "
+        "it get smaller weights, and a warning names them; null: no limit",
     )
-    docs_windows: int = Field(default=26, ge=1, le=10_000, description="windows whose page is kept")
+    docs_windows: int = Field(
+        default=26, ge=1, le=10_000, description="number of windows that keep their page"
+    )
     rows: Band = Field(
         default=Band(warn=(0.6, 1.7), stop=(0.0, 5.0)),
-        description="rows of the window, relative to the trailing windows' median; of a daily window, to "
-        "that of the same weekday. Stops, like those of items and label rate, need three earlier windows",
+        description="rows of the window, relative to the baseline windows' median; of a daily window, to "
+        "that of the same weekday. Stops of rows, items and label rate need three earlier windows",
     )
     rows_by_day: Band = Field(
         default=Band(warn=(0.5, 2.0)),
-        description="rows of any one day, relative to the median of the same day of the trailing windows "
+        description="rows of any one day, relative to the median of the same day of the baseline windows "
         "(days of at least 100 rows there)",
     )
     label_rate_shift: Limit = Field(
         default=Limit(warn=0.05),
-        description="distance of the label rate from the trailing windows'",
+        description="distance of the label rate from that of the baseline windows",
     )
     label_rate_leap: Limit = Field(
         default=Limit(stop=8.0),
-        description="the same distance in multiples of how far the trailing windows lie from their own mean "
-        "(at least 0.05): news is used, with a warning; what no window ever showed stops",
+        description="the same distance in multiples of the baseline windows' own distance from their mean "
+        "(at least 0.05): a repeated change only warns, an unprecedented one stops",
     )
     logit_mean_shift: Limit = Field(
         default=Limit(warn=0.25, stop=1.0),
-        description="distance of the mean logit from the trailing windows', in their standard deviations",
+        description="distance of the mean logit from that of the baseline windows, in their standard "
+        "deviations",
     )
     logit_sd_ratio: Band = Field(
         default=Band(warn=(0.75, 1.33), stop=(0.4, 2.5)),
-        description="standard deviation of the logits, relative to the trailing windows'",
+        description="standard deviation of the logits, relative to the baseline windows",
     )
     unseen_items: Limit = Field(
-        default=Limit(warn=0.2, stop=0.8), description="share of items that the trailing windows do not have"
+        default=Limit(warn=0.2, stop=0.8), description="share of items missing from the baseline windows"
     )
     repeated_rows: Limit = Field(
         default=Limit(warn=0.001, stop=0.5),
@@ -103,19 +106,19 @@ class Quality(SettingsBlock):
     )
     backbone_mix_shift: Limit = Field(
         default=Limit(warn=0.02),
-        description="share of rows whose backbone version departs from the trailing windows' mix",
+        description="share of rows whose backbone version differs from the baseline windows' mix",
     )
     unlabelled: Limit = Field(
         default=Limit(warn=0.02, stop=0.2),
-        description="with `label_lag` or `labels`: share of rows whose label has not come when it was due",
+        description="with `label_lag` or `labels`: share of rows without a label when it was due",
     )
     labels_unmatched: Limit = Field(
         default=Limit(warn=0.02, stop=0.5),
-        description="with `labels`: share of the window's labels that belong to no row of it",
+        description="with `labels`: share of the window's labels without a row",
     )
     labels_repeated: Limit = Field(
         default=Limit(warn=0.01, stop=0.5),
-        description="with `labels`: share of labels of an event that has another; the newest counts",
+        description="with `labels`: share of further labels of an event; the newest counts",
     )
     labels_contradictory: Limit = Field(
         default=Limit(warn=0.0, stop=0.02),
@@ -127,15 +130,14 @@ class Quality(SettingsBlock):
     )
     labels_changed: Limit = Field(
         default=Limit(warn=0.0),
-        description="share of rows whose label is another than when the window was extracted before",
+        description="share of rows whose label differs from the previous extraction",
     )
     served_off: Limit = Field(
         default=Limit(warn=0.001, stop=0.5),
-        description="with `served_probability`: share of rows over 1e-6 from what `served_version` answers",
+        description="with `served_probability`: share of rows more than 1e-6 from the answer of "
+        "`served_version`",
     )
-    silent_hours: Limit = Field(
-        default=Limit(warn=24.0), description="longest stretch of hours without a row"
-    )
+    silent_hours: Limit = Field(default=Limit(warn=24.0), description="longest time without a row, in hours")
     expectations: tuple[OwnExpectation, ...] = Field(
-        default=(), description="rules of the deployment's own: [expectations](#expectations-of-your-own)"
+        default=(), description="additional rules: [expectations](#expectations-of-your-own)"
     )

@@ -56,11 +56,13 @@ class Mapped(SettingsBlock):
     """What every source may say about its columns."""
 
     kind: str = Field(description=KIND)
-    columns: dict[str, str] = Field(default_factory=dict, description="contract column → the source's column")
+    columns: dict[str, str] = Field(
+        default_factory=dict, description="column of the log → the source's column"
+    )
     naive_time_zone: str | None = Field(
         default=None,
-        description="zone of event times that carry none; without it they are refused. A time that its clock "
-        "repeats is taken for the first of the two, one that it skips is moved on; both are counted",
+        description="zone of naive event times; unset: they are refused. A repeated local time counts as the "
+        "first of the two, a skipped one is moved forward; both are counted",
     )
     epoch_unit: Literal["s", "ms", "us"] | None = Field(
         default=None, description="unit of event times that are numbers since 1970 in UTC"
@@ -112,7 +114,7 @@ class Located(Mapped):
     )
     endpoint: str | None = Field(
         default=None,
-        description="another server that speaks the store's language, for example `http://minio:9000`",
+        description="another server with the same API, for example `http://minio:9000`",
     )
     region: str | None = Field(default=None, description="its region (S3)")
     anonymous: bool = Field(
@@ -133,7 +135,7 @@ class LakeSource(Located):
 
     kind: Literal["lake"] = Field(default="lake", description=KIND)
     partition: Partition | None = Field(
-        default=None, description="`{key: week, days: 7}`: the Hive key that holds a date"
+        default=None, description="`{key: week, days: 7}`: the Hive key with a date"
     )
 
 
@@ -158,8 +160,8 @@ class Versioned(SettingsBlock):
 
     as_of: Annotated[int | datetime | str | None, BeforeValidator(timestamp_or_version)] = Field(
         default=None,
-        description="the table as it was: a version (Delta) or snapshot id (Iceberg), a timestamp, or `3d`: "
-        "three days after each window's end; unset: as it is now",
+        description="a version (Delta) or snapshot id (Iceberg), a timestamp, or `3d`: "
+        "three days after each window's end; unset: the current state",
     )
 
     def timestamp(self, end: datetime) -> int | datetime | None:
@@ -185,7 +187,7 @@ class IcebergSource(Mapped, Versioned):
     table: str = Field(min_length=1, description="the table's full name, for example `logs.answers`")
     catalog: str = Field(
         default="default",
-        description="the catalogue's name; secrets of it come from `PYICEBERG_CATALOG__<NAME>__…` variables",
+        description="the catalogue's name; its secrets come from `PYICEBERG_CATALOG__<NAME>__…` variables",
     )
     properties: dict[str, str] = Field(
         default_factory=dict,
@@ -225,9 +227,7 @@ class DuckdbSource(Mapped):
     path: str = Field(min_length=1, description="the file; relative to `SLC_OPS_HOME`")
     table: str | None = Field(default=None, min_length=1, description="its table or view")
     query: BoundQuery | None = Field(default=None, description="or a SELECT that binds the window's bounds")
-    limit_seconds: int = Field(
-        default=1800, ge=1, le=86_400, description="longest time that the database may take for the query"
-    )
+    limit_seconds: int = Field(default=1800, ge=1, le=86_400, description="time limit of the query")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -247,11 +247,9 @@ class SqlSource(Mapped):
     url_env: str | None = Field(
         default=None, description="environment variable (in `.env.sources`) with the database's URL"
     )
-    connection: str | None = Field(default=None, description="or an Airflow connection with it")
+    connection: str | None = Field(default=None, description="or an Airflow connection with the URL")
     batch_rows: int = Field(default=50_000, ge=1, le=10_000_000, description="rows per fetch")
-    limit_seconds: int = Field(
-        default=1800, ge=1, le=86_400, description="longest time that the database may take for a fetch"
-    )
+    limit_seconds: int = Field(default=1800, ge=1, le=86_400, description="time limit of a fetch")
 
     @model_validator(mode="after")
     def _named(self) -> Self:

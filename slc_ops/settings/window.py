@@ -43,7 +43,7 @@ class WindowGrid(SettingsBlock):
     days: Literal[1, 7, 14, 28] = Field(default=7, description="days of a window")
     anchor: Literal["monday"] | date = Field(
         default="monday",
-        description="a day on which a window begins; `monday` counts from Monday 1970-01-05",
+        description="a day on which a window starts; `monday` counts from Monday 1970-01-05",
     )
     zone: str = Field(default="UTC", description="time zone of the days, `UTC` or such as `Europe/Berlin`")
 
@@ -79,7 +79,7 @@ class Schedule(SettingsBlock):
 
     cron: str | None = Field(default=None, description="cron expression in the window's zone")
     asset: str | None = Field(
-        default=None, min_length=1, description="name or URI of the Airflow asset that is waited for"
+        default=None, min_length=1, description="name or URI of the Airflow asset to wait for"
     )
 
     @field_validator("cron")
