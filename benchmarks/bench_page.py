@@ -15,7 +15,7 @@ Figures = dict[str, Any]
 
 INSTALLED = "## Installed size and import time"
 """A section that ``make sizes`` writes."""
-EARLIER = "*Of an earlier run: machine and load above are not its own.*"
+EARLIER = "*From an earlier run; its machine and load differ from those above.*"
 
 
 def section(text: str, title: str) -> str:
@@ -278,14 +278,14 @@ def exponent(sizes: list[float], costs: list[float]) -> float:
 
 SECTIONS = {
     "refresh": ("## The weekly refresh", refresh_text),
-    "fit": ("## One fit beside the scan", fit_text),
-    "ladder": ("## The whole ladder beside the scan", ladder_text),
-    "large": ("## The whole ladder on the largest log", large_text),
+    "fit": ("## One fit, relative to a scan", fit_text),
+    "ladder": ("## All methods, relative to a scan", ladder_text),
+    "large": ("## All methods on the largest log", large_text),
     "cluster": ("## On a Spark cluster", cluster_text),
     "rows": ("## Growth in rows", rows_text),
     "items": ("## Growth in items", items_text),
     "wide": ("## Wide item spaces", wide_text),
     "bins": ("## Growth in time bins", bins_text),
-    "peers": ("## Beside other libraries", peers_text),
+    "peers": ("## Other libraries", peers_text),
 }
 """In the order of the page: what users run every week comes first."""

@@ -100,15 +100,15 @@ def section(rows: list[list[str]]) -> str:
         "install, s",
         "`Corrector`, CPU s",
         "`--help`, CPU s",
-        "of the heavy libraries",
+        "heavy libraries",
     ]
     lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
     core = rows[0]
     met = {True: "met", False: "**missed**"}
     words = (
-        "Written by `make sizes`: a fresh environment from the wheel for the core and each extra, in the\n"
-        "versions of the lock; megabytes without bytecode, seconds of an installation by uv from a warm\n"
-        "cache (of the clock, so a busy machine shows in them), CPU seconds of a process that imports\n"
+        "`make sizes` writes this section: a new environment from the wheel for the core and each extra, in\n"
+        "the versions of the lock; megabytes without bytecode, wall-clock seconds of an installation by uv\n"
+        "from a warm cache, CPU seconds of a process that imports\n"
         "`slc_ops.serving.Corrector` or prints the help, Python's start included."
     )
     bars = ", ".join(
