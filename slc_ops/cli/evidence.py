@@ -9,7 +9,7 @@ from slc_ops.base.console import emit_json, json_option, print_table, progress, 
 from slc_ops.base.extras import require
 from slc_ops.base.text import count, number, share
 from slc_ops.cli.ladder import map_option, prior_option
-from slc_ops.cli.methods import CommandOfMethods, known_methods
+from slc_ops.cli.methods import CommandOfMethods, effects_option, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
@@ -150,6 +150,7 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
     "--methods", metavar="all|a,b", callback=known_methods,
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
+@effects_option("the deployment's")
 @click.option("--link-windows", type=click.IntRange(1), help="Windows to learn from [default: 4].")
 @click.option("--evidence-windows", type=click.IntRange(1), help="Windows to be tested on [default: 8].")
 @click.option("--champion", type=path_type, help="A parameter set to compare with on the newest window.")
@@ -157,8 +158,8 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
 @json_option
 def backtest(
     lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",
-    link_windows: int | None, evidence_windows: int | None, champion: Path | None, out: Path | None,
-    json_path: str | None,
+    effects: tuple[str, ...] | None, link_windows: int | None, evidence_windows: int | None,
+    champion: Path | None, out: Path | None, json_path: str | None,
 ) -> None:  # fmt: skip
     """Evaluate the ladder over past windows: learn from those before, be tested by the next.
 
@@ -170,8 +171,9 @@ def backtest(
     from slc_ops.refresh.offline_backtest import backtest_settings, run_backtest
 
     settings = backtest_settings(
-        name, lake, methods=methods, link_windows=link_windows, evidence_windows=evidence_windows
-    )
+        name, lake, methods=methods, effects=effects, link_windows=link_windows,
+        evidence_windows=evidence_windows,
+    )  # fmt: skip
     window = None if window_text is None else settings.cadence.parse(window_text)
     with TemporaryDirectory(prefix="slc-backtest-") as temporary, progress("backtesting"):
         directory = Path(temporary) if out is None else out

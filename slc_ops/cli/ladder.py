@@ -8,7 +8,7 @@ import click
 
 from slc_ops.base.console import emit_json, json_option, print_lines, print_table, progress, say
 from slc_ops.base.text import count, number, seconds, share
-from slc_ops.cli.methods import CommandOfMethods, known_method, known_methods
+from slc_ops.cli.methods import CommandOfMethods, effects_option, known_method, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
@@ -53,6 +53,7 @@ bins_option = click.option(
 history_option = click.option(
     "--history", type=file_type, help="Earlier rows that help to place the time bins (event_time only)."
 )
+blocks_option = effects_option("item,slope,group")
 threads_option = click.option(
     "--threads", type=int, help="Threads [default: all cores]; never changes a result."
 )
@@ -70,13 +71,14 @@ threads_option = click.option(
 )
 @prior_option
 @bins_option
+@blocks_option
 @history_option
 @threads_option
 @map_option
 @json_option
 def fit(
-    source: Path, method: str, out: Path, prior_var: float, time_bins: int, history: Path | None,
-    threads: int | None, rename: dict[str, str], json_path: str | None,
+    source: Path, method: str, out: Path, prior_var: float, time_bins: int, effects: tuple[str, ...] | None,
+    history: Path | None, threads: int | None, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Fit one method and write its parameter set.
 
@@ -87,7 +89,7 @@ def fit(
     from slc_ops.methods.origin import fit_with_origin
     from slc_ops.rows.interactions import read_history
 
-    options = _options(prior_var, time_bins, threads)
+    options = _options(prior_var, time_bins, threads, effects)
     with progress(f"fitting {method} ..."):
         log = _read(source, rename, times=True)  # the digest covers the times
         earlier = None if history is None else read_history(history, rename)
@@ -168,13 +170,15 @@ def apply(
 )  # fmt: skip
 @prior_option
 @bins_option
+@blocks_option
 @threads_option
 @click.option("--strict", is_flag=True, help="Refuse a pair of files that is not fair, instead of a warning.")
 @map_option
 @json_option
 def compare(
     calibration: Path, test: Path, history: Path | None, methods: "Methods", prior_var: float,
-    time_bins: int, threads: int | None, strict: bool, rename: dict[str, str], json_path: str | None,
+    time_bins: int, effects: tuple[str, ...] | None, threads: int | None, strict: bool,
+    rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Fit methods on one file and score them on a later one.
 
@@ -189,7 +193,7 @@ def compare(
     from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.rows.interactions import read_history
 
-    options = _options(prior_var, time_bins, threads)
+    options = _options(prior_var, time_bins, threads, effects)
     with progress("comparing ..."):
         earlier = None if history is None else read_history(history, rename)
         found = compare_methods(
@@ -300,10 +304,13 @@ def sweep(
     print_table(json_path, f"{method} by {what}, differences from {against}", columns, table)
 
 
-def _options(prior_var: float, time_bins: int, threads: int | None) -> "FitOptions":
+def _options(
+    prior_var: float, time_bins: int, threads: int | None, effects: tuple[str, ...] | None = None
+) -> "FitOptions":
     from slc_ops.methods import FitOptions
 
-    return FitOptions(prior_var=prior_var, time_bins=time_bins, threads=threads)
+    effects = FitOptions.effects if effects is None else effects
+    return FitOptions(prior_var=prior_var, time_bins=time_bins, threads=threads, effects=effects)
 
 
 def _read(path: Path, rename: dict[str, str], *, times: bool = False) -> "InteractionLog":

@@ -1,6 +1,7 @@
 """Methods on the command line: names are validated before a file is read, and help lists them all."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import click
 
@@ -30,3 +31,23 @@ def known_methods(_: click.Context, __: click.Parameter, text: str | None) -> Me
     if text == "all":
         return "all"
     return tuple(method_named(name.strip()).name for name in text.split(","))
+
+
+def known_effects(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """Callback of ``--effects``: the blocks between commas, None where the option is not given."""
+    if text is None:
+        return None
+    from slc_ops.methods.fitting.options import check_effects
+
+    effects = tuple(name.strip() for name in text.split(","))
+    check_effects(effects)
+    return tuple(dict.fromkeys(effects))
+
+
+def effects_option(default: str) -> Callable[[Any], Any]:
+    """What ``slc_mix`` may learn."""
+    return click.option(
+        "--effects", metavar="item,…", callback=known_effects,
+        help="What slc_mix may learn: item and some of slope, group, user; user makes a table of persons "
+        f"[default: {default}].",
+    )  # fmt: skip

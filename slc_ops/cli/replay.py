@@ -9,7 +9,7 @@ from slc_ops.base.console import emit_json, json_option, print_lines, print_tabl
 from slc_ops.base.extras import require
 from slc_ops.base.methods import REFERENCES
 from slc_ops.base.text import MISSING, interval, number, share, signed
-from slc_ops.cli.methods import CommandOfMethods, known_methods
+from slc_ops.cli.methods import CommandOfMethods, effects_option, known_methods
 
 if TYPE_CHECKING:
     from slc_ops.cli.methods import Methods
@@ -28,11 +28,12 @@ path_type = click.Path(path_type=Path)
     "--methods", metavar="all|a,b", callback=known_methods,
     help="'all' of the methods below, or some of them [default: the deployment's].",
 )  # fmt: skip
+@effects_option("the deployment's")
 @click.option("--out", type=path_type, help="Keep the page, its figures and the windows' rows here.")
 @json_option
 def replay(
-    name: str, start: str, end: str, lake: Path | None, methods: "Methods | None", out: Path | None,
-    json_path: str | None,
+    name: str, start: str, end: str, lake: Path | None, methods: "Methods | None",
+    effects: tuple[str, ...] | None, out: Path | None, json_path: str | None,
 ) -> None:  # fmt: skip
     """Run the operation over past windows, as it would have run: nothing is registered.
 
@@ -44,7 +45,7 @@ def replay(
 
     from slc_ops.refresh.replay import replay_settings, replay_windows, run_replay
 
-    settings, home = replay_settings(name, lake, methods)
+    settings, home = replay_settings(name, lake, methods, effects)
     windows = replay_windows(settings, start, end)
     with TemporaryDirectory(prefix="slc-replay-") as temporary, progress(f"replaying {len(windows)} windows"):
         found = run_replay(name, settings, windows, Path(temporary) if out is None else out, home=home)

@@ -29,6 +29,7 @@ def backtest_settings(
     methods: Sequence[str] | Literal["all"] | None = None,
     link_windows: int | None = None,
     evidence_windows: int | None = None,
+    effects: tuple[str, ...] | None = None,
 ) -> Deployment:
     """The deployment's settings with what the caller says instead; with a lake it need not exist.
 
@@ -44,7 +45,8 @@ def backtest_settings(
             known[name].model_copy(update={"source": source}) if name in known else Deployment(source=source)
         )
     chosen = None if methods is None else tuple(METHODS if methods == "all" else methods)
-    asked = {"methods": chosen, "link_windows": link_windows, "evidence_windows": evidence_windows}
+    windows = {"link_windows": link_windows, "evidence_windows": evidence_windows}
+    asked = {"methods": chosen, "effects": effects, **windows}
     return settings.model_copy(update={key: value for key, value in asked.items() if value is not None})
 
 

@@ -45,13 +45,16 @@ REFRESHES = "refreshes"
 
 
 def replay_settings(
-    name: str, lake: Path | None = None, methods: Sequence[str] | Literal["all"] | None = None
+    name: str,
+    lake: Path | None = None,
+    methods: Sequence[str] | Literal["all"] | None = None,
+    effects: tuple[str, ...] | None = None,
 ) -> tuple[Deployment, Path]:
     """The deployment's settings with what the caller says instead, and where its sources' paths begin.
 
     The rows of a lake that is named instead of the deployment's source need no event ids.
     """
-    settings = backtest_settings(name, lake, methods=methods)
+    settings = backtest_settings(name, lake, methods=methods, effects=effects)
     if lake is not None:
         quality = settings.quality.model_copy(update={"require_event_ids": False})
         settings = settings.model_copy(update={"quality": quality})

@@ -24,7 +24,7 @@ class Totals:
     unknown: Mapping[str, int] = field(default_factory=dict)
     """Rows whose id an effect of the set does not know, by effect; a missing id is unknown."""
     examples: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Such ids, the first few."""
+    """Such ids, the first few; none of users, whose ids are personal data."""
     mismatched: int = 0
     backbones: tuple[str, ...] = ()
     """Versions that callers named and that are not the set's, the first few."""
@@ -56,7 +56,7 @@ class Counts:
             unknown, examples = dict(now.unknown), dict(now.examples)
             for name, (count, some) in missed.items():
                 unknown[name] = unknown.get(name, 0) + count
-                if len(known := examples.get(name, ())) < EXAMPLES:
+                if name != "user" and len(known := examples.get(name, ())) < EXAMPLES:
                     examples[name] = tuple(dict.fromkeys((*known, *some)))[:EXAMPLES]
             self._totals = now = replace(now, rows=now.rows + rows, unknown=unknown, examples=examples)
         for name, (count, _) in missed.items():
@@ -117,7 +117,8 @@ def _mostly(now: Totals, name: str) -> bool:
 
 def _unknown_sentence(now: Totals, name: str) -> str:
     shown = ", ".join(repr(each)[:80] for each in now.examples[name]) or f"none at all: is no {name} given?"
+    example = "" if name == "user" else f", for example {shown}"
     return (
-        f"{now.unknown[name]} of {now.rows} rows asked for {name}s that the parameter set does not know, for "
-        f"example {shown}: they get no offset of their own; compare these ids with those of the log"
+        f"{now.unknown[name]} of {now.rows} rows asked for {name}s that the parameter set does not know"
+        f"{example}: they get no offset of their own; compare these ids with those of the log"
     )

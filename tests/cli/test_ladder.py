@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -67,6 +68,24 @@ def test_fit_writes_a_parameter_set(files):
     assert np.array_equal(read.apply(log), fit("slc", log).apply(log))
     assert read.provenance.input_digest == log.digest()
     assert read.provenance.code_version
+
+
+def test_effects_of_users_are_learned_where_they_are_named(files):
+    table = pq.read_table(files / "calibration.parquet")
+    off = np.random.default_rng(3).normal(0, 1.5, 60)[table["user_id"].to_numpy()]
+    chance = 1 / (1 + np.exp(-(table["logit"].to_numpy() + off)))
+    label = pa.array((np.random.default_rng(4).random(table.num_rows) < chance).astype(np.int8))
+    pq.write_table(
+        table.set_column(table.column_names.index("label"), "label", label), files / "users.parquet"
+    )
+    asked = ["fit", "--input", files / "users.parquet", "--method", "slc_mix", "--out", files / "set"]
+    for extra, users in (([], False), (["--effects", "item, user"], True)):
+        assert run(*asked, *extra).exit_code == 0
+        assert ("user" in ParameterSet.read(files / "set").effects) is users
+    answer = json.loads(
+        run("compare", *pair(files), "--methods", "slc_mix", "--effects", "item", "--json", "-").output
+    )
+    assert list(answer["methods"]) == ["slc_mix"]
 
 
 def test_apply_adds_the_corrected_probability(files):
@@ -178,6 +197,8 @@ BAD = [
     (["--method", "plat"], "no method 'plat'"),
     (["--method", "slc", "--prior-var", "0"], "prior_var is 0"),
     (["--method", "slc", "--time-bins", "1"], "time_bins is 1"),
+    (["--method", "slc_mix", "--effects", "item,skill"], "effects has 'skill'"),
+    (["--method", "slc_mix", "--effects", "group"], "item must be among them"),
     (["--method", "slc", "--map", "item_id"], "not NAME=COLUMN"),
     (["--method", "slc", "--map", "item_id=pid"], "no column pid"),
     (["--method", "slc", "--history", "nowhere.parquet"], "does not exist"),

@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slc_ops.base.errors import SettingsError
 from slc_ops.methods import FitOptions, fit, fit_prepared, slc_eb, slc_mix
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.options import Forgetting
@@ -178,59 +177,6 @@ def test_half_a_life_is_half_a_weight():
     weighted = Calibration(log_of(table.append_column("weight", pa.array(weight))), None, ALL)
     one, other = (fit_prepared("slc_mix", short, None, each) for each in (decayed, weighted))
     np.testing.assert_allclose(predictions(new, one), predictions(new, other), atol=1e-7)
-
-
-# --- bad input -----------------------------------------------------------------------------------------
-
-
-def test_effects_must_be_blocks_and_hold_the_items():
-    with pytest.raises(SettingsError, match="effects has 'skill'; expected some of item, slope, group, user"):
-        FitOptions(effects=("item", "skill"))
-    with pytest.raises(SettingsError, match="item must be among them"):
-        FitOptions(effects=("group",))
-
-
-def test_one_group_or_one_user_is_no_block():
-    table = world(rows=2000)[0]
-    same = table.set_column(2, "group_id", pa.array(["only"] * 2000)).set_column(
-        1, "user_id", pa.array([7] * 2000)
-    )
-    assert not {"group", "user"} & set(chosen(same).entered)
-
-
-def test_users_of_one_row_each_never_enter():
-    table = world(rows=4000, user=0.8)[0].set_column(1, "user_id", pa.array(np.arange(4000)))
-    assert "user" not in chosen(table).entered
-
-
-def test_items_in_several_groups_and_rows_without_one_are_fitted():
-    table = world(8, items=1500, group=0.9)[0]
-    rng = np.random.default_rng(2)
-    moved = [None if r < 0.2 else f"g{rng.integers(0, 6)}" if r < 0.4 else g
-             for r, g in zip(rng.random(6000), table["group_id"].to_pylist(), strict=True)]  # fmt: skip
-    found = fit("slc_mix", log_of(table.set_column(2, "group_id", pa.array(moved))), options=ALL)
-    assert found.effects["group"].table["id"].to_pylist() == [f"g{k}" for k in range(6)]
-    none, unknown = found.correct(["i0"] * 2, [0.3, 0.3], groups=[None, "never seen"], users=[1, 1])
-    assert none == unknown
-
-
-def test_groups_that_are_numbers_are_known_as_numbers_and_as_text():
-    table = world(items=1500, group=0.9)[0]
-    numbers = pa.array([int(each[1:]) for each in table["group_id"].to_pylist()])
-    found = fit("slc_mix", log_of(table.set_column(2, "group_id", numbers)), options=ALL)
-    one, other = (found.correct(["i1"], [0.3], groups=g) for g in ([4], ["4"]))
-    assert one == other
-    assert one == found.correct_one("i1", 0.3, group=4)
-    assert one != found.correct(["i1"], [0.3])
-
-
-def test_an_unknown_item_keeps_what_its_group_says():
-    table, _ = world(items=1500, group=1.0)
-    found = fit("slc_mix", log_of(table), options=ALL)
-    effect = found.effects["group"].table
-    high = effect["id"][int(np.argmax(effect["offset"].to_numpy()))].as_py()
-    cold, nothing = found.correct(["new", "new"], [0.0, 0.0], groups=[high, "new"])
-    assert cold > nothing + 0.1
 
 
 # --- real rows -----------------------------------------------------------------------------------------

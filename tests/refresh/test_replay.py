@@ -17,7 +17,13 @@ from slc_ops.evidence.series import Paired
 from slc_ops.intake.erased import Erased
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.publishing import served_before
-from slc_ops.refresh.replay import rehearsal_installation, replay_windows, replayed_windows, run_replay
+from slc_ops.refresh.replay import (
+    rehearsal_installation,
+    replay_settings,
+    replay_windows,
+    replayed_windows,
+    run_replay,
+)
 from slc_ops.refresh.versions import newest_refresh
 from slc_ops.registry import Registry
 from slc_ops.reporting.replay import write_replay
@@ -182,6 +188,12 @@ def test_erased_users_are_in_no_replay(school: Installation) -> None:
     assert before is not None
     assert after is not None
     assert after.users == before.users - 1
+
+
+def test_effects_may_be_named_for_a_replay(school: Installation) -> None:
+    asked = replay_settings("school", effects=("item", "user"))[0]
+    assert asked.effects == ("item", "user")
+    assert replay_settings("school")[0].effects == ("item", "slope", "group")
 
 
 def test_a_border_off_the_grid_is_refused(school: Installation) -> None:

@@ -11,6 +11,7 @@ from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.parameters.storage import remove_users
 from slc_ops.refresh.erasure import erase_from
+from slc_ops.refresh.retention import drop_user_tables
 from slc_ops.refresh.user_tables import drop_old_tables
 from slc_ops.registry import Registry, Version
 from slc_ops.registry.erasures import recorded_erasures
@@ -79,6 +80,18 @@ def test_old_versions_keep_nobody_and_a_rollback_to_one_still_verifies(
     registry.rollback("demo", to=1, actor="ann", reason="test")
     assert registry.verify("demo") == []
     assert drop_old_tables(installation, "demo", keep=[2, 3], at_work=[]) is None
+
+
+def test_clean_leaves_tables_to_the_champion_and_to_what_a_rollback_leads_to(
+    home: tuple[Installation, Registry, list[Version]],
+) -> None:
+    installation, registry, versions = home
+    assert drop_user_tables(installation, "demo") == ["1"]  # version 3 serves, a rollback leads to 2
+    assert [len(users_of(registry, each)) for each in versions] == [0, 3, 3]
+    registry.rollback("demo", actor="ann", reason="test")
+    assert drop_user_tables(installation, "demo") == ["3"]  # version 2 serves, a rollback would lead to 1
+    assert [len(users_of(registry, each)) for each in versions] == [0, 3, 0]
+    assert registry.verify("demo") == []
 
 
 def test_a_set_without_that_user_is_not_touched(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def _by_cell(nll: float, cell: Codes, n_cells: int, z: Floats, residual: Floats,
 class ByUser:
     """Rows in memory, sorted by user: cell, z, label, weight and user of each."""
 
-    cell: NDArray[np.integer]
+    cell: Codes
     z: Floats
     label: NDArray[np.int8]
     weight: NDArray[Any] | None
@@ -224,7 +224,8 @@ class ByUser:
         order = np.argsort(user, kind="stable")
         rows = replace(rows, user=user).chosen(order)
         assert rows.user is not None  # noqa: S101
-        return cls(cells.of(rows), standard.z(rows.logit), rows.label, standard.weight(rows), rows.user)
+        cell = cells.of(rows).astype(np.intp, copy=False)  # every pass would turn them into these
+        return cls(cell, standard.z(rows.logit), rows.label, standard.weight(rows), rows.user)
 
     def sums(
         self, base: Floats, tilt: Floats, user: Floats, shape: Shape, workers: int
@@ -242,7 +243,7 @@ class ByUser:
             residual = np.empty(last - first)
             weight = None if self.weight is None else self.weight[part]
             nll = _curve(eta, self.label[part], weight, residual, fisher[part])
-            sums = _by_cell(nll, cell.astype(np.intp), len(base), z, residual, fisher[part])
+            sums = _by_cell(nll, cell, len(base), z, residual, fisher[part])
             low = int(self.user[first])
             mine = (self.user[part] - low).astype(np.intp)
             size = int(mine[-1]) + 1
@@ -300,7 +301,7 @@ class _UserCurve:
             part = slice(first, last)
             value = user.take(rows.user[part])
             value *= self.fisher[part]
-            cell = rows.cell[part].astype(np.intp, copy=False)
+            cell = rows.cell[part]
             return Totals(
                 np.array([total(cell, each, self.n_cells) for each in (value, value * rows.z[part])])
             )
