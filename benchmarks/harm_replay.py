@@ -43,7 +43,9 @@ def some_users(rows: pd.DataFrame, days: int, most: int) -> pd.DataFrame:
     return rows[low]
 
 
-def replayed(rows: pd.DataFrame, days: int, methods: str | None) -> dict[str, Any]:
+def replayed(
+    rows: pd.DataFrame, days: int, methods: str | None, effects: str | None = None
+) -> dict[str, Any]:
     """What the command says of one log."""
     first, last = rows["event_time"].min().normalize(), rows["event_time"].max().normalize()
     if days == 7:
@@ -58,6 +60,7 @@ def replayed(rows: pd.DataFrame, days: int, methods: str | None) -> dict[str, An
         command += ["--json", f"{home}/found.json"]
         command += ["--from", f"{first:%Y-%m-%d}", "--to", f"{last + pd.Timedelta(days=days):%Y-%m-%d}"]
         command += ["--methods", methods] if methods else []
+        command += ["--effects", effects] if effects else []
         environment = {**os.environ, "SLC_OPS_HOME": home, "SLC_OPS_DEPLOYMENTS": f"{home}/deployments.yaml"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -73,6 +76,7 @@ def main() -> None:
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--methods", help="instead of the default list")
+    parser.add_argument("--effects", help="of slc_mix, instead of the default ones")
     parser.add_argument("--rows", type=int, default=4000, help="of a window, at most and on average")
     parser.add_argument("--json", type=Path, help="keep every replay here, and use those that are there")
     parser.add_argument("--before", type=Path, help="replays of another version, for --markdown")
@@ -87,7 +91,7 @@ def main() -> None:
         for variant in asked.variants.split(","):
             if variant in missing:
                 changed = in_contract(VARIANTS[variant](rows, days))
-                found[f"{name}/{variant}"] = figures(replayed(changed, days, asked.methods))
+                found[f"{name}/{variant}"] = figures(replayed(changed, days, asked.methods, asked.effects))
                 if asked.json is not None:
                     asked.json.write_text(json.dumps(found, indent=1))
             print(FORM.format(f"{name}/{variant}", *shown(found[f"{name}/{variant}"])), flush=True)
