@@ -1,1 +1,1 @@
-"""The paper's analyses and public data sets; nothing here takes part in a refresh."""
+"""The paper's analyses and public data sets; refreshes do not use them."""

@@ -1,4 +1,4 @@
-"""The paper's analyses on any pair of files: each is a table of plain rows.
+"""The paper's analyses on any pair of files; each result is a table of plain rows.
 
 * ``ladder``: every method on the pair (Tables 2, 3 and the classic calibrators);
 * ``over_time``: AUC of the backbone, Platt, ``rescal`` and SLC in ten slices of the test rows (Figure 1);
@@ -9,7 +9,7 @@
 * ``detectability``: Proposition 2 on the calibration rows;
 * ``regime_1pl`` and ``regime_2pl``: the synthetic regime map.
 
-Several pairs (backbones, seeds) give the same tables with means and standard deviations: ``means``.
+Several pairs (backbones, seeds) give the same tables with means and standard deviations (``means``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +35,8 @@ from slc_ops.rows.interactions import Floats, InteractionLog
 Rows = list[dict[str, Any]]
 Tell = Callable[[str], None]
 TIME_SLICES = 10
-SETTINGS = ("value", "q", "alpha", "reference_drift")  # what was chosen, not measured
-DESCRIPTIVE = ("observations", "reason", "temporal_tracking", "from", "to")  # differs from pair to pair
+SETTINGS = ("value", "q", "alpha", "reference_drift")  # chosen, not measured
+DESCRIPTIVE = ("observations", "reason", "temporal_tracking", "from", "to")  # differ between pairs
 MODELS: tuple[Model, ...] = ("1pl", "2pl")
 
 
@@ -48,10 +48,10 @@ def analyse(
     options: FitOptions | None = None,
     tell: Tell = lambda text: None,
 ) -> dict[str, Rows]:
-    """All tables of one pair. What needs a time is left out where the files have none.
+    """Compute all tables of one pair; tables that need times are omitted for files without times.
 
     ``history`` (earlier rows, of which only the time is read) places the time bins of ``slc_t`` and ``naive``
-    over train and calibration, as the paper does; without it they lie over the calibration rows alone.
+    over train and calibration, as in the paper; without it they cover the calibration rows only.
     """
     options = options or FitOptions()
     timed = calibration.has("event_time") and test.has("event_time")
@@ -87,15 +87,15 @@ def analyse(
 
 
 def regime(tell: Tell = lambda text: None) -> dict[str, Rows]:
-    """The two regime maps, which need no files."""
+    """Compute the two regime maps, which need no files."""
     return {f"regime_{model}": regime_map(model, tell=tell) for model in MODELS}
 
 
 def means(pairs: Sequence[Mapping[str, Rows]]) -> dict[str, Rows]:
-    """The tables of several pairs as one: rows of the same kind become a mean and a standard deviation.
+    """Combine the tables of several pairs: rows of the same kind become a mean and a standard deviation.
 
-    A row's kind is its texts and settings (method, slice, prior variance, …); ``x_sd`` stands beside ``x``;
-    the intervals of the single pairs are left out, and a figure that a pair lacks is left out of its mean.
+    A row's kind is its texts and settings (method, slice, prior variance, …). ``x_sd`` follows ``x``.
+    Intervals of single pairs are omitted, and a mean ignores pairs without the figure.
 
     >>> means([{"ladder": [{"method": "slc", "auc": 0.7}]}, {"ladder": [{"method": "slc", "auc": 0.8}]}])
     {'ladder': [{'method': 'slc', 'pairs': 2, 'auc': 0.75, 'auc_sd': 0.07071067811865482}]}
@@ -132,7 +132,7 @@ def ladder(
     options: FitOptions,
     history: InteractionLog | None = None,
 ) -> Rows:
-    """Every method that the files allow, on the pair."""
+    """Score every method that the files allow."""
     found = compare(calibration, test, history=history, options=options)
     return [
         {
@@ -145,8 +145,8 @@ def ladder(
 
 
 def over_time(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """AUC in ten slices of equally many test rows, by event time; rows of one time stay together."""
-    assert test.time is not None  # noqa: S101 - the caller has looked
+    """Compute the AUC in ten slices of equally many test rows by event time; equal times stay together."""
+    assert test.time is not None  # noqa: S101 - the caller checks this
     weight = test.weight if test.weighted else None
     edges = np.unique(np.quantile(test.time, np.linspace(0, 1, TIME_SLICES + 1), method="inverted_cdf"))
     number = np.clip(np.searchsorted(edges, test.time, side="left") - 1, 0, max(len(edges) - 2, 0))
@@ -162,7 +162,7 @@ def over_time(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
 
 
 def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """SLC minus ``rescal_iso`` and minus Platt in each tercile of observations per item, with intervals."""
+    """Compare SLC with ``rescal_iso`` and Platt in each tercile of observations per item, with intervals."""
     weight = test.weight if test.weighted else None
     clusters = Clusters.of(test.user_codes, test.n_rows)
     probability = {name: fitted[name].apply(test) for name in ("platt", "rescal_iso", "slc")}
@@ -194,7 +194,7 @@ def density(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[s
 
 
 def prior_variance(calibration: InteractionLog, test: InteractionLog, options: FitOptions) -> Rows:
-    """The sweep with the files' backbone, and with the paper's constant one."""
+    """Run the sweep with the files' backbone and with the paper's constant one."""
     own = sweeps.prior_variance_sweep(calibration, test, options=options)
     constant = sweeps.mean_label_logit(calibration)
     same = sweeps.prior_variance_sweep(
@@ -208,7 +208,7 @@ def prior_variance(calibration: InteractionLog, test: InteractionLog, options: F
 
 
 def links(calibration: InteractionLog, test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """The same offsets under different links; the raw link is σ(η₀ + b), the scaled one σ(a(η₀ + b) + b₀)."""
+    """Score the same offsets under different links; raw is σ(η₀ + b), scaled is σ(a(η₀ + b) + b₀)."""
     variants = {"platt (no items)": fitted["platt"]}
     if "slc_t" in fitted:
         variants["tracked, raw"] = replace(fitted["slc_t"], link=Affine())
@@ -231,7 +231,7 @@ def _logit(p: Floats) -> Floats:
 
 
 def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
-    """The converged ridge estimate minus the single step, with intervals."""
+    """Compare the converged ridge estimate with the single step, with intervals."""
     weight = test.weight if test.weighted else None
     clusters = Clusters.of(test.user_codes, test.n_rows)
     sums = {
@@ -251,11 +251,11 @@ def ridge(test: InteractionLog, fitted: Mapping[str, ParameterSet]) -> Rows:
 
 
 def spread(name: str, found: Interval) -> dict[str, float | None]:
-    """An estimate and its interval as three columns."""
+    """Return an estimate and its interval as three columns."""
     return {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def trimmed(rows: Rows) -> Rows:
-    """The figures of a sweep, without what is the same in every row."""
+    """Return the rows of a sweep without columns that are constant or not numeric."""
     left_out = ("n", "weight", "positive_rate", "reasons", "warnings", "link")
     return [{k: v for k, v in row.items() if k not in left_out} for row in rows]

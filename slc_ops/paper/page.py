@@ -1,4 +1,4 @@
-"""The paper's analyses as files: a CSV and a Markdown table each, figures, and a page that collects them."""
+"""The paper's analyses as files: a CSV and a Markdown table each, figures, and an overview page."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ TITLES = {
     "regime_1pl": "Synthetic regime map, 1PL",
     "regime_2pl": "Synthetic regime map, 2PL",
 }
-BESIDE = ("_sd", "_se", "_low", "_high")  # columns that are shown with the figure they belong to
+BESIDE = ("_sd", "_se", "_low", "_high")  # columns that are shown with the main figure
 
 
 def write_paper(directory: Path, tables: dict[str, Rows], heading: str) -> Path:
@@ -48,9 +48,9 @@ def write_paper(directory: Path, tables: dict[str, Rows], heading: str) -> Path:
 
 
 def as_csv(rows: Rows) -> str:
-    """Comma-separated values with full precision; a missing number is an empty field.
+    """Return comma-separated values with full precision; a missing number is an empty field.
 
-    These are opened in spreadsheets, which run a text that begins like a formula: it gets an apostrophe.
+    Text that a spreadsheet would evaluate as a formula gets an apostrophe.
 
     >>> print(as_csv([{"name": "=cmd()", "gain": -0.5}]), end="")
     name,gain
@@ -69,7 +69,7 @@ def _no_formula(value: Any) -> Any:
 
 
 def as_markdown(rows: Rows) -> str:
-    """A table for reading, four digits; a standard deviation or an interval stands beside its figure.
+    """Return a Markdown table with four digits; standard deviations and intervals follow their figure.
 
     >>> print(as_markdown([{"method": "slc", "auc": 0.69446, "auc_sd": 0.0011, "ece": None}]), end="")
     | method | auc | ece |
@@ -107,7 +107,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
-    """Every figure there is a table for."""
+    """Draw every figure that has a table; return their names."""
     drawn = set()
     for name, draw in (("over_time", draw_over_time), ("density", draw_density),
                        ("calibration_fraction", draw_fraction), ("prior_variance", draw_variance),
@@ -120,7 +120,7 @@ def draw_all(directory: Path, tables: dict[str, Rows]) -> set[str]:
 
 
 def draw_over_time(rows: Rows) -> Any:
-    """Figure 1: the backbone and Platt on the left, the item corrections on the right, one scale."""
+    """Draw Figure 1: the backbone and Platt on the left, the item corrections on the right, one scale."""
     figure, axes = new_figure(2.9, 2, width=7.6, sharey=True)
     x = [int(row["slice"]) for row in rows]
     panels = (
@@ -145,7 +145,7 @@ def draw_over_time(rows: Rows) -> Any:
 
 
 def draw_density(rows: Rows) -> Any:
-    """Figure 2: differences of AUC, NLL and ECE by density, against the two references."""
+    """Draw Figure 2: differences of AUC, NLL and ECE by density, against the two references."""
     figure, axes = new_figure(1.2 + 0.3 * len(rows), 3, width=11.4, sharey=True)
     colours = {"platt": ACCENT, "rescal_iso": CHAMPION}
     for axis, metric in zip(axes, ("auc", "nll", "ece"), strict=True):
@@ -162,12 +162,12 @@ def draw_density(rows: Rows) -> Any:
 
 
 def _density_label(row: dict[str, Any]) -> str:
-    text = row.get("observations", row["slice"])  # means over several pairs have no common counts
+    text = row.get("observations", row["slice"])  # means over pairs have no common counts
     return str(text).replace(" obs)", ")").replace("cold_start", "cold start")
 
 
 def _interval(row: dict[str, Any], name: str) -> Interval:
-    """With its interval, a standard deviation to either side, or nothing but the figure."""
+    """Return the figure with its interval, ± its standard deviation, or without either."""
     middle, sd, low = row[name], row.get(f"{name}_sd"), row.get(f"{name}_low")
     if low is not None or middle is None or sd is None:
         return Interval(middle, low, row.get(f"{name}_high"))
@@ -179,12 +179,12 @@ def _number(value: float | None) -> float:
 
 
 def draw_fraction(rows: Rows) -> Any:
-    """AUC and NLL of SLC and Platt by the share of calibration rows."""
+    """Draw AUC and NLL of SLC and Platt by the share of calibration rows."""
     return _two_lines(rows, "share of calibration rows", "slc", "platt", log=False)
 
 
 def draw_variance(rows: Rows) -> Any:
-    """AUC and NLL by prior variance, with the files' backbone."""
+    """Draw AUC and NLL by prior variance, with the files' backbone."""
     own = [row for row in rows if row["backbone"] == "own"]
     return _two_lines(own, "prior variance", "slc", "base", log=True)
 
@@ -206,7 +206,7 @@ def _two_lines(rows: Rows, label: str, name: str, other: str, *, log: bool) -> A
 
 
 def draw_regime(rows: Rows) -> Any:
-    """Figure 3: three panels by observations per item and bin, one line per drift variance Q."""
+    """Draw Figure 3: three panels by observations per item and bin, one line per drift variance Q."""
     from matplotlib import colormaps
 
     figure, axes = new_figure(3.0, 3, width=10.4)
@@ -239,7 +239,7 @@ def draw_regime(rows: Rows) -> Any:
 
 
 def _label_ends(axis: Any, x: float, ends: list[tuple[float, str, Any]]) -> None:
-    """Names where lines end, moved apart where they would cover each other."""
+    """Label the ends of lines; move labels apart if they overlap."""
     low, high = axis.get_ylim()
     gap = 0.09 * (high - low)
     height = -float("inf")

@@ -1,21 +1,21 @@
-"""The paper's synthetic regime map: how drift and data density decide what a correction is worth.
+"""The paper's synthetic regime map: the benefit of a correction by drift and data density.
 
-Item response worlds whose items drift after the backbone was frozen, K = 200 items, T = 20 time bins:
+Item response worlds whose items drift after the backbone is frozen, K = 200 items, T = 20 time bins:
 
     y ~ Bernoulli(σ(η*)),   η* = aᵢ·θ_s − bᵢ(t),   bᵢ(t) = bᵢ(t−1) + N(0, Q),   bᵢ(0), θ_s ~ N(0, 1)
     η₀ = 0.8·(θ_s − bᵢ(0)) + 0.1                     the frozen backbone
 
-1PL has aᵢ = 1, and then η₀ = 0.8·η*(t = 0) + 0.1; 2PL has aᵢ ~ N(1, 0.3²), cut at 0.2 and 3, which the
-backbone does not know. The true bias of an item is β(i, t) = bᵢ(0) − bᵢ(t). Every item has ``obs``
-observations in every bin. Bins 0-11 are train (the backbone is given, so no row of them is drawn), 12-15
-calibration, 16-19 test.
+1PL has aᵢ = 1, and then η₀ = 0.8·η*(t = 0) + 0.1; 2PL has aᵢ ~ N(1, 0.3²), clipped to 0.2 and 3, which the
+backbone ignores. The true bias of an item is β(i, t) = bᵢ(0) − bᵢ(t). Every item has ``obs`` observations in
+every bin. Bins 0-11 are train (the backbone is given, so their rows are not drawn), 12-15 calibration, 16-19
+test.
 
 Offsets are estimated around Platt's line, because the backbone's scale and shift are wrong: cells of (item,
 bin) give pseudo-observations z, W, smoothed over all T bins with P₀ = 1. The static correction has q = 0
-(which is Eq. 5), the tracking one the true q = Q, the most that tracking can be given; then the link with
-these offsets. Test bins take the level that the walk has reached. Panels: (a) AUC of the static correction
-minus Platt's, (b) AUC of the tracking correction minus the static one's, (c) mean squared error of the
-tracked offsets against β(i, t) in the calibration bins. The paper shows the map for 1PL.
+(Eq. 5), the tracking one the true q = Q, an upper bound for tracking; then the link is fitted with these
+offsets. Test bins use the last level of the walk. Panels: (a) AUC of the static correction minus Platt's,
+(b) AUC of the tracking correction minus the static one's, (c) mean squared error of the tracked offsets
+against β(i, t) in the calibration bins. The paper shows the map for 1PL.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +39,13 @@ SCALE, SHIFT = 0.8, 0.1
 PRIOR_VAR = 1.0
 DRIFTS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2)
 DENSITIES = (5, 10, 30, 100, 300)
-CELLS = Cells(np.arange(-1.0, BINS))  # the event time of a row is the number of its bin
+CELLS = Cells(np.arange(-1.0, BINS))  # the event time of a row is its bin number
 Model = Literal["1pl", "2pl"]
 
 
 @dataclass(frozen=True)
 class World:
-    """Rows of the calibration and test bins, and the truth: β by item and bin."""
+    """Rows of the calibration and test bins, and the true β by item and bin."""
 
     calibration: InteractionLog
     test: InteractionLog
@@ -53,7 +53,7 @@ class World:
 
 
 def world(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) -> World:
-    """One simulated world; the same arguments give the same rows. ``obs`` counts per item and bin."""
+    """Simulate one world; the same arguments give the same rows. ``obs`` counts per item and bin."""
     rng = np.random.default_rng([seed, int(drift * 1e6), obs, model == "2pl"])
     ability, difficulty = rng.normal(0, 1, STUDENTS), rng.normal(0, 1, items)
     slope = np.clip(rng.normal(1, 0.3, items), 0.2, 3.0) if model == "2pl" else np.ones(items)
@@ -74,7 +74,7 @@ def world(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) -
 
 
 def offsets(log: InteractionLog, link: FittedLink, q: float) -> Floats:
-    """Smoothed offsets around a link, one row per item of the log, one column per bin."""
+    """Return smoothed offsets around a link, one row per item of the log, one column per bin."""
     p = sigmoid(link.a * log.logit + link.b0)
     size = len(log.items) * BINS
     key = log.item_codes * BINS + np.asarray(log.time, np.intp)
@@ -86,12 +86,12 @@ def offsets(log: InteractionLog, link: FittedLink, q: float) -> Floats:
 
 
 def cell(model: Model, drift: float, obs: int, seed: int, items: int = ITEMS) -> dict[str, float]:
-    """One world's three numbers: static gain, what tracking adds, and the error of the tracked offsets."""
+    """Return one world's static gain, additional gain of tracking, and error of the tracked offsets."""
     made = world(model, drift, obs, seed, items)
     calibration, test = Calibration(made.calibration), made.test
     platt = fit_link(calibration)
     static, tracked = (offsets(made.calibration, platt, q) for q in (0.0, drift))
-    scores = [platt.a * test.logit]  # Platt's shift does not change an order
+    scores = [platt.a * test.logit]  # Platt's shift does not change the order
     index = test.item_codes, np.asarray(test.time, np.intp)
     for table in (static, tracked):
         link = fit_link(calibration, CellOffsets(table, CELLS))
@@ -115,7 +115,7 @@ def regime_map(
     items: int = ITEMS,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """Every cell of the map: means over the seeds with their standard errors."""
+    """Return every cell of the map: means over the seeds with their standard errors."""
     return list(_cells(model, drifts, densities, seeds, items, tell))
 
 
@@ -140,7 +140,7 @@ def _cells(
 
 
 def sigmoid(x: Floats) -> Floats:
-    """1 / (1 + e⁻ˣ)."""
+    """Return 1 / (1 + e⁻ˣ)."""
     p: Floats = 1.0 / (1.0 + np.exp(-x))
     return p
 

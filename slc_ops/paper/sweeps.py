@@ -1,4 +1,4 @@
-"""The paper's two sweeps: how much depends on the prior variance, and on the amount of calibration data."""
+"""The paper's two sweeps: over the prior variance and over the amount of calibration data."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ FRACTIONS = (0.1, 0.2, 0.5, 1.0)
 AGAINST = {
     "prior-variance": "base",
     "calibration-fraction": "platt",
-}  # what a sweep's differences are against
+}  # reference of a sweep's differences
 
 
 def prior_variance_sweep(
@@ -32,7 +32,7 @@ def prior_variance_sweep(
 ) -> list[dict[str, Any]]:
     """Fit ``method`` with each prior variance σ_b² and score it on ``test``.
 
-    ``delta_auc`` and ``delta_nll`` of a row are the method minus ``base``, the frozen backbone as it is.
+    ``delta_auc`` and ``delta_nll`` of a row are the method minus ``base``, the frozen backbone.
     """
     options = options or FitOptions()
     against = AGAINST["prior-variance"]
@@ -54,9 +54,9 @@ def calibration_fraction_sweep(
 ) -> list[dict[str, Any]]:
     """Fit ``method`` and ``platt`` on the most recent share of the calibration rows.
 
-    A fraction of 0.2 keeps the newest 20 % by event time (by row order where there is none): the window that
-    a shorter calibration period would have had. ``delta_auc`` and ``delta_nll`` of a row are the method minus
-    ``platt`` fitted on the same share.
+    A fraction of 0.2 keeps the newest 20 % by event time (by row order without times), the window of a
+    shorter calibration period. ``delta_auc`` and ``delta_nll`` of a row are the method minus ``platt`` fitted
+    on the same share.
     """
     rows = []
     for value in values:
@@ -69,7 +69,7 @@ def calibration_fraction_sweep(
 
 
 def newest(log: InteractionLog, fraction: float) -> InteractionLog:
-    """The newest share of a log's rows."""
+    """Return the newest share of a log's rows."""
     if not 0 < fraction <= 1:
         raise SettingsError(f"calibration fraction {fraction} lies outside (0, 1]")
     if fraction == 1:
@@ -81,19 +81,19 @@ def newest(log: InteractionLog, fraction: float) -> InteractionLog:
 
 
 def with_constant_backbone(log: InteractionLog, logit: float) -> InteractionLog:
-    """The same rows under a backbone that always answers ``logit``, as in the paper's sweep."""
+    """Return the same rows under a backbone with the constant output ``logit``, as in the paper's sweep."""
     return with_logits(log, np.full(log.n_rows, logit))
 
 
 def with_logits(log: InteractionLog, logit: Floats) -> InteractionLog:
-    """The same rows under another backbone."""
+    """Return the same rows with other logits."""
     table = log.as_table()
     own = table.column_names.index("logit")
     return InteractionLog.from_table(table.set_column(own, "logit", as_arrow(logit)))
 
 
 def mean_label_logit(log: InteractionLog) -> float:
-    """The logit of the mean label."""
+    """Return the logit of the mean label; raise `OneClassError` if all labels are equal."""
     rate = float(np.average(log.label, weights=log.weight))
     if not 0 < rate < 1:
         raise OneClassError(f"all labels are {rate:g}; their mean has no finite logit")

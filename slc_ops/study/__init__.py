@@ -1,4 +1,4 @@
-"""The paper's study: trains five knowledge-tracing backbones, then makes its tables from their logits.
+"""The paper's study: train five knowledge-tracing backbones and build the paper's tables from their logits.
 
-Nothing here takes part in a refresh. PyTorch comes with the extra ``study``.
+Refreshes do not use it. PyTorch comes with the extra ``study``.
 """

@@ -1,4 +1,4 @@
-"""The page of a study: ``study.md``, with every table as Markdown, CSV and LaTeX, and the two figures."""
+"""The page of a study: ``study.md``, with every table as Markdown, CSV and LaTeX, and two figures."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from slc_ops.study.run import Study
 from slc_ops.study.tables import Rows, of_backbones, over_backbones, study_tables
 
 GAINS = {"gain": ("gain",), "calibration_fraction": ("gain",)}
-"""Columns of other tables that are shown in points, hundredths of AUC; of ``density`` all are."""
+"""Columns of other tables that are shown in points (hundredths of AUC); in ``density`` all are."""
 TITLES = {
     "auc": "AUC by method and backbone (Table 2)",
     "nll": "NLL by method and backbone (Table 3)",
@@ -51,7 +51,7 @@ def write_study(out: Path, study: Study) -> Path:
 
 
 def page_text(study: Study, tables: Mapping[str, Rows]) -> str:
-    """The page."""
+    """Return the page as Markdown."""
     names = list(dict.fromkeys(run.backbone for run in study.runs))
     seeds = {name: sum(run.backbone == name for run in study.runs) for name in names}
     theirs = published.NAMES.get(study.dataset or "")
@@ -72,7 +72,7 @@ def page_text(study: Study, tables: Mapping[str, Rows]) -> str:
 
 
 def how_it_was_done(study: Study) -> str:
-    """What a reader must know to compare these figures with others."""
+    """Describe the protocol, for comparison with other figures."""
     chosen = (
         "The number of epochs is chosen by AUC on the last tenth of each user's train rows with a network "
         "that does not see these; the network that predicts is trained anew for as many epochs on all train "
@@ -92,7 +92,7 @@ def how_it_was_done(study: Study) -> str:
 
 
 def differences(study: Study) -> str:
-    """Why figures differ from the paper's."""
+    """List the reasons for differences from the paper's figures."""
     few = [name for name in published.BACKBONES if not any(run.backbone == name for run in study.runs)]
     lines = [
         "## Where these figures differ from the paper's\n",
@@ -115,7 +115,7 @@ def differences(study: Study) -> str:
 
 
 def markdown(name: str, rows: Rows) -> str:
-    """A table for reading: ours ± sd, the paper's in brackets.
+    """Return a Markdown table: our figure ± sd, the paper's in brackets.
 
     >>> row = {"method": "slc", "dkt": 0.7325, "dkt_sd": 0.001, "dkt_paper": 0.7321}
     >>> print(markdown("auc", [row]), end="")
@@ -130,7 +130,7 @@ def markdown(name: str, rows: Rows) -> str:
 
 
 def latex(name: str, rows: Rows) -> str:
-    """The same as a tabular of booktabs.
+    """Return the same table as a LaTeX tabular with booktabs.
 
     >>> print(latex("auc", [{"method": "slc_t", "dkt": 0.7325, "dkt_sd": 0.001, "dkt_paper": None}]), end="")
     \\begin{tabular}{lc}
@@ -163,7 +163,7 @@ def _cell(name: str, row: Mapping[str, Any], column: str, plus_minus: str) -> st
     if row.get(f"{column}_sd") is not None:
         text = f"{text} {plus_minus} {_figure(row[f'{column}_sd'], digits, points)}"
     theirs = row.get(f"{column}_paper")
-    # The paper has three digits of NLL in its tables.
+    # The paper's tables have three digits of NLL.
     return text if theirs is None else f"{text} ({_figure(theirs, 3 if name == 'nll' else digits, points)})"
 
 

@@ -1,11 +1,11 @@
-"""The figures of the paper (per-backbone tables, Tables 2, 3 and 5, link ablation), to stand beside ours."""
+"""The paper's figures (per-backbone tables, Tables 2, 3 and 5, link ablation), for comparison."""
 
 from collections.abc import Iterator
 
 BACKBONES = ("akt", "dkt", "sakt", "dkvmn", "lpkt")
-"""The order of the paper's columns."""
+"""The column order of the paper."""
 NAMES = {"assistments2017": "AS17", "eedi": "Eedi", "assistments2009": "AS09", "algebra": "Algebra"}
-"""What ``slc-ops ingest`` calls a data set, and what the paper does."""
+"""Data set names of ``slc-ops ingest`` and of the paper."""
 
 _PER_BACKBONE = """
 AS17 base 0.7189 0.6991 0.6193 0.6841 0.6855 0.603 0.607 0.651 0.617 0.615
@@ -77,7 +77,7 @@ def _lines() -> Iterator[tuple[str, str, list[float]]]:
 
 
 def figure(dataset: str | None, backbone: str, method: str, metric: str) -> float | None:
-    """One figure of the per-backbone tables; of ``mean``, the average of the five, as in Tables 2 and 3.
+    """Return a figure of the per-backbone tables; ``mean`` is the average of the five (Tables 2 and 3).
 
     >>> figure("assistments2017", "dkt", "slc", "auc"), figure("assistments2017", "mean", "slc", "nll")
     (0.7325, 0.5932)
@@ -94,7 +94,7 @@ def figure(dataset: str | None, backbone: str, method: str, metric: str) -> floa
 
 
 def density(dataset: str | None, part: str) -> float | None:
-    """Gain of slc over rescal_iso in AUC in a tercile of items.
+    """Return the AUC gain of slc over rescal_iso in a tercile of items.
 
     >>> density("eedi", "sparse")
     0.0418
@@ -104,7 +104,7 @@ def density(dataset: str | None, part: str) -> float | None:
 
 
 def fraction(dataset: str | None, share: float) -> float | None:
-    """Gain of slc over Platt in AUC with this share of the calibration rows.
+    """Return the AUC gain of slc over Platt with this share of the calibration rows.
 
     >>> fraction("assistments2017", 0.1)
     0.0124
@@ -114,7 +114,7 @@ def fraction(dataset: str | None, share: float) -> float | None:
 
 
 def link(dataset: str | None, name: str) -> tuple[float, float, float] | None:
-    """AUC, NLL and ECE of a row of the link ablation.
+    """Return AUC, NLL and ECE of a row of the link ablation.
 
     >>> link("assistments2017", "static, raw")
     (0.7182, 0.5955, 0.0279)

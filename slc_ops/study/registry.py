@@ -1,4 +1,4 @@
-"""The table of backbones: a name, its sizes, and whether it sees items."""
+"""The table of backbones, with their sizes."""
 
 import importlib
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 from slc_ops.base.errors import SettingsError
 
 FEW_SKILLS = 128
-"""Up to so many, LPKT takes as many windows a step as any other."""
+"""Number of skills above which LPKT takes fewer windows per step."""
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network, its sizes, and its training: Adam's rate, windows per step, most epochs, patience."""
+    """A network, its sizes and its training: Adam's rate, windows per step, maximum epochs, patience."""
 
     name: str
     sees_items: bool
@@ -27,7 +27,7 @@ class Backbone:
     patience: int = 3
 
     def windows_per_step(self, skills: int) -> int:
-        """LPKT keeps a state per skill for every row of a step: fewer windows where skills are many.
+        """Return the windows per step; LPKT has a state per skill and row, so many skills need fewer windows.
 
         >>> BACKBONES["lpkt"].windows_per_step(100), BACKBONES["lpkt"].windows_per_step(1024)
         (32, 4)
@@ -36,7 +36,7 @@ class Backbone:
         return max(1, min(self.batch, most))
 
     def network(self, skills: int, items: int) -> Any:
-        """The network with its first weights, drawn from PyTorch's own generator."""
+        """Return the network with initial weights from PyTorch's global generator."""
         from slc_ops.study.backbones.parts import Sizes
 
         module = importlib.import_module(f"slc_ops.study.backbones.{self.name}")
@@ -57,7 +57,7 @@ BACKBONES = {
 
 
 def backbones_called(names: str) -> list[Backbone]:
-    """The backbones of a list with commas.
+    """Return the backbones of a comma-separated list.
 
     >>> [each.name for each in backbones_called("dkt,akt")]
     ['dkt', 'akt']

@@ -1,7 +1,7 @@
-"""The study: trains every backbone with every seed, writes frozen logits, analyses them, writes the page.
+"""The study: train every backbone with every seed, write frozen logits, analyse them, write the page.
 
-A directory per run (``dkt-225``) holds its checkpoints, its logits in the log's contract and how training
-went. A run that is finished is not trained again; one that was interrupted goes on.
+A directory per run (``dkt-225``) holds checkpoints, logits in the log's contract and the training report.
+Finished runs are not repeated; interrupted runs resume.
 """
 
 import resource
@@ -34,7 +34,7 @@ ORDER = tuple(BACKBONES)
 
 @dataclass(frozen=True)
 class Run:
-    """A backbone trained with a seed: how it went, and the paper's tables of it."""
+    """A backbone trained with a seed: its training report and the paper's tables."""
 
     backbone: str
     seed: int
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that the page shows."""
+    """The content of the page."""
 
     source: str
     dataset: str | None
@@ -58,9 +58,9 @@ def study(
     source: Path, out: Path, backbones: Sequence[Backbone], seeds: Sequence[int], settings: Settings,
     *, rename: Mapping[str, str] | None = None, dataset: str | None = None, tell: Tell = lambda text: None,
 ) -> Study:  # fmt: skip
-    """Train and predict, then analyse every run of the same data that ``out`` holds.
+    """Train and predict, then analyse every run of the same data in ``out``.
 
-    The page is written by :func:`slc_ops.study.page.write_study`.
+    :func:`slc_ops.study.page.write_study` writes the page.
     """
     sequences = read_sequences(source, rename)
     make_directory(out, shared=True)
@@ -99,7 +99,7 @@ def _place(report: Path) -> tuple[int, int]:
 def _train(
     sequences: Sequences, backbone: Backbone, seed: int, settings: Settings, directory: Path, tell: Tell
 ) -> None:
-    """Train a run that is not finished; write its logits and how it went."""
+    """Train an unfinished run; write its logits and its training report."""
     report = directory / TRAINING
     make_directory(directory, shared=True)
     if report.exists():
@@ -142,7 +142,7 @@ def _refuse_other(
 def _write(
     sequences: Sequences, rows: np.ndarray, path: Path, logit: np.ndarray | None = None, version: str = ""
 ) -> None:
-    """Rows of the log's contract; frozen logits and their version where there are some."""
+    """Write rows in the log's contract, with frozen logits and their version if given."""
     table = sequences.rows.take(pa.array(rows))
     if logit is not None:
         table = table.append_column("logit", pa.array(logit[rows]))

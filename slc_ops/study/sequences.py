@@ -1,8 +1,8 @@
-"""A log as sequences: rows ordered by user and time, cut 60/20/20 per user, and windows over them.
+"""A log as sequences: rows ordered by user and time, split 60/20/20 per user, and windows over them.
 
-A window is a run of rows of one user, at most ``length`` long; a network sees nothing outside of it. Rows are
-trained on in windows that follow each other. They are predicted in windows that overlap by half, so that each
-predicted row sees at least half a window of its user's past (or all of it).
+A window holds consecutive rows of one user, at most ``length``; a network uses no rows outside it. Training
+windows are adjacent. Prediction windows overlap by half, so that each predicted row has at least half a
+window of its user's past (or all of it).
 """
 
 import hashlib
@@ -25,17 +25,17 @@ Ints = NDArray[np.int64]
 KEPT = ("event_id", "event_time", "user_id", "item_id", "label", "group_id")
 MIN_ROWS = 5
 CHOICE_SHARE = 0.1
-"""The last share of each user's train rows, on which the epoch is chosen."""
+"""The last share of each user's train rows, which selects the epoch."""
 TRAIN, CHOICE, CALIBRATION, TEST = range(4)
 MINUTE = 60.0
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Rows by user and time. Code 0 of skill and item stands for those that train does not have."""
+    """Rows by user and time. Code 0 of skill and item marks values that are absent from train."""
 
     rows: pa.Table
-    first: Ints  # first row of each user, and the number of rows at the end
+    first: Ints  # first row of each user, then the total number of rows
     part: NDArray[np.int8]
     skill: Ints
     item: Ints
@@ -45,16 +45,16 @@ class Sequences:
 
     @property
     def skills(self) -> int:
-        """Codes of skills."""
+        """The number of skill codes."""
         return int(self.skill.max()) + 1
 
     @property
     def items(self) -> int:
-        """Codes of items."""
+        """The number of item codes."""
         return int(self.item.max()) + 1
 
     def spans(self, first_part: int, last_part: int) -> Ints:
-        """First and last row (exclusive) of each user's rows in these parts, where there are some."""
+        """Return first and end row of each user's rows in these parts, if the user has any."""
         ends = np.cumsum(np.bincount(self._user(), minlength=len(self.first) - 1))
         before, until = (
             np.bincount(self._user()[self.part < limit], minlength=len(ends))
@@ -68,7 +68,7 @@ class Sequences:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def digest(self) -> str:
-        """SHA-256 of everything that a network sees."""
+        """Return the SHA-256 digest of all inputs of a network."""
         found = hashlib.sha256()
         for each in (self.first, self.part, self.skill, self.item, self.label, self.gap):
             found.update(np.ascontiguousarray(each).data)
@@ -78,9 +78,9 @@ class Sequences:
 def read_sequences(
     source: Path, rename: Mapping[str, str] | None = None, min_rows: int = MIN_ROWS
 ) -> Sequences:
-    """The sequences of a log (Parquet, CSV, Feather), or of a directory that ``slc-ops ingest`` wrote.
+    """Read the sequences of a log (Parquet, CSV, Feather), or of a directory of ``slc-ops ingest``.
 
-    The files of ``ingest`` keep the parts they have; any other log is cut here, by the same rule.
+    The files of ``ingest`` keep their parts; any other log is split here by the same rule.
     """
     files = [source / f"{name}.parquet" for name in PARTS]
     if source.is_dir() and all(path.exists() for path in files):
@@ -109,10 +109,10 @@ def _read(path: Path, rename: Mapping[str, str]) -> pa.Table:
 def sequences_of(
     table: pa.Table, name: str = "the table", min_rows: int = MIN_ROWS, part: NDArray[np.int8] | None = None
 ) -> Sequences:
-    """Order, cut and encode a table of the log's contract without logits."""
+    """Sort, split and encode a table in the log's contract, without logits."""
     log = InteractionLog(TableSource(table.append_column("logit", pa.array(np.zeros(table.num_rows))), name))
     user, time = log.user_codes, log.time
-    assert user is not None and time is not None  # noqa: S101, PT018 - the columns are there
+    assert user is not None and time is not None  # noqa: S101, PT018 - the columns exist
     often = np.bincount(user)[user] >= min_rows if len(user) else np.zeros(0, bool)
     order = np.lexsort((time, user))
     order = order[often[order]]
@@ -146,7 +146,7 @@ def sequences_of(
 
 
 def four_parts(first: Ints, part: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Train, choice of the epoch (the last tenth of train), calibration, test.
+    """Split into train, choice of the epoch (the last tenth of train), calibration and test.
 
     >>> four_parts(np.array([0, 5]), np.array([0, 0, 0, 1, 2], np.int8)).tolist()
     [0, 0, 1, 2, 3]
@@ -161,12 +161,12 @@ def four_parts(first: Ints, part: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def _codes(group: NDArray[np.integer]) -> Ints:
-    """Codes from 0 on; rows without a group share the last one."""
+    """Return codes from 0 on; rows without a group share the last code."""
     return np.where(group < 0, group.max() + 1, group).astype(np.int64)
 
 
 def _seen(code: Ints, train: NDArray[np.bool_]) -> Ints:
-    """Codes from 1 on for what train has, in the order of appearance there; 0 for everything else."""
+    """Return codes from 1 on for values in train, in order of appearance; 0 for others."""
     known, where = np.unique(code[train], return_index=True)
     table = np.zeros(int(code.max()) + 1, np.int64)
     table[known[np.argsort(where)]] = np.arange(1, len(known) + 1)
@@ -174,7 +174,7 @@ def _seen(code: Ints, train: NDArray[np.bool_]) -> Ints:
 
 
 def _gaps(kind: pa.DataType, user: Any, time: NDArray[np.float64]) -> Ints:
-    """Classes of the time since the user's row before, by doubling minutes; 0 for none and for counts."""
+    """Return classes of the time since the user's previous row, in doubling minutes; 0 if unknown."""
     found = np.zeros(len(user), np.int64)
     if len(user) and not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
         same = user[1:] == user[:-1]
@@ -187,13 +187,13 @@ def _gaps(kind: pa.DataType, user: Any, time: NDArray[np.float64]) -> Ints:
 
 
 def training_windows(spans: Ints, length: int) -> Ints:
-    """Windows (first row, end, first row that counts) that follow each other; all of their rows count."""
+    """Return adjacent windows (first row, end, first scored row); all of their rows are scored."""
     found = [(at, min(at + length, end), at) for begin, end in spans for at in range(begin, end, length)]
     return np.array(found, np.int64).reshape(-1, 3)
 
 
 def prediction_windows(sequences: Sequences, spans: Ints, length: int) -> Ints:
-    """Windows in which the rows of ``spans`` count once each, after at least half a window of their past.
+    """Return windows that score each row of ``spans`` once, after at least half a window of its past.
 
     >>> one = Sequences(None, np.array([0, 9]), *[None] * 5)
     >>> prediction_windows(one, np.array([[3, 9]]), 4).tolist()
@@ -210,7 +210,7 @@ def prediction_windows(sequences: Sequences, spans: Ints, length: int) -> Ints:
 
 
 def batches(windows: Ints, size: int, rng: np.random.Generator | None = None) -> Iterator[Ints]:
-    """Windows of like length together; with ``rng`` in a random order, else the longest first.
+    """Yield batches of windows of similar length; in random order with ``rng``, else longest first.
 
     >>> [batch[:, 1].tolist() for batch in batches(np.array([[0, 3, 0], [0, 9, 0], [0, 4, 0]]), 2)]
     [[9, 4], [3]]

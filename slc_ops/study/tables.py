@@ -1,7 +1,7 @@
-"""The runs of a study as the paper's tables: a mean over the seeds of each backbone, then over the backbones.
+"""The runs of a study as the paper's tables: means over the seeds of each backbone, then over backbones.
 
-± is the standard deviation over seeds; of several backbones it is the mean of theirs, as the paper has it
-("avg seed std"). A backbone with one seed has none, nor has a mean with such a backbone.
+± is the standard deviation over seeds; for several backbones it is the mean of theirs, as in the paper ("avg
+seed std"). A backbone with one seed has none, nor has a mean with such a backbone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,18 +18,18 @@ METHODS = (
     "base", "platt", "platt_time", "rescal", "rescal_iso", "naive", "slc", "slc_t", "slc_iso",
     "ridge", "slc_eb",
 )  # fmt: skip
-"""The rows of the paper's tables, then what it has elsewhere or not."""
+"""The rows of the paper's tables, then the other methods."""
 MEAN = "mean"
 PLAIN = {
     "ridge": ("ridge_auc", "slc_auc", "delta_auc", "ridge_nll", "slc_nll", "delta_nll"),
     "detectability": ("obs_per_item_median", "time_bins", "w_max", "delta_min", "delta_obs_median"),
     "over_time": ("slice", "rows", "base_auc", "platt_auc", "rescal_auc", "slc_auc"),
 }
-"""Tables that stay as ``slc-ops paper`` has them, and their columns."""
+"""Tables with the layout of ``slc-ops paper``, and their columns."""
 
 
 def study_tables(runs: Sequence[Run], dataset: str | None) -> dict[str, Rows]:
-    """Every table of the page, by name."""
+    """Return every table of the page, by name."""
     each = of_backbones(runs)
     averaged = over_backbones(each)
     tables = {metric: by_method(each, averaged, metric, dataset) for metric in ("auc", "nll")}
@@ -45,13 +45,13 @@ def study_tables(runs: Sequence[Run], dataset: str | None) -> dict[str, Rows]:
 
 
 def of_backbones(runs: Sequence[Run]) -> dict[str, dict[str, Rows]]:
-    """Backbone → its tables with means over its seeds."""
+    """Return each backbone's tables with means over its seeds."""
     names = dict.fromkeys(run.backbone for run in runs)
     return {name: analyses.means([run.tables for run in runs if run.backbone == name]) for name in names}
 
 
 def over_backbones(tables: Mapping[str, Mapping[str, Rows]]) -> dict[str, Rows]:
-    """The same tables averaged over backbones; the mean of ``x_sd`` stands beside the mean of ``x``.
+    """Average the tables over backbones; the mean of ``x_sd`` follows the mean of ``x``.
 
     >>> one = {"ladder": [{"method": "slc", "pairs": 2, "auc": 0.7, "auc_sd": 0.01}]}
     >>> two = {"ladder": [{"method": "slc", "pairs": 2, "auc": 0.8, "auc_sd": 0.03}]}
@@ -86,7 +86,7 @@ def _average(rows: Rows) -> Rows:
 def by_method(
     each: Mapping[str, Mapping[str, Rows]], averaged: Mapping[str, Rows], metric: str, dataset: str | None
 ) -> Rows:
-    """Tables 2 and 3 and the per-backbone tables: a row per method, a column per backbone."""
+    """Build Tables 2 and 3 and the per-backbone tables: a row per method, a column per backbone."""
     columns = {**{name: tables["ladder"] for name, tables in each.items()}, MEAN: averaged["ladder"]}
     rows = []
     for method in METHODS:
@@ -95,14 +95,14 @@ def by_method(
             found = next((line for line in ladder if line["method"] == method), None)
             if found is not None:
                 row |= {name: found[metric], f"{name}_sd": found[f"{metric}_sd"]}
-                whole = name != MEAN or set(each) == set(published.BACKBONES)  # their mean is over all five
+                whole = name != MEAN or set(each) == set(published.BACKBONES)  # the paper's mean: all five
                 row[f"{name}_paper"] = published.figure(dataset, name, method, metric) if whole else None
         rows.append(row)
     return [row for row in rows if len(row) > 1]
 
 
 def gains(each: Mapping[str, Mapping[str, Rows]], dataset: str | None) -> Rows:
-    """What slc gains over Platt in AUC, by backbone, and whether the backbone sees items."""
+    """Return the AUC gain of slc over Platt by backbone, with a flag for item parameters."""
     from slc_ops.study.registry import BACKBONES
 
     rows = []
@@ -128,7 +128,7 @@ def by_density(
     runs: Sequence[Run],
     dataset: str | None,
 ) -> Rows:
-    """Table 5 by backbone: AUC of slc minus rescal_iso in terciles of items by their calibration rows."""
+    """Build Table 5 by backbone: AUC of slc minus rescal_iso in terciles of items by calibration rows."""
     label = {line["slice"]: line["observations"] for run in runs for line in run.tables["density"]}
     columns = {**{name: tables["density"] for name, tables in each.items()}, MEAN: averaged["density"]}
     rows = []
@@ -144,7 +144,7 @@ def by_density(
 
 
 def fractions(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
-    """The sweep over the share of the calibration rows, averaged over backbones."""
+    """Return the sweep over the share of calibration rows, averaged over backbones."""
     return [
         {
             "share": f"{row['value']:.0%}",
@@ -160,7 +160,7 @@ def fractions(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
 
 
 def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
-    """The link ablation, averaged over backbones, the paper's figures beside it."""
+    """Return the link ablation, averaged over backbones, with the paper's figures."""
     rows = []
     for line in averaged["link"]:
         theirs = published.link(dataset, line["link"]) or (None, None, None)
@@ -172,7 +172,7 @@ def links(averaged: Mapping[str, Rows], dataset: str | None) -> Rows:
 
 
 def training(runs: Sequence[Run]) -> Rows:
-    """How each run went."""
+    """Return the training report of each run as a row."""
     rows = []
     for run in runs:
         told, chosen = run.training, run.training["epochs"][run.training["chosen"] - 1]

@@ -1,8 +1,8 @@
-"""Trains one backbone: Adam on the logistic loss, the number of epochs chosen by AUC, checkpoints.
+"""Train one backbone: Adam on the logistic loss, number of epochs chosen by AUC, checkpoints.
 
-The order of the windows and the dropout of an epoch follow from the seed and the number of the epoch alone.
-So a run that was interrupted goes on from its checkpoint to the same network, and the same seed gives the
-same numbers (on one machine, with the same number of threads).
+Window order and dropout of an epoch depend only on the seed and the epoch number. An interrupted run thus
+resumes from its checkpoint to the same network, and the same seed gives the same numbers (on one machine,
+with the same number of threads).
 """
 
 import io
@@ -38,14 +38,14 @@ PREDICTED_WINDOWS = 64
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for all backbones of a study. ``threads`` may change the last digits."""
+    """Settings that all backbones of a study share. ``threads`` may change the last digits."""
 
     choose_epoch: ChooseEpoch = "train"
     threads: int = 1
 
 
 class Batch(NamedTuple):
-    """Tensors, windows × time; ``counts`` says which rows are scored."""
+    """Tensors of shape windows × time; ``counts`` marks the scored rows."""
 
     skill: Any
     item: Any
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Trained:
-    """Logits of the rows of calibration and test (NaN elsewhere), and how training went."""
+    """Logits of the calibration and test rows (NaN elsewhere), and the training history."""
 
     logit: NDArray[np.float64]
     epochs: list[dict[str, Any]]
@@ -68,11 +68,11 @@ class Trained:
 def train(
     sequences: Sequences, backbone: Backbone, seed: int, settings: Settings, directory: Path, tell: Tell
 ) -> Trained:
-    """Choose the epoch, train on all of train, predict. Goes on from checkpoints in ``directory``.
+    """Choose the epoch, train on all of train, predict; resume from checkpoints in ``directory``.
 
-    With ``choose_epoch="train"`` a first network, which does not see the last tenth of each user's train
-    rows, says how many epochs are best for these; the network that predicts is trained anew for as many
-    epochs on all train rows. With ``"calibration"`` the network of the best epoch on calibration predicts.
+    With ``choose_epoch="train"`` a first network, trained without the last tenth of each user's train rows,
+    determines the best number of epochs on these; a new network is then trained for that number on all train
+    rows and predicts. With ``"calibration"`` the network of the best epoch on calibration predicts.
     """
     task = _Task(sequences, backbone, seed, settings, tell)
     if settings.choose_epoch == "calibration":
@@ -106,7 +106,7 @@ class _Task:
         self.key = digest_json({"data": sequences.digest(), **kind})
 
     def network(self) -> Any:
-        """The network with the first weights of the seed."""
+        """Return the network with the initial weights of the seed."""
         import torch
 
         torch.manual_seed(self.seed)
@@ -115,7 +115,7 @@ class _Task:
     def fit(
         self, checkpoint: Path, last_part: int, chosen_on: int | None, epochs: int | None = None
     ) -> "_Progress":
-        """Train on the parts up to ``last_part`` until AUC on ``chosen_on`` falls, or for so many epochs."""
+        """Train on the parts up to ``last_part`` until AUC on ``chosen_on`` falls, or for ``epochs``."""
         import torch
 
         sequences, backbone = self.sequences, self.backbone
@@ -175,7 +175,7 @@ def _one_epoch(
 
 
 def _predict(network: Any, sequences: Sequences, windows: Ints, device: Any) -> NDArray[np.float64]:
-    """Logits of the rows that count in ``windows``; NaN elsewhere."""
+    """Return the logits of the scored rows in ``windows``; NaN elsewhere."""
     import torch
 
     network.eval()
@@ -189,7 +189,7 @@ def _predict(network: Any, sequences: Sequences, windows: Ints, device: Any) -> 
 
 
 def batch_of(sequences: Sequences, windows: Ints, device: Any = "cpu") -> Batch:
-    """The rows of some windows, padded at the end to the longest of them."""
+    """Return the rows of some windows, padded at the end to the longest."""
     import torch
 
     begin, end, counted = windows.T
@@ -206,7 +206,7 @@ def batch_of(sequences: Sequences, windows: Ints, device: Any = "cpu") -> Batch:
 
 @dataclass
 class _Progress:
-    """The epochs so far and the best network among them."""
+    """The completed epochs and the best network among them."""
 
     epochs: list[dict[str, Any]]
     best: dict[str, Any]
@@ -234,7 +234,7 @@ class _Progress:
             "key": key, "epochs": self.epochs, "best": self.best,
             "network": network.state_dict(), "optimiser": optimiser.state_dict(),
         }  # fmt: skip
-        content = io.BytesIO()  # written by Python, whose errors say that a disk is full
+        content = io.BytesIO()  # written by Python, whose errors report a full disk
         torch.save(state, content)
         with replacing(path) as temporary:
             temporary.write_bytes(content.getbuffer())

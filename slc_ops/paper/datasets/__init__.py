@@ -1,4 +1,4 @@
-"""Readers for public data sets, from the files as their owners publish them."""
+"""Readers of public data sets in their published formats."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -26,11 +26,11 @@ SKILLS = {"2005": "KC(Default)", "2006": "KC(Default)", "2008": "KC(SubSkills)"}
 
 
 def read_algebra(paths: Sequence[Path]) -> Published:
-    """``algebra_2005_2006_train.txt``, ``algebra_2006_2007_train.txt`` and ``algebra_2008_2009_train.txt``.
+    """Read the releases ``algebra_2005_2006_train.txt``, ``…_2006_2007_…`` and ``…_2008_2009_…``.
 
-    Give the files, or a directory that holds them. Students are numbered anew in every release, so their ids
-    carry its year; an item is a step of a problem, by name, and the same in every release. The first skill of
-    a step is its group.
+    ``paths`` are the files or a directory that holds them. Each release numbers its students from the start,
+    so their ids include the year; an item is a step of a problem, by name, and is the same in every release.
+    The first skill of a step is its group.
 
     Columns: "Data Format" of the challenge (pslcdatashop.web.cmu.edu/KDDCup/rules_data_format.jsp), 17 and a
     pair ``KC(model)``, ``Opportunity(model)`` per skill model: ``Default`` in 2005-06 and 2006-07,
@@ -48,7 +48,7 @@ def read_algebra(paths: Sequence[Path]) -> Published:
 
 
 def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Year and file of each release, oldest first."""
+    """Return year and file of each release, oldest first."""
     files = [
         file
         for path in paths
@@ -71,7 +71,7 @@ def find_releases(paths: Sequence[Path]) -> list[tuple[str, Path]]:
 
 
 def read_release(year: str, path: Path) -> tuple[pa.Table, dict[str, int]]:
-    """The interactions of one release, and what was left out."""
+    """Return the interactions of one release and the counts of omitted rows."""
     columns = {**COLUMNS, SKILLS[year]: TEXT}
     found = read_columns(path, columns, WHAT, delimiter="\t", quote=False)
     counts = {"rows in the file": found.num_rows}

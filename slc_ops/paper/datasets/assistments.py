@@ -12,12 +12,12 @@ NUMBER, TEXT = pa.float64(), pa.string()
 
 
 def read_assistments2009(paths: Sequence[Path]) -> Published:
-    """``skill_builder_data.csv`` (or its corrected version).
+    """Read ``skill_builder_data.csv`` (or its corrected version).
 
-    ``order_id`` orders the interactions and names them; an interaction with several skills stands there once
-    per skill, and the first one is kept. The file is in Latin-1.
+    ``order_id`` orders and identifies the interactions. The file lists an interaction with several skills
+    once per skill; the first is kept. The encoding is Latin-1.
 
-    Columns: the owners' page "Skill-builder data 2009-2010" (sites.google.com/site/assistmentsdata) explains
+    Columns: the owners' page "Skill-builder data 2009-2010" (sites.google.com/site/assistmentsdata) describes
     them, and the header of the file has 30, ``order_id`` to ``opportunity_original``.
     """
     what = "ASSISTments 2009 skill-builder data"
@@ -43,7 +43,7 @@ def read_assistments2009(paths: Sequence[Path]) -> Published:
 
 
 def read_assistments2017(paths: Sequence[Path]) -> Published:
-    """``anonymized_full_release_competition_dataset.csv``: one row per action, with its start in seconds.
+    """Read ``anonymized_full_release_competition_dataset.csv`` (one row per action, start in seconds).
 
     Columns: the header of the file has 82, ``studentId`` to ``isSTEM``, and calls the action ``action_num``
     (printed in docs/ASSISTments/ASSISTments2017.ipynb of github.com/tswsxk/EduData). The owners' description
@@ -72,12 +72,12 @@ def read_assistments2017(paths: Sequence[Path]) -> Published:
 
 
 def binary(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether a label is 0 or 1."""
+    """Return a mask of the labels 0 and 1."""
     return pc.is_in(values, value_set=pa.array([0.0, 1.0]))
 
 
 def complete(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """Whether a row has all of the named values."""
+    """Return a mask of the rows with all of the named values."""
     whole = rows[names[0]].is_valid()
     for name in names[1:]:
         whole = pc.and_(whole, rows[name].is_valid())

@@ -2,8 +2,8 @@
 
     logit = β_s + γ_s · log(1 + successes) + ρ_s · log(1 + failures)
 
-with the student's earlier successes and failures on skill s, and one intercept and two slopes per skill. It
-knows nothing of the item beyond its skill, so that what is particular to an item is left for the correction.
+with the student's earlier successes and failures on skill s, and one intercept and two slopes per skill. The
+skill is its only information about the item, so the item's own effect is left for the correction.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ from slc_ops.base.errors import OneClassError
 
 
 def backbone_logits(rows: pa.Table, train: np.ndarray) -> np.ndarray:
-    """Logits of all rows from a logistic regression on the rows where ``train`` holds.
+    """Return the logits of all rows from a logistic regression on the rows with ``train`` True.
 
-    ``rows`` are ordered by student and time. A row without a skill belongs to a skill of its own kind.
+    ``rows`` are ordered by student and time. Rows without a skill form a separate skill.
     """
     from scipy import sparse
     from sklearn.linear_model import LogisticRegression
@@ -44,7 +44,7 @@ def backbone_logits(rows: pa.Table, train: np.ndarray) -> np.ndarray:
 
 
 def earlier_counts(user: np.ndarray, skill: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per row, the student's successes and failures on the skill before it.
+    """Return, per row, the student's earlier successes and failures on the skill.
 
     >>> earlier_counts(np.array([0, 0, 0, 1]), np.array([5, 5, 5, 5]), np.array([1, 0, 1, 1]))
     (array([0, 1, 1, 0]), array([0, 0, 1, 0]))
@@ -63,6 +63,6 @@ def earlier_counts(user: np.ndarray, skill: np.ndarray, label: np.ndarray) -> tu
 
 
 def codes(values: pa.ChunkedArray) -> np.ndarray:
-    """Whole numbers for texts."""
+    """Return integer codes of texts."""
     encoded: np.ndarray = pc.dictionary_encode(values.combine_chunks()).indices.to_numpy(zero_copy_only=False)
     return encoded

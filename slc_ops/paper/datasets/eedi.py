@@ -16,10 +16,10 @@ QUESTIONS = "question_metadata_task_1_2.csv"
 
 
 def read_eedi(paths: Sequence[Path]) -> Published:
-    """The unpacked ``data`` directory of the challenge, or its ``train_data/train_task_1_2.csv``.
+    """Read the unpacked ``data`` directory of the challenge, or its ``train_data/train_task_1_2.csv``.
 
-    Answers carry no time; ``metadata/answer_metadata_task_1_2.csv`` has it, to the minute. The last subject
-    of a question in ``metadata/question_metadata_task_1_2.csv`` is its most specific one, and its group.
+    Answers have no time; ``metadata/answer_metadata_task_1_2.csv`` has it, to the minute. The last subject of
+    a question in ``metadata/question_metadata_task_1_2.csv`` is the most specific one and becomes the group.
 
     Columns: the challenge's guide, "Instructions and Guide for Diagnostic Questions: The NeurIPS 2020
     Education Challenge" (arXiv 2007.12061), sections on the primary data and on the metadata.
@@ -55,7 +55,7 @@ def read_eedi(paths: Sequence[Path]) -> Published:
 
 
 def locate(root: Path, name: str) -> Path:
-    """A file of the challenge, in its folders or without them."""
+    """Return the path of a file of the challenge, in its folders or without them."""
     for folder in (".", "train_data", "metadata", "data/train_data", "data/metadata"):
         if (root / folder / name).exists():
             return root / folder / name
@@ -63,7 +63,7 @@ def locate(root: Path, name: str) -> Path:
 
 
 def timestamps(root: Path, answers: pa.ChunkedArray) -> pa.ChunkedArray:
-    """When each answer was given; null where the metadata does not say. Some ids there are empty or 7.0."""
+    """Return the time of each answer; null if the metadata lack it. Some ids there are empty or 7.0."""
     path = locate(root, TIMES)
     metadata = read_columns(path, {"AnswerId": NUMBER, "DateAnswered": TEXT}, "the Eedi answer metadata")
     metadata = metadata.filter(metadata["AnswerId"].is_valid())
@@ -75,7 +75,7 @@ def timestamps(root: Path, answers: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def subjects(root: Path, questions: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The most specific subject of each question: the last number of a list such as ``[3, 71, 98]``."""
+    """Return each question's most specific subject: the last number of a list such as ``[3, 71, 98]``."""
     path = locate(root, QUESTIONS)
     metadata = read_columns(path, {"QuestionId": NUMBER, "SubjectId": TEXT}, "the Eedi question metadata")
     last = pc.struct_field(pc.extract_regex(metadata["SubjectId"], r"(?P<last>\d+)\s*\]"), "last")

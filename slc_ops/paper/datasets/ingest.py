@@ -1,4 +1,4 @@
-"""One public data set into history, calibration and test, ready for ``slc-ops compare``."""
+"""Split one public data set into history, calibration and test for ``slc-ops compare``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +29,11 @@ def ingest(
     time: Literal["index", "clock"] = "index",
     min_rows: int = 5,
 ) -> dict[str, Any]:
-    """Write ``history``, ``calibration`` and ``test`` as Parquet, and ``ingest.json``; answer the last.
+    """Write ``history``, ``calibration`` and ``test`` as Parquet, and ``ingest.json``; return the latter.
 
     The split is strict per student: the first 60 % of a student's interactions, the next 20 %, the last 20 %.
-    ``event_time`` is the student's cumulative interaction index, or the timestamp with ``time="clock"`` (as
-    published, taken as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
+    ``event_time`` is the student's cumulative interaction index or, with ``time="clock"``, the timestamp (as
+    published, read as UTC). Logits come from ``logits``, a file with ``event_id`` and ``logit`` or
     ``probability``, or from the built-in backbone, trained on the history.
     """
     if dataset not in READERS:
@@ -66,7 +66,7 @@ def ingest(
 
 
 def write_parts(rows: pa.Table, part: np.ndarray, out: Path) -> dict[str, Any]:
-    """The three files, and what is in them. Rows without a logit stay out."""
+    """Write the three files; return their statistics. Rows without a logit are omitted."""
     usable = rows["logit"].is_valid().to_numpy()
     summary: dict[str, Any] = {}
     for number, name in enumerate(PARTS):
@@ -85,7 +85,7 @@ def write_parts(rows: pa.Table, part: np.ndarray, out: Path) -> dict[str, Any]:
 
 
 def refuse_foreign(out: Path) -> None:
-    """Only an empty directory or an earlier result is written to."""
+    """Raise `SettingsError` unless the directory is empty or holds an earlier result."""
     if out.exists() and not out.is_dir():
         raise SettingsError(f"{out} is a file; ingest writes a directory")
     known = {REPORT, *(f"{name}.parquet" for name in PARTS)}

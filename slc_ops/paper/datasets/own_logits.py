@@ -1,4 +1,4 @@
-"""Logits that the user's own model wrote, joined on the event."""
+"""Logits of the user's own model, joined by event id."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ CLIP = 1e-6
 
 
 def join_logits(rows: pa.Table, path: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """The rows with a column ``logit`` (null where the file has none), and a report of the gaps."""
+    """Return the rows with a column ``logit`` (null if the file has none), and a report of the gaps."""
     found = read_table(path)
     if "event_id" not in found.schema.names or not {"logit", "probability"} & set(found.schema.names):
         raise InputError(
@@ -42,7 +42,7 @@ def join_logits(rows: pa.Table, path: Path) -> tuple[pa.Table, dict[str, Any]]:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Parquet, CSV or Feather, by the ending."""
+    """Read Parquet, CSV or Feather, according to the suffix."""
     try:
         return TabularFile(path, text=["event_id"]).table()
     except (OSError, pa.ArrowInvalid) as error:
@@ -50,7 +50,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def logits_of(found: pa.Table, path: Path) -> pa.ChunkedArray:
-    """Finite logits; probabilities are clipped to [1e-6, 1 - 1e-6] first."""
+    """Return finite logits; probabilities are clipped to [1e-6, 1 - 1e-6] first."""
     name = "logit" if "logit" in found.schema.names else "probability"
     try:
         values = pc.cast(found[name], pa.float64())

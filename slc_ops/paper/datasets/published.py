@@ -1,4 +1,4 @@
-"""Columns out of published text files, and what had to be left out of them."""
+"""Read columns of published text files and count omitted rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ NOTHING = ["", "NA", "NaN", "nan", "NULL"]
 
 @dataclass
 class Published:
-    """A data set's interactions, one row each, in the file's order.
+    """The interactions of a data set, one row each, in file order.
 
     Columns: ``event_id``, ``user_id``, ``item_id``, ``group_id`` (text; the group may be null), ``label``
-    (0 or 1) and ``clock``, a whole number that orders a student's interactions: microseconds since 1970
-    where ``has_time``, else only an order. ``counts`` says what was left out and why.
+    (0 or 1) and ``clock``, an integer that orders a student's interactions: microseconds since 1970 if
+    ``has_time``, otherwise only an order. ``counts`` holds the numbers of omitted rows by reason.
     """
 
     rows: pa.Table
@@ -30,11 +30,11 @@ class Published:
 
 
 def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **options: Any) -> pa.Table:
-    """The named columns of a delimited text file; a missing one is an error that lists what is there.
+    """Return the named columns of a delimited text file; raise `InputError` for a missing one.
 
-    A name such as ``action_num|actionId`` stands for whichever of the two the file has; the table's column is
-    called by the first. A file that is not UTF-8 is taken for Latin-1, where every byte is a character: old
-    releases are, and names need only to be told apart.
+    A name such as ``action_num|actionId`` matches either column; the result uses the first name. A file that
+    is not UTF-8 is read as Latin-1, in which every byte is a character: some old releases are in Latin-1, and
+    names only have to stay distinct.
     """
     try:
         return read_encoded(path, types, what, "utf8", **options)
@@ -43,13 +43,13 @@ def read_columns(path: Path, types: Mapping[str, pa.DataType], what: str, **opti
 
 
 class NotUtf8(InputError):
-    """The file has text in another encoding."""
+    """The file has another encoding than UTF-8."""
 
 
 def read_encoded(
     path: Path, types: Mapping[str, pa.DataType], what: str, encoding: str, **options: Any
 ) -> pa.Table:
-    """The named columns of a file in one encoding."""
+    """Return the named columns of a file in one encoding."""
     quote = options.get("quote", '"')
     parse = pacsv.ParseOptions(
         delimiter=options.get("delimiter", ","), quote_char=quote, newlines_in_values=quote is not False
@@ -75,41 +75,41 @@ def read_encoded(
     except pa.ArrowInvalid as error:
         kind = NotUtf8 if "invalid UTF8" in str(error) else InputError
         raise kind(f"{path} cannot be read as {what}: {' '.join(str(error).split())}") from None
-    except UnicodeDecodeError:  # the names of the columns
+    except UnicodeDecodeError:  # in the column names
         raise NotUtf8(f"{path} has columns whose names are not UTF-8") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def one_file(paths: Sequence[Path], what: str) -> Path:
-    """The single file of a data set that comes as one."""
+    """Return the only file of a data set; raise `InputError` for several."""
     if len(paths) != 1:
         raise InputError(f"{what} is one file, not {len(paths)}")
     return paths[0]
 
 
 def whole_text(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers that may be written as 12 or 12.0, as text."""
+    """Convert numbers that may be written as 12 or 12.0 to text."""
     return pc.cast(pc.cast(numbers, pa.int64()), pa.string())
 
 
 def keep(published: pa.Table, counts: dict[str, int], reason: str, mask: pa.ChunkedArray) -> pa.Table:
-    """The rows where ``mask`` holds; the others are counted under ``reason``."""
+    """Return the rows with ``mask`` True; count the others under ``reason``."""
     mask = pc.fill_null(mask, False)
     counts[reason] = len(mask) - int(pc.sum(mask).as_py() or 0)
     return published.filter(mask)
 
 
 def collapse(published: pa.Table, key: Sequence[str], counts: dict[str, int]) -> pa.Table:
-    """One row per interaction: the first one with the same key stays, repetitions are counted.
+    """Keep the first row per key and count the repetitions.
 
-    Platforms list an interaction once per skill, with the same label each time. Left in, the label of the
-    first listing gives the second one away to any model that reads sequences.
+    Platforms list an interaction once per skill, with the same label each time. A sequence model could read
+    the label of the second row from the first.
     """
     codes = np.zeros(published.num_rows, np.int64)
     for name in key:
         column = pc.dictionary_encode(published[name].combine_chunks())
-        indices = column.indices.fill_null(len(column.dictionary)).to_numpy()  # nothing is a value, too
+        indices = column.indices.fill_null(len(column.dictionary)).to_numpy()  # null is a value, too
         codes = codes * (len(column.dictionary) + 1) + indices
         codes = np.unique(codes, return_inverse=True)[1]
     first = np.unique(codes, return_index=True)[1]

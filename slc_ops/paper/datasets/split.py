@@ -1,4 +1,4 @@
-"""Order every student's interactions and cut them into history, calibration and test, strictly by time."""
+"""Order each student's interactions and split them into history, calibration and test, strictly by time."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +10,10 @@ PARTS = ("history", "calibration", "test")
 
 
 def ordered(published: Published, min_rows: int) -> pa.Table:
-    """Rows by student and time, with ``event_time``, the student's cumulative interaction index.
+    """Sort the rows by student and time, with ``event_time``, the student's cumulative interaction index.
 
-    Rows of one timestamp keep the file's order. Students with fewer than ``min_rows`` rows are left out and
-    counted; they cannot have a past, a present and a future.
+    Rows with equal timestamps keep their file order. Students with fewer than ``min_rows`` rows are omitted
+    and counted, because their rows cannot be split in three.
     """
     rows = published.rows
     users = pc.dictionary_encode(rows["user_id"].combine_chunks()).indices.to_numpy(zero_copy_only=False)
@@ -34,15 +34,15 @@ def ordered(published: Published, min_rows: int) -> pa.Table:
 
 
 def starts(sorted_users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First row of each student, and for every row its student's first row."""
+    """Return the first row of each student and, for every row, its student's first row."""
     first = np.flatnonzero(np.r_[True, sorted_users[1:] != sorted_users[:-1]][: len(sorted_users)])
     return first, np.repeat(first, np.diff(np.r_[first, len(sorted_users)]))
 
 
 def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> np.ndarray:
-    """0, 1 or 2 per row: the first 60 % of each student's rows, the next 20 %, the rest.
+    """Return 0, 1 or 2 per row: the first 60 % of each student's rows, the next 20 %, the rest.
 
-    Strict: rows of one timestamp are never cut apart, the earlier part takes them all.
+    Rows with equal timestamps are never separated; all belong to the earlier part.
     """
     users = pc.dictionary_encode(rows["user_id"].combine_chunks()).indices.to_numpy(zero_copy_only=False)
     clock = rows["clock"].to_numpy()
@@ -50,9 +50,9 @@ def part_of(rows: pa.Table, history: float = 0.6, calibration: float = 0.2) -> n
     count = np.diff(np.r_[first, len(users)])
     tied = np.cumsum(np.r_[True, (users[1:] != users[:-1]) | (clock[1:] != clock[:-1])][: len(users)])
     position = np.arange(len(users)) - begin
-    tied_begin = position[np.searchsorted(tied, tied)]  # position of the first row of the same timestamp
+    tied_begin = position[np.searchsorted(tied, tied)]  # position of the first row with the same timestamp
     total = np.repeat(count, count)
-    # The small term undoes binary fractions: 0.6 · 5 is 3, not 2.9999999999999996.
+    # The small term corrects binary fractions: 0.6 · 5 is 3, not 2.9999999999999996.
     cut_one = np.floor(history * total + 1e-9)
     cut_two = np.floor((history + calibration) * total + 1e-9)
     part: np.ndarray = (tied_begin >= cut_one).astype(np.int8) + (tied_begin >= cut_two)

@@ -1,1 +1,1 @@
-"""The five backbones of the paper: one file each, with its equations."""
+"""The five backbones of the paper: one file each, with equations."""

@@ -1,4 +1,4 @@
-"""Context-aware attentive knowledge tracing: attention that forgets, and item difficulties.
+"""Context-aware attentive knowledge tracing: attention with decay, and item difficulties.
 
     x_t = c_s + μ_i d_s,    y_t = e_{s,y} + μ_i f_{s,y}       Rasch embeddings: μ_i is the item's difficulty
     x̂ = encoder(x),  ŷ = encoder(y)                           self-attention up to and with the row
@@ -7,8 +7,8 @@
     δ(t,τ)² = |t − τ| · Σ_{t'>τ} γ_{t,t'}                     distance: rows between, weighted by relevance γ
     η_t = MLP([h_t, x_t])
 
-γ is the softmax of q·k without the decay; no gradient goes through it. δ is the square root that the authors'
-program takes. Σ μ_i² is penalised.
+γ is the softmax of q·k without the decay; no gradient flows through it. δ is the square root, as in the
+authors' program. Σ μ_i² is penalised.
 
 Ghosh, Heffernan, Lan: Context-aware attentive knowledge tracing. KDD (2020), 2330–2340.
 """
@@ -22,18 +22,18 @@ from slc_ops.study.backbones.parts import FeedForward, Sizes
 
 
 class DecayingAttention(nn.Module):
-    """A block of attention whose weights fall with the distance in time, then a feed-forward layer."""
+    """An attention block whose weights decrease with the distance in time, then a feed-forward layer."""
 
     def __init__(self, sizes: Sizes, *, strict: bool) -> None:
         super().__init__()
         width, self.heads, self.strict = sizes.width, sizes.heads, strict
-        self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(3))  # queries are keys, too
+        self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(3))  # keys are queries, too
         self.theta = nn.Parameter(torch.zeros(sizes.heads, 1, 1))
         self.norm, self.drop = nn.LayerNorm(width), nn.Dropout(sizes.dropout)
         self.feed = FeedForward(width, sizes.dropout)
 
     def forward(self, asking: Tensor, giving: Tensor) -> Tensor:
-        """``asking`` finds in itself what is alike, and takes the rows of ``giving`` from there."""
+        """Compare rows of ``asking`` with each other; return the weighted rows of ``giving``."""
         k, v = self._split(self.key(asking)), self._split(self.value(giving))
         length = k.shape[2]
         seen = torch.ones(length, length, dtype=torch.bool, device=k.device).tril(-1 if self.strict else 0)
@@ -45,7 +45,7 @@ class DecayingAttention(nn.Module):
             distance = later.mul_((step[:, None] - step).abs()).clamp_(min=0).sqrt_()
         decay = torch.exp(-nn.functional.softplus(self.theta) * distance)
         weight = torch.softmax((score * decay).masked_fill(~seen, -1e9), dim=-1)
-        if self.strict:  # the first row has nothing before it
+        if self.strict:  # the first row has no earlier row
             weight = weight * seen.any(-1, keepdim=True)
         found = (self.drop(weight) @ v).transpose(1, 2).flatten(2)
         y: Tensor = self.feed(self.norm(asking + self.drop(self.out(found))))
@@ -75,7 +75,7 @@ class AKT(nn.Module):
         )
 
     def forward(self, rows: Any) -> Tensor:
-        """Logits of every row from the rows before it, its skill and its item."""
+        """Return the logit of every row from the rows before it, its skill and its item."""
         answered, difficulty = rows.skill + self.skills * rows.label, self.difficulty(rows.item)
         x = self.skill(rows.skill) + difficulty * self.skill_variation(rows.skill)
         y = self.answered(answered) + difficulty * self.answered_variation(answered)
@@ -85,5 +85,5 @@ class AKT(nn.Module):
         return logits
 
     def penalty(self) -> Tensor:
-        """The sum of squared difficulties, times 1e-5 as the authors have it."""
+        """Return the sum of squared difficulties times 1e-5, as in the authors' program."""
         return 1e-5 * self.difficulty.weight.square().sum()

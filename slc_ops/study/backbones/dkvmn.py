@@ -1,12 +1,12 @@
 """Dynamic key-value memory network: a value per latent concept, read and written by attention.
 
-    w_t = softmax(M^k · k[s_t])                       which concepts the skill touches (N static keys)
-    r_t = Σ_i w_t(i) M_t(i)                           read the student's state of them
+    w_t = softmax(M^k · k[s_t])                       weights of the skill's concepts (N static keys)
+    r_t = Σ_i w_t(i) M_t(i)                           the student's state of these concepts
     η_t = w · tanh(W_f [r_t, k[s_t]] + b_f) + b
     e_t = σ(W_e v_t + b_e),  a_t = tanh(W_a v_t + b_a),   v_t = E[s_t, y_t]
     M_{t+1}(i) = M_t(i) ⊙ (1 − w_t(i) e_t) + w_t(i) a_t       erase, then add
 
-Everything but the last line is computed for all rows at once. No item parameters.
+All lines but the last are computed for all rows at once. There are no item parameters.
 
 Zhang, Shi, King, Yeung: Dynamic key-value memory networks for knowledge tracing. WWW (2017), 765–774.
 """
@@ -20,7 +20,7 @@ from slc_ops.study.backbones.parts import Sizes
 
 
 class DKVMN(nn.Module):
-    """The network of the paper."""
+    """The paper's network."""
 
     def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class DKVMN(nn.Module):
         self.score = nn.Linear(width, 1)
 
     def forward(self, rows: Any) -> Tensor:
-        """Logits of every row from the rows before it."""
+        """Return the logit of every row from the rows before it."""
         key = self.key(rows.skill)
         written = self.answered(rows.skill + self.skills * rows.label)
         weight = torch.softmax(key @ self.concepts.T, dim=-1)  # rows × time × concepts
@@ -48,7 +48,7 @@ class DKVMN(nn.Module):
 
 
 def memory_reads(memory: Tensor, weight: Tensor, erase: Tensor, add: Tensor) -> Tensor:
-    """What is read before each write, one step of time after the other."""
+    """Return the memory read before each write, step by step in time."""
     reads = []
     for w, e, a in zip(weight.unbind(1), erase.unbind(1), add.unbind(1), strict=True):
         reads.append(torch.bmm(w.unsqueeze(1), memory).squeeze(1))

@@ -8,9 +8,9 @@
     h_t  = L̃G_t + Γᶠ_t ⊙ h_{t−1},         h̃_t = q_{s_{t+1}} · h_t
     η_t  = W₅ [e_{i_t}, h̃_{t−1}] + b₅, a hidden layer and a score
 
-h is a matrix, a row per skill. g_t is the time since the interaction before, in classes of doubling length;
-a log whose times are counts has one class. The authors also use the time taken for an answer, which the log's
-contract does not have. q has 1 at the item's skill and a small γ elsewhere.
+h is a matrix with a row per skill. g_t is the time since the previous interaction, in classes of doubling
+length; a log with counts as times has one class. The authors also use the time taken for an answer, which the
+log's contract lacks. q is 1 at the item's skill and a small γ elsewhere.
 
 Shen, Liu, Chen, Huang, Huang, Yin, Su, Wang: Learning process-consistent knowledge tracing. KDD (2021),
 1452–1460.
@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from slc_ops.study.backbones.parts import Sizes
 
 ELSEWHERE = 0.03
-"""γ: the share of a gain that other skills get, as in the authors' program."""
+"""γ: the share of a gain for other skills, as in the authors' program."""
 GAPS = 24
-"""Classes of time between two interactions: up to 2²³ minutes."""
+"""Number of classes of the time between two interactions, up to 2²³ minutes."""
 
 
 class LPKT(nn.Module):
-    """The network of the paper without the time taken for an answer."""
+    """The paper's network without the time taken for an answer."""
 
     def __init__(self, skills: int, items: int, sizes: Sizes) -> None:
         super().__init__()
@@ -46,11 +46,11 @@ class LPKT(nn.Module):
         self.score = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, 1))
 
     def forward(self, rows: Any) -> Tensor:
-        """Logits of every row from the rows before it, its skill and its item."""
+        """Return the logit of every row from the rows before it, its skill and its item."""
         item, gap = self.item(rows.item), self.gap(rows.gap)
         happened = self.happened(torch.cat([item, rows.label.unsqueeze(-1).to(item.dtype)], dim=-1))
         earlier = torch.cat([torch.zeros_like(happened[:, :1]), happened[:, :-1]], dim=1)
-        gains = self.gain(torch.cat([earlier, gap, happened], dim=-1))  # all but the state, at once
+        gains = self.gain(torch.cat([earlier, gap, happened], dim=-1))  # all terms but the state, at once
         q = torch.full((*rows.skill.shape, self.skills), ELSEWHERE, device=item.device)
         q = q.scatter(-1, rows.skill.unsqueeze(-1), 1.0)
         state = self.start.expand(len(item), -1, -1)

@@ -1,4 +1,4 @@
-"""What several backbones are made of."""
+"""Parts that several backbones share."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a network; what a backbone has no use for is ignored by it."""
+    """The sizes of a network; a backbone ignores those that it does not need."""
 
     width: int = 64
     heads: int = 4
@@ -18,7 +18,7 @@ class Sizes:
 
 
 def interactions(skill: Tensor, label: Tensor, skills: int) -> Tensor:
-    """The number of the interaction before each row: skill, or skill + S where it was right; 2S at first.
+    """Return the code of the previous interaction: skill, or skill + S if correct; 2S for the first row.
 
     >>> interactions(torch.tensor([[0, 1, 1]]), torch.tensor([[1, 0, 1]]), 3)
     tensor([[6, 3, 1]])
@@ -38,6 +38,6 @@ class FeedForward(nn.Module):
         self.drop, self.norm = nn.Dropout(dropout), nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape again."""
+        """Apply the layers; the shape stays the same."""
         y: Tensor = self.norm(self.drop(self.layers(x)) + x)
         return y
