@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from slc_ops.base.json_form import JsonForm
 from slc_ops.base.methods import ladder
-from slc_ops.base.text import interval, number
+from slc_ops.base.text import interval, number, share
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
 
@@ -158,7 +158,11 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
     if serves == FROZEN and platt.mean < 0:
         return PLATT, _reason("platt_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
-        text = f"Platt begins: {bench.plainly(platt, 'not clearly worse than')}"
+        text = (
+            f"Platt begins while fewer than {LEAST_WINDOWS} windows can say: "
+            f"{bench.plainly(platt, 'not clearly worse than')}; it goes once it is clearly "
+            f"({share(LONG_WAY)}) worse"
+        )
         return PLATT, _reason("platt_begins", "pass", text, platt)
     return serves, None
 
@@ -235,6 +239,11 @@ class _SeriesView:
             why = (
                 f", at least one standard error ({number(found.error)}) "
                 f"and the least gain of {self.rules.min_gain:g}"
+            )
+        elif better and found.reference == FROZEN:
+            why = (
+                ". Its mean alone suffices: a line that is not needed costs its noise, and goes once it is "
+                f"clearly ({share(LONG_WAY)}) worse"
             )
         how = "ahead of" if better else "behind"
         return (
