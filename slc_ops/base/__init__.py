@@ -1,1 +1,1 @@
-"""Errors, atomic files, names, windows and text for people: what every other package stands on."""
+"""Errors, atomic files, names, windows and formatting: the modules that every other package imports."""

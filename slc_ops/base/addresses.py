@@ -1,4 +1,4 @@
-"""Addresses as people may see them: without the secrets that stand in them."""
+"""Addresses for display, without secrets."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _WORDS = re.compile(
     r"(?i)(\b\w*(?:password|passwd|secret|token|api_?key|access_?key|account_?key)\w*['\"]?\s?[=:]\s?)"
     r"('[^']*'|\"[^\"]*\"|(?<=[=])[^&;,\s'\"]+)"
 )
-"""Settings as libpq, shells (``NAME=value``), Python and JSON write them; a colon needs a quoted value."""
+"""Assignments as libpq, shells (``NAME=value``), Python and JSON write them; a colon needs a quoted value."""
 _HEADER = re.compile(
     r"(?i)(\bauthorization\b['\"]?\s*[:=]\s*['\"]?)(?:(bearer|basic|digest|token)\s+)?[^\s'\"]+"
 )
@@ -18,7 +18,7 @@ _SECRET = re.compile(r"(?i)pass|pwd|secret|token|key|sig|cred|auth")
 
 
 def without_secrets(text: str) -> str:
-    """A text in which no address shows its password, nor a query parameter that looks like a secret.
+    """Mask passwords in addresses, and query parameters, settings and headers that look like secrets.
 
     >>> without_secrets("postgresql://ann:hunter2@db/mlflow?sslmode=require&password=hunter2 is away")
     'postgresql://ann@db/mlflow?sslmode=require&password=*** is away'
@@ -32,7 +32,7 @@ def without_secrets(text: str) -> str:
 
 
 def query_secrets(address: str) -> list[str]:
-    """The values of an address's query parameters that look like secrets.
+    """Return the values of an address's query parameters that look like secrets.
 
     >>> query_secrets("s3://bucket/logs?region=eu&secret_key=hunter2")
     ['hunter2']
@@ -41,7 +41,7 @@ def query_secrets(address: str) -> list[str]:
 
 
 def sqlite_file(address: str) -> Path | None:
-    """The file of an SQLite address; None for any other database.
+    """Return the file of an SQLite address; None for any other database.
 
     >>> sqlite_file("sqlite:////data/mlflow.db?timeout=60"), sqlite_file("http://mlflow:5000")
     (PosixPath('/data/mlflow.db'), None)

@@ -1,7 +1,7 @@
-"""Numbers between Arrow and NumPy by their buffers, without a copy and without pandas.
+"""Convert numbers between Arrow and NumPy by their buffers, without a copy and without pandas.
 
-``np.asarray(array)``, ``array.to_numpy()`` and ``pa.array(values)`` look for pandas objects and import pandas
-to do so: 0.6 s and 50 MB that neither a fit nor a server has any use for.
+``np.asarray(array)``, ``array.to_numpy()`` and ``pa.array(values)`` import pandas to detect its objects: 0.6
+s and 50 MB that neither a fit nor a server needs.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ _TYPES = {np.dtype(kind): arrow for arrow, kind in _DTYPES.items()}
 
 
 def as_numpy(array: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """A column of numbers or booleans without nulls, as NumPy sees it.
+    """Return a column of numbers or booleans as a NumPy array; nulls raise ``ValueError``.
 
     >>> as_numpy(pa.array([7, 8, 9]).slice(1)).tolist()
     [8, 9]
@@ -36,7 +36,7 @@ def as_numpy(array: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 def as_arrow(values: NDArray[Any], *, nan_is_null: bool = False) -> pa.Array:
-    """Numbers as an Arrow array that shares their memory.
+    """Return numbers as an Arrow array that shares their memory.
 
     >>> as_arrow(np.array([0.5, np.nan]), nan_is_null=True).to_pylist()
     [0.5, None]

@@ -1,4 +1,4 @@
-"""Which code works out results: a name that changes whenever a formula of it does, not a comment."""
+"""The code version: a name that changes with every formula, not with comments."""
 
 import ast
 import hashlib
@@ -23,19 +23,19 @@ DECIDING_CODE = (
     "refresh/plan.py", "refresh/publishing.py", "refresh/score_cache.py", "refresh/window_rules.py",
     "refresh/windows.py",
 )  # fmt: skip
-"""What decides which rows are used and what is worked out from them: packages and modules of ``slc_ops``."""
+"""Packages and modules of ``slc_ops`` that determine which rows are used and which results they give."""
 
 DECIDING_LIBRARIES = ("numpy", "pyarrow", "scipy", "great_expectations")
-"""Sums and solvers, reading of files, quantiles of intervals, validation."""
+"""Libraries for sums and solvers, reading of files, quantiles of intervals, validation."""
 
 
 @cache
 def code_version() -> str:
-    """The release and a digest of the code and libraries that decide results.
+    """Return the release and a digest of the code and libraries that determine results.
 
-    Two installations with the same code version give the same bytes; a changed formula is a new version even
-    between releases, and never reads what another formula stored. Comments, docstrings and layout are no part
-    of it: correcting a typo registers nobody's model again.
+    Two installations with the same code version produce the same bytes. A changed formula gives a new version
+    even between releases, and never reads stored results of another formula. Comments, docstrings and layout
+    do not count: correcting a typo does not register models again.
     """
     digest = hashlib.sha256()
     for source in deciding_files():
@@ -49,7 +49,7 @@ def code_version() -> str:
 def _syntax(node: object, words: list[str]) -> list[str]:
     """Append a syntax tree as words, without strings that are statements (docstrings).
 
-    Empty fields are left out, because releases of Python differ in which ones there are.
+    Empty fields are omitted, because they differ between releases of Python.
     """
     if isinstance(node, ast.AST):
         words.append(type(node).__name__)
@@ -75,14 +75,14 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def deciding_files() -> list[Path]:
-    """The source files that the code version covers, in a fixed order."""
+    """Return the source files that the code version covers, in a fixed order."""
     named = [PACKAGE / name for name in DECIDING_CODE]
-    # Of a package (an engine, for example) that is not part of this installation there are none.
+    # A package that is not installed (an engine, for example) has no files.
     return sorted(file for path in named for file in ([path] if path.suffix else path.rglob("*.py")))
 
 
 def library_version(name: str) -> str:
-    """The installed version of a library; a host that only serves need not have all of them."""
+    """Return the installed version of a library, or "absent": a serving host does not need all of them."""
     try:
         return version(name)
     except PackageNotFoundError:

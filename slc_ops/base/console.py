@@ -1,4 +1,4 @@
-"""What every command prints: a table for people, JSON for machines, progress on a terminal."""
+"""Output of the commands: tables for people, JSON for machines, progress on a terminal."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ json_option = click.option(
 
 
 def emit_json(json_path: str | None, value: Any) -> None:
-    """Write ``value`` where ``--json`` says; nothing without it. NaN is refused, never written."""
+    """Write ``value`` to the file of ``--json``, or do nothing without it. NaN raises ``ValueError``."""
     if json_path is None:
         return
     import json
@@ -35,10 +35,9 @@ def print_table(
     rows: Iterable[Sequence[str]],
     whole: Collection[str] = (),
 ) -> None:
-    """A rich table, unless JSON goes to the terminal. The first column is text, the others are figures.
+    """Print a rich table, unless JSON goes to the terminal. The first column is text, the others are figures.
 
-    On a narrow terminal a cell goes on in the next line, it is never cut off; columns in ``whole`` (dates)
-    are not even broken.
+    On a narrow terminal a cell wraps, it is never cut off; columns in ``whole`` (dates) do not wrap.
     """
     if json_path == "-":
         return
@@ -55,7 +54,7 @@ def print_table(
 
 
 def print_records(json_path: str | None, title: str, records: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Entries too wide for a table, unless JSON goes to the terminal: a line, and indented lines about it."""
+    """Print a heading and indented details per record, unless JSON goes to the terminal; for wide entries."""
     if json_path == "-":
         return
     from rich.console import Console
@@ -71,7 +70,7 @@ def print_records(json_path: str | None, title: str, records: Iterable[tuple[str
 
 
 def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
-    """Sentences for people, wrapped between words to the terminal; what goes on is indented."""
+    """Print sentences, wrapped between words to the terminal's width; continuation lines are indented."""
     import textwrap
 
     from rich.console import Console
@@ -84,14 +83,14 @@ def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
 
 
 def say(json_path: str | None, text: str) -> None:
-    """A line for people, unless JSON goes to the terminal."""
+    """Print a line, unless JSON goes to the terminal."""
     if json_path != "-":
         click.echo(text)
 
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """A spinner on stderr while the block runs; silent when stderr is not a terminal."""
+    """Show a spinner on stderr while the block runs; silent when stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield
         return

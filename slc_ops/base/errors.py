@@ -1,7 +1,7 @@
-"""One small error tree. Every message says what was found, what was expected and what to do.
+"""The error tree. Every message states what was found, what was expected and what to do.
 
-Anything below :class:`SlcError` is meant for people: the command line prints it as one line and exits
-with 2, a task fails with it and is not retried.
+Every subclass of :class:`SlcError` is written for users: the command line prints it as one line and exits
+with 2; an Airflow task fails with it and does not retry.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class SlcError(Exception):
-    """Base of all errors that slc_ops raises on purpose."""
+    """Base class of all errors that slc_ops raises on purpose."""
 
 
 class InputError(SlcError):
@@ -17,7 +17,7 @@ class InputError(SlcError):
 
 
 class ColumnError(InputError):
-    """A column that cannot be used: ``column`` is its name in the contract, ``what`` is wrong with it.
+    """A column that cannot be used: ``column`` is its name in the contract, ``what`` the reason.
 
     >>> print(ColumnError("label", "it has only nulls").at("may.csv", "correct"))
     column 'correct' (label) of may.csv: it has only nulls
@@ -29,12 +29,12 @@ class ColumnError(InputError):
         super().__init__(f"column {(called or column)!r}{meaning}{where and f' of {where}'}: {what}")
 
     def at(self, where: str, called: str) -> "ColumnError":
-        """The same, with the file and the user's own name of the column."""
+        """Return the same error with the file and the user's name of the column."""
         return ColumnError(self.column, self.what, where, called)
 
 
 class BadRowsError(ColumnError):
-    """Rows of one column that break one rule: how many, and the first of them."""
+    """Rows of one column that break one rule: their number, and the first of them."""
 
     def __init__(
         self, column: str, rule: str, count: int, first: int, value: object = None, where: str = "",
@@ -47,23 +47,23 @@ class BadRowsError(ColumnError):
         super().__init__(column, f"{rows} where it {rule}, {at}; correct or remove them", where, called)
 
     def counted(self, count: int, where: str, called: str) -> "BadRowsError":
-        """The same of a whole file."""
+        """Return the same error with the count of the whole file."""
         return BadRowsError(self.column, self.rule, count, self.first, self.value, where, called)
 
 
 def refuse_rows(bad: Any, column: str, rule: str, first_row: int, values: Any = None) -> None:
-    """Raise :class:`BadRowsError` for the rows marked in the array ``bad``; ``values`` stand there."""
+    """Raise :class:`BadRowsError` for the rows where ``bad`` is true; quote the first of ``values``."""
     first = int(bad.argmax())
     value = None if values is None else values[first].item()
     raise BadRowsError(column, rule, int(bad.sum()), first_row + first, value)
 
 
 class BackboneMismatch(InputError):
-    """Rows of another backbone than the correction was fitted for, where the deployment refuses them."""
+    """The rows have another backbone than the correction, and the deployment refuses such rows."""
 
 
 class DamagedFile(InputError, ValueError):
-    """A file that a step of ours wrote, and that no longer says what was written."""
+    """A file that slc_ops wrote, whose content has changed since."""
 
     def __init__(self, path: Path, what: str) -> None:
         found = " ".join(what.split())
@@ -71,7 +71,7 @@ class DamagedFile(InputError, ValueError):
 
 
 class MissingFile(InputError, FileNotFoundError):
-    """A file that a step of ours wrote, and that is gone."""
+    """A file that slc_ops wrote, and that no longer exists."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is missing; {_remedy(path)}")
@@ -82,11 +82,11 @@ def _remedy(path: Path) -> str:
 
 
 class SourceUnavailable(SlcError):
-    """A source did not answer or went away in the middle: the kind of error that trying again may cure."""
+    """A source did not answer or closed the connection; a retry may succeed."""
 
 
 class ClusterUnavailable(SourceUnavailable):
-    """A cluster cannot be reached, or has lost all its workers; trying again may cure it."""
+    """A cluster cannot be reached, or has lost all its workers; a retry may succeed."""
 
 
 class SettingsError(SlcError):
@@ -94,17 +94,17 @@ class SettingsError(SlcError):
 
 
 class UnknownMethod(SettingsError):
-    """A method that is not in the table of methods."""
+    """The name is not in the table of methods."""
 
 
 class StorageError(SlcError, OSError):
-    """The disk is full or read-only, or a file may not be written; making room or giving rights cures it."""
+    """The disk is full or read-only, or a file may not be written; free space or grant the right to write."""
 
 
 class ValidationStopped(SlcError):
     """The validation suite found a critical failure; the refresh stops, the champion stays.
 
-    The message quotes rows by their event ids. What is kept of it is ``kept``, which has none.
+    The message quotes rows by their event ids; ``kept``, the text to store, does not.
     """
 
     def __init__(self, message: str, kept: str = "") -> None:
@@ -121,7 +121,7 @@ class OneClassError(FitError):
 
 
 class NotConvergedError(FitError):
-    """A damped iteration did not reach its tolerance."""
+    """An iteration did not reach its tolerance."""
 
 
 class ParameterSetError(SlcError):
@@ -133,12 +133,12 @@ class SelfTestFailed(SlcError):
 
 
 class RegistryError(SlcError):
-    """MLflow or the ledger refused, or they disagree."""
+    """MLflow or the ledger refused an operation, or they disagree."""
 
 
 class PromotionRefused(RegistryError):
-    """The rules of promotion forbid this move."""
+    """The promotion rules forbid this change."""
 
 
 class PromotionConflict(PromotionRefused):
-    """Somebody else moved the champion first."""
+    """Another process changed the champion first."""

@@ -1,7 +1,7 @@
-"""Which extra of the package brings which library, and the one line that says so where it is missing.
+"""The extras of the package, their libraries, and the error that names a missing extra.
 
-The core (``pip install slc-ops``) fits, compares and applies. Commands that need more name their extras with
-:func:`require` before they begin; a library that is missing anywhere else is named by :func:`missing_extra`.
+The core (``pip install slc-ops``) fits, compares and applies. Commands that need more call :func:`require`
+first; :func:`missing_extra` handles an import that fails anywhere else.
 """
 
 from importlib.util import find_spec
@@ -34,11 +34,11 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark",),
     "study": ("torch",),
 }
-"""Extra → the modules that slc_ops imports from it, directly or through what it brings."""
+"""Extra → the modules that slc_ops imports from it, directly or through its dependencies."""
 
 
 class MissingExtra(SettingsError):
-    """Something needs libraries of extras that are not installed: ``missing`` names one of each extra."""
+    """Libraries of an extra are not installed; ``missing`` maps each extra to one missing module."""
 
     def __init__(self, what: str, missing: dict[str, str]) -> None:
         found = "no " + ", no ".join(missing.values())
@@ -46,7 +46,8 @@ class MissingExtra(SettingsError):
 
 
 def require(what: str, *extras: str) -> None:
-    """Refuse to begin ``what`` without libraries of its ``extras``, all of these named at once.
+    """Raise :class:`MissingExtra` unless all libraries of ``extras`` are installed; name all missing extras
+    at once.
 
     >>> require("slc-ops fit")
     """
@@ -57,7 +58,8 @@ def require(what: str, *extras: str) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
-    """What to install when this import failed; None where no extra would help: then it is a bug.
+    """Return the error that names the extra to install; None where no extra provides the module, which is a
+    bug.
 
     >>> print(missing_extra(ModuleNotFoundError(name="mlflow.artifacts")))
     this needs more (no mlflow); run: pip install 'slc-ops[mlflow]'

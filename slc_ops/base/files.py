@@ -1,9 +1,8 @@
-"""Files that are whole or absent, and digests of what they say.
+"""Atomic file writes, and digests of their content.
 
-A step writes to a temporary name in the same directory and renames last, so that a crash leaves either
-the old state or the new one, never half of it. What we write may hold people's ids and verdicts about them,
-so it is its owner's alone from its first byte on; ``shared`` leaves that to the umask, for files that a
-person asked for by name.
+A step writes to a temporary name in the same directory and renames last, so that a crash leaves either the
+old state or the new one. Files may contain people's ids and verdicts about them, so only their owner can read
+them, from the first byte on; ``shared`` applies the umask instead, for files that a user requested by name.
 """
 
 import errno
@@ -41,7 +40,7 @@ _synced: ContextVar[bool] = ContextVar("synced", default=True)
 
 
 def canonical_json(value: Any) -> str:
-    """The one spelling of a JSON value: sorted keys, no spaces, no NaN.
+    """Return the canonical text of a JSON value: sorted keys, no spaces, no NaN.
 
     >>> canonical_json({"b": 1, "a": [1.5, None]})
     '{"a":[1.5,null],"b":1}'
@@ -50,24 +49,24 @@ def canonical_json(value: Any) -> str:
 
 
 SEAL = "sealed_digest"
-"""The digest of a JSON object, kept inside it by whoever wrote it."""
+"""The key under which a JSON object stores its own digest."""
 
 
 def digest_json(value: Any) -> str:
-    """SHA-256 of the canonical spelling of a JSON value."""
+    """Return the SHA-256 of the canonical text of a JSON value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in blocks."""
+    """Return the SHA-256 of a file's bytes, read in blocks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; :class:`MissingFile` or :class:`DamagedFile` where there is none or it is none.
+    """Parse a JSON file; raise :class:`MissingFile` or :class:`DamagedFile`.
 
-    A sealed one (see :func:`write_json`) is damaged, too, where a single digit was changed.
+    A sealed file (see :func:`write_json`) is damaged when its content does not match its digest.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -82,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def understanding(path: Path) -> Iterator[None]:
-    """A file whose JSON lacks what it should hold is damaged, too."""
+    """Raise :class:`DamagedFile` for the errors that unexpected JSON content causes in the block."""
     try:
         yield
     except SlcError:
@@ -92,9 +91,9 @@ def understanding(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any, *, shared: bool = False, sealed: bool = False) -> None:
-    """Write a JSON file, readable for people, atomically; a ``sealed`` object carries its own digest."""
+    """Write an indented JSON file atomically; a ``sealed`` object carries its own digest."""
     if sealed:
-        plain = json.loads(canonical_json(value))  # as it will be read
+        plain = json.loads(canonical_json(value))  # as a reader parses it
         value = plain | {SEAL: digest_json(plain)}
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
     write_text(path, text, shared=shared)
@@ -107,7 +106,7 @@ def write_text(path: Path, text: str, *, shared: bool = False) -> None:
 
 
 def storage_refusal(error: OSError) -> str | None:
-    """What the operating system refused, in words; None for an error that is no refusal of the storage.
+    """Return the operating system's reason for a refused write; None for any other error.
 
     >>> storage_refusal(OSError(28, "No space left on device", "/data/x"))
     'No space left on device: /data/x'
@@ -115,7 +114,7 @@ def storage_refusal(error: OSError) -> str | None:
     >>> storage_refusal(FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"))
     "No usable temporary directory found in ['/tmp']"
     """
-    # Where all temporary directories are full, Python says that there is none.
+    # When all temporary directories are full, Python reports that there is none.
     if error.errno not in _REFUSALS and "No usable temporary directory" not in str(error):
         return None
     reason = error.strerror or str(error)
@@ -124,7 +123,7 @@ def storage_refusal(error: OSError) -> str | None:
 
 @contextmanager
 def typed_storage(path: Path) -> Iterator[None]:
-    """Turn a disk that is full, read-only or closed to us into a :class:`StorageError`."""
+    """Raise :class:`StorageError` when the disk is full, read-only or not writable for us."""
     try:
         yield
     except StorageError:
@@ -139,9 +138,9 @@ def typed_storage(path: Path) -> Iterator[None]:
 
 
 def make_directory(path: Path, *, shared: bool = False) -> None:
-    """Make a directory and its missing parents, each its owner's alone (``shared``: as the umask says).
+    """Create a directory and its missing parents, accessible to the owner only (``shared``: by the umask).
 
-    Directories that exist keep their rights.
+    Existing directories keep their permissions.
     """
     path = path.absolute()
     missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -155,7 +154,7 @@ def make_directory(path: Path, *, shared: bool = False) -> None:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Files that are written in this block need not survive a power cut: they are about to be thrown away."""
+    """Skip ``fsync`` for files written in this block: they are temporary and need not survive a power cut."""
     token = _synced.set(False)
     try:
         yield
@@ -165,9 +164,9 @@ def unsynced() -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
-    """Yield a temporary file name beside ``path``; on success it is synced and renamed to ``path``.
+    """Yield a temporary file name beside ``path``; on success sync it and rename it to ``path``.
 
-    A device or a pipe (``/dev/stdout``) is written to as it is.
+    A device or a pipe (``/dev/stdout``) is written to directly.
     """
     with typed_storage(path):
         if _is_special(path):
@@ -176,7 +175,7 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
         make_directory(path.parent, shared=shared)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
         try:
-            # The kernel takes the umask off; asking for it would mean to change it beside other threads.
+            # The kernel applies the umask; reading it would mean changing it, which affects other threads.
             create_file(temporary, 0o666 if shared else 0o600)
             yield temporary
             if _synced.get():
@@ -189,11 +188,12 @@ def replacing(path: Path, *, shared: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory beside ``path``; on success it takes the place of ``path``.
+    """Yield a temporary directory beside ``path``; on success rename it to ``path``.
 
-    A directory cannot be replaced atomically while it exists; the old one is moved aside first, so that
-    a reader sees the old one, nothing (for an instant) or the new one, never a mixture. Of two writers at
-    once, both succeed and the later one stays. A file or a device of that name is refused, not replaced.
+    A directory cannot be replaced atomically while it exists. The old one is moved aside first, so that a
+    reader sees the old one, nothing (for an instant) or the new one, never a mixture. Of two concurrent
+    writers both succeed and the later one wins. A file or a device under that name raises
+    :class:`StorageError`.
     """
     with typed_storage(path):
         if _is_no_directory(path):
@@ -212,7 +212,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 
 
 def create_file(path: Path, mode: int) -> None:
-    """Make an empty file of this mode (less the umask); an error where something has the name."""
+    """Create an empty file with this mode (less the umask); raise if the name exists."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, mode))
 
 
@@ -223,7 +223,7 @@ def _new_directory(path: Path, mark: str) -> Path:
 
 
 def _is_no_directory(path: Path) -> bool:
-    """Whether something else has the name: one look, as another writer may move a directory in between."""
+    """Return True for a file or a device, with one ``stat``: a concurrent writer may move a directory."""
     try:
         return not stat.S_ISDIR(path.stat().st_mode)
     except OSError:
@@ -231,7 +231,7 @@ def _is_no_directory(path: Path) -> bool:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether ``path`` is a device or a pipe; a link in ``/dev`` counts, wherever it leads."""
+    """Return True for a device or a pipe; any link in ``/dev`` counts."""
     if path.absolute().parent == Path("/dev"):
         return True
     try:
@@ -242,7 +242,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _moved(source: Path, target: Path) -> bool:
-    """Rename a directory; False when something stands in the way."""
+    """Rename a directory; return False when the target exists."""
     try:
         os.replace(source, target)
     except OSError as error:

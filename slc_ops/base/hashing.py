@@ -1,9 +1,9 @@
-"""Hashes of columns: the digest of what a log says, and numbers that stand for ids.
+"""Hashes of columns: the content digest of a log, and 64-bit keys of ids.
 
-:class:`ContentDigest` names a log's content, whatever its batches, its files and the order of its rows. Each
-row gets two 64-bit hashes, mixed differently from the same values; their sums over all rows do not depend on
-the order, and equal rows count as often as they occur. A database that returns rows in another order, or a
-lake whose small files were merged, is therefore the same window.
+:class:`ContentDigest` identifies a log's content independently of batches, files and row order. Each row gets
+two 64-bit hashes, mixed differently from the same values. Their sums over all rows do not depend on the order
+and count repeated rows. A database that returns rows in another order, or a lake that merged small files,
+therefore has the same digest.
 
 :func:`keys_of` turns an id into one or two 64-bit words. An integer is its own key, and so is a text of up to
 15 bytes of UTF-8 (its bytes and its length): equal keys are equal ids. Longer texts are folded into 128 bits,
@@ -35,7 +35,7 @@ _SHORT = 15
 
 
 class ContentDigest:
-    """Adds batches up; :meth:`hexdigest` names the content.
+    """Accumulate batches; :meth:`hexdigest` identifies the content.
 
     >>> a, b = ContentDigest(), ContentDigest()
     >>> rows = pa.record_batch({"x": [1, 2, 3]})
@@ -51,7 +51,7 @@ class ContentDigest:
         self._schema: list[list[str]] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray] | None = None) -> None:
-        """Count the rows of one batch in; ``hashes`` are its :func:`column_hashes`, where they are known."""
+        """Add the rows of one batch; ``hashes`` are its :func:`column_hashes`, if already computed."""
         self._schema = [[field.name, str(field.type)] for field in batch.schema]
         self.rows += batch.num_rows
         hashes = column_hashes(batch) if hashes is None else hashes
@@ -60,23 +60,23 @@ class ContentDigest:
             self._sums[k] = (self._sums[k] + total) % 2**64
 
     def merge(self, other: "ContentDigest") -> None:
-        """Count the rows of another part in."""
+        """Add the rows of another digest."""
         self._schema = self._schema or other._schema
         self.rows += other.rows
         self._sums = [(a + b) % 2**64 for a, b in zip(self._sums, other._sums, strict=True)]
 
     def hexdigest(self) -> str:
-        """SHA-256 over the schema, the number of rows and the two sums."""
+        """Return the SHA-256 of the schema, the number of rows and the two sums."""
         return digest_json([self._schema if self.rows else [], self.rows, *map(str, self._sums)])
 
 
 def column_hashes(batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """Column name → one 64-bit hash per row."""
+    """Map each column name to one 64-bit hash per row."""
     return {name: value_hashes(batch.column(name)) for name in batch.schema.names}
 
 
 def row_hashes(columns: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two 64-bit hashes per row, over all columns with their names."""
+    """Return two arrays of one 64-bit hash per row, over all columns and their names."""
     first, second = (np.full(rows, seed, dtype=np.uint64) for seed in _SEEDS)
     for name, hashes in columns.items():
         values = hashes ^ _name_hash(name)
@@ -91,11 +91,11 @@ def _name_hash(name: str) -> np.uint64:
 
 
 def value_hashes(values: pa.Array) -> np.ndarray:
-    """One 64-bit hash per value of a column; a null has its own."""
+    """Return one 64-bit hash per value of a column; all nulls share one hash."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         hashes = text_hashes(values)
     elif pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-        hashes = text_hashes(values)  # bytes hash like the text they spell, and need not spell any
+        hashes = text_hashes(values)  # bytes hash like the same text; they need not be UTF-8
     elif pa.types.is_primitive(values.type) and values.type.bit_width in (8, 16, 32, 64):
         plain = values.view(f"int{values.type.bit_width}") if values.type.bit_width > 1 else values
         filled = plain.fill_null(0).to_numpy(zero_copy_only=False)
@@ -108,7 +108,7 @@ def value_hashes(values: pa.Array) -> np.ndarray:
 
 
 def text_hashes(values: pa.Array) -> np.ndarray:
-    """Hashes of strings, eight bytes of all of them at a time."""
+    """Hash strings, eight bytes of every string per step."""
     words, position, length = _texts(values)
     if len(length) and (length == length[0]).all():
         return _equally_long(words, position, int(length[0]))
@@ -117,7 +117,7 @@ def text_hashes(values: pa.Array) -> np.ndarray:
     alive: np.ndarray | slice = slice(None)
     while True:
         keep = left > 0
-        if not keep.all():  # most strings end early; go on with the long ones only
+        if not keep.all():  # most strings end early; continue with the long ones
             alive = np.flatnonzero(keep) if isinstance(alive, slice) else alive[keep]
             position, left = position[keep], left[keep]
         if not len(left):
@@ -128,14 +128,14 @@ def text_hashes(values: pa.Array) -> np.ndarray:
 
 
 def _texts(values: pa.Array) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
-    """The eight bytes at *every* position as a little-endian word; where each text begins; its length."""
+    """Return the eight bytes at *every* position as a little-endian word; start and length of each text."""
     if not len(values):
         return np.zeros(1, "<u8"), np.empty(0, np.int64), np.empty(0, np.int64)
     values = values.cast(pa.large_binary())
     _, offsets_buffer, data = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[values.offset : values.offset + len(values) + 1]
     begin, end = int(offsets[0]), int(offsets[-1])
-    padded = np.zeros(end - begin + 8, np.uint8)  # so that a word may be read at the last byte
+    padded = np.zeros(end - begin + 8, np.uint8)  # padding allows a word at the last byte
     if data is not None:
         padded[: end - begin] = np.frombuffer(data, np.uint8)[begin:end]
     words = np.ndarray((end - begin + 1,), "<u8", padded, strides=(1,))
@@ -143,7 +143,7 @@ def _texts(values: pa.Array) -> tuple[Words, NDArray[np.int64], NDArray[np.int64
 
 
 def _equally_long(words: Words, position: NDArray[np.int64], length: int) -> np.ndarray:
-    """The same hashes where all strings have one length, as UUIDs have: strides instead of positions."""
+    """Return the same hashes for strings of one length (UUIDs): strides instead of positions."""
     hashes = mix(np.full(len(position), length, np.uint64))
     for k in range(0, length, 8):
         word = words[k::length][: len(position)]
@@ -152,7 +152,7 @@ def _equally_long(words: Words, position: NDArray[np.int64], length: int) -> np.
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64: every input bit moves about half of the output bits."""
+    """Apply the finaliser of SplitMix64: every input bit flips about half of the output bits."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -163,7 +163,7 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def keys_of(ids: pa.Array) -> list[Words]:
-    """The keys of integers (one word each) or of texts (two words each)."""
+    """Return the keys of integers (one word each) or of texts (two words each)."""
     if ids.type == pa.int64():
         return [as_numpy(ids).view(np.uint64)]
     words, first, length = _texts(ids)
@@ -179,7 +179,7 @@ def keys_of(ids: pa.Array) -> list[Words]:
 
 
 def key_of(one: int | str) -> tuple[int, ...]:
-    """The same key of a single id."""
+    """Return the key of a single id, equal to :func:`keys_of`."""
     if isinstance(one, int):
         return (one & _BITS64,)
     text = one.encode()
@@ -193,19 +193,20 @@ def key_of(one: int | str) -> tuple[int, ...]:
 
 
 def bucket_of_keys(keys: list[Words], shift: int) -> NDArray[np.intp]:
-    """A number of ``64 - shift`` bits for each key: the upper bits of a multiplicative hash."""
+    """Return a number of ``64 - shift`` bits for each key: the upper bits of a multiplicative hash."""
     mixed = keys[0] if len(keys) == 1 else keys[0] ^ (keys[1] * np.uint64(_MIX[0]))
     return ((mixed * np.uint64(_ODD)) >> np.uint64(shift)).astype(np.intp)
 
 
 def bucket_of_key(key: tuple[int, ...], shift: int) -> int:
-    """The same number of a single key."""
+    """Return the bucket of a single key, equal to :func:`bucket_of_keys`."""
     mixed = key[0] if len(key) == 1 else key[0] ^ (key[1] * _MIX[0] & _BITS64)
     return (mixed * _ODD & _BITS64) >> shift
 
 
 def hashes_of(ids: pa.Array) -> Words:
-    """One number per id that looks like chance and depends on the id alone; no two integers share one.
+    """Return one pseudo-random 64-bit number per id, a function of the id alone; distinct integers never
+    collide.
 
     >>> hashes = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
     >>> (hashes[0][[1, 0, 1]] == hashes[1]).tolist()
@@ -218,9 +219,10 @@ def hashes_of(ids: pa.Array) -> Words:
 
 
 def shares_of(ids: pa.Array, salt: str) -> NDArray[np.float64]:
-    """A number in [0, 1) per id (texts, or integers as their text), evenly spread and the same for ever.
+    """Return a number in [0, 1) per id (texts, or integers as their text), uniform and stable across
+    releases.
 
-    Another ``salt`` spreads the same ids in another way. A null has NaN.
+    Another ``salt`` gives another assignment of the same ids. A null gives NaN.
 
     >>> shares_of(pa.array([17, None]), "demo").round(4).tolist()
     [0.7585, nan]
@@ -235,7 +237,7 @@ def shares_of(ids: pa.Array, salt: str) -> NDArray[np.float64]:
 
 
 def stir(words: Words, factor: int = _MIX[0]) -> Words:
-    """Other words that look like chance; no two words become one."""
+    """Map words to pseudo-random words; the map is a bijection."""
     words = words * np.uint64(factor)
     words ^= words >> np.uint64(31)
     words *= np.uint64(_ODD)

@@ -1,8 +1,8 @@
-"""Ids of items, users, groups and events, texts or integers, and the one index that finds them.
+"""Ids of items, users, groups and events (texts or integers), and the index that maps them to positions.
 
 Arrow and pandas can look ids up in bulk, but rebuild their table for each call or hold a Python object per
-id. :class:`IdIndex` is three NumPy arrays of about 30 bytes an id. It answers one id in microseconds and a
-batch at a few dozen nanoseconds an id, and it can learn further ids.
+id. :class:`IdIndex` is three NumPy arrays of about 30 bytes an id. It finds one id in microseconds and a
+batch at a few dozen nanoseconds an id, and it accepts further ids.
 """
 
 import re
@@ -20,17 +20,17 @@ from slc_ops.base.utf8 import require_utf8
 
 Codes = NDArray[np.int32]
 
-_INTEGER = r"(0|-?[1-9][0-9]{0,17})"  # as integers are written, within 64 bits
+_INTEGER = r"(0|-?[1-9][0-9]{0,17})"  # canonical decimal form, within 64 bits
 _SLICE = 1 << 14
 _FEW = 8
-_TABLE_LIMIT = 1 << 24  # widest range of integers for which a table (64 MB) is kept
+_TABLE_LIMIT = 1 << 24  # widest range of integers with a direct table (64 MB)
 
 
 class IdIndex:
-    """Where each known id stands among the ids in the order in which they came; unknown ids are at −1.
+    """Map ids to positions, numbered in order of first appearance; an unknown id has position −1.
 
-    ``name`` is the column that errors speak of. An integer and its text are one id: an index that meets both
-    holds texts from then on, at the same positions.
+    ``name`` is the column name in error messages. An integer and its text are the same id: once an index has
+    received both types, it stores texts, at the same positions.
 
     >>> index = IdIndex(pa.array(["a", "b"]))
     >>> index.positions(["b", "x"]).tolist(), index.add(pa.array(["x", "b", "y", "x"])).tolist()
@@ -44,7 +44,7 @@ class IdIndex:
 
     def __init__(self, ids: pa.Array | None = None, name: str = "item_id") -> None:
         self._name, self._count = name, 0
-        self._tables: list[_Table] = []  # of 1, 2, 4, … times as many ids, the largest first
+        self._tables: list[_Table] = []  # sizes fall by at least a factor of 2, the largest first
         self._integers: _IntegerTable | None = None
         self._type: pa.DataType | None = None
         if ids is not None:
@@ -56,7 +56,7 @@ class IdIndex:
 
     @property
     def ids(self) -> pa.Array:
-        """All ids; position ``k`` means ``ids[k]``."""
+        """Return all ids; position ``k`` means ``ids[k]``."""
         if self._integers is not None:
             return self._integers.values
         if len(self._tables) > 1:
@@ -64,7 +64,7 @@ class IdIndex:
         return self._tables[0].ids if self._tables else pa.nulls(0, self._type or pa.string())
 
     def add(self, column: pa.Array) -> Codes:
-        """The position of every id of a column (see :func:`as_ids`); new ids come after the known ones."""
+        """Return the position of every id of a column (see :func:`as_ids`); append unknown ids."""
         kind = _value_type(column)
         if self._type is None:
             self._type = kind
@@ -74,7 +74,7 @@ class IdIndex:
             column = as_text(column)
         encoded = pa.types.is_dictionary(column.type)
         if encoded and len(column.dictionary) > 2 * len(column):
-            # A slice of a big row group carries the whole group's dictionary: keep what it uses.
+            # A slice of a big row group carries the whole group's dictionary: keep only the entries it uses.
             used = column.indices.dictionary_encode()
             column = pa.DictionaryArray.from_arrays(used.indices, column.dictionary.take(used.dictionary))
         if self._integers is not None:
@@ -94,7 +94,7 @@ class IdIndex:
         return found.take(as_numpy(column.indices))
 
     def positions(self, ids: Any) -> Codes:
-        """The position of every id, −1 for unknown ones."""
+        """Return the position of every id, −1 for unknown ones."""
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(one) for one in ids], dtype=np.int32)
         column = self._as_column(ids)
@@ -103,7 +103,7 @@ class IdIndex:
         return self._find_any(column)
 
     def position(self, one: Any) -> int:
-        """The position of one id, −1 when it is unknown."""
+        """Return the position of one id, −1 when it is unknown."""
         checked = self._checked(one)
         if checked is None:
             return -1
@@ -115,7 +115,7 @@ class IdIndex:
         return -1
 
     def find(self, column: pa.Array) -> Codes:
-        """The same of a column that needs no check: of the known type, without nulls, no dictionary."""
+        """Return positions without validation of a column: the index's type, no nulls, no dictionary."""
         result = np.full(len(column), -1, np.int32)
         for first in range(0, len(column), _SLICE):
             keys = keys_of(column.slice(first, _SLICE))
@@ -128,7 +128,7 @@ class IdIndex:
         return result
 
     def _find_any(self, column: pa.Array) -> Codes:
-        """The same of texts among integers, or of integers among texts."""
+        """Return positions of texts in an index of integers, or of integers in an index of texts."""
         if column.type == self._type:
             return self.find(column)
         if self._type == pa.string():
@@ -145,7 +145,7 @@ class IdIndex:
             self._learn(known)
 
     def _learn(self, ids: pa.Array) -> None:
-        """Append unknown ids, each once; a table takes up smaller ones before it, so that tables stay few."""
+        """Append unknown ids, each once; merge small tables into the new one, so that the tables stay few."""
         self._tables.append(_Table(ids, self._count))
         self._count += len(ids)
         smaller = 1
@@ -175,16 +175,16 @@ class IdIndex:
         return as_ids(ids, self._name, 0)
 
     def _checked(self, one: Any) -> int | str | None:
-        """An id as the index holds it; None where it cannot be among them."""
+        """Return an id in the type of the index; None when the index cannot contain it."""
         numbers = self._type == pa.int64()
         if isinstance(one, str):
             if not numbers:
                 return one
-            one.encode()  # a text that is none is refused, as among texts
+            one.encode()  # raises for lone surrogates, as an index of texts does
             return int(one) if re.fullmatch(_INTEGER, one) else None
         if not isinstance(one, int | np.integer) or isinstance(one, bool):
             raise self._wrong_type(type(one).__name__)
-        if not -(1 << 63) <= one < 1 << 63:  # its lower bits may be another id's
+        if not -(1 << 63) <= one < 1 << 63:  # its lower 64 bits may equal another id
             raise InputError(f"{self._words[:-1]} {one} does not fit 64 bits; expected an integer of the log")
         return int(one) if numbers else str(one)
 
@@ -201,10 +201,9 @@ class IdIndex:
 
 
 class _Table:
-    """A hash table of ids that are all known: keys in the order of their bucket, and where buckets begin.
+    """A hash table of distinct ids: keys sorted by bucket, and the start of each bucket.
 
-    A bucket that does not hold the key cannot give a false answer: every candidate is compared with the whole
-    key.
+    A lookup compares the whole key with every candidate of the bucket, so it has no false positives.
     """
 
     def __init__(self, ids: pa.Array, first: int) -> None:
@@ -218,7 +217,7 @@ class _Table:
         counts = np.bincount(bucket, minlength=1 << (64 - self._shift))
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self._longest = int(counts.max(initial=0))
-        # One more key than there are ids: an empty last bucket begins there.
+        # One key more than ids: an empty last bucket starts there.
         self._keys = [np.append(words[order], np.uint64(0)) for words in keys]
         self._order = np.append(order + np.int32(first), np.int32(-1))
 
@@ -250,7 +249,7 @@ class _Table:
 
 
 class _IntegerTable:
-    """Positions of integers within a narrow range, by one table look-up per row instead of a hash."""
+    """Positions of integers within a narrow range: one table lookup per row instead of a hash."""
 
     def __init__(self) -> None:
         self._low, self._codes = 0, np.empty(0, np.int32)
@@ -262,7 +261,7 @@ class _IntegerTable:
         return as_arrow(np.concatenate([np.empty(0, np.int64), *self._values]))
 
     def codes(self, numbers: NDArray[np.int64]) -> Codes | None:
-        """The position of every number, or None when their range is wide."""
+        """Return the position of every number, adding new ones; None when the range is too wide."""
         if not len(numbers):
             return np.empty(0, np.int32)
         if not self._cover(int(numbers.min()), int(numbers.max())):
@@ -286,7 +285,7 @@ class _IntegerTable:
         return True
 
     def _learn(self, indices: NDArray[np.int64]) -> None:
-        # Written backwards, each entry ends up with the number of its first row: no sort is needed.
+        # Writing backwards leaves the first row's number in each entry: no sort is needed.
         rows = np.arange(len(indices), dtype=np.int32)
         self._codes[indices[::-1]] = rows[::-1]
         fresh = indices[self._codes[indices] == rows]
@@ -296,7 +295,7 @@ class _IntegerTable:
 
 
 def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
-    """Identifiers as ``int64`` or ``string`` (dictionaries stay encoded); anything else is refused."""
+    """Return ids as ``int64`` or ``string`` (dictionaries stay encoded); raise for other types and nulls."""
     kind = _value_type(column)
     if pa.types.is_integer(kind):
         wanted = pa.int64()
@@ -318,14 +317,14 @@ def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """Ids as texts; a dictionary stays one."""
+    """Return ids as texts; a dictionary stays encoded."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
     return column.cast(pa.string())
 
 
 def example_of(column: pa.Array) -> str:
-    """The first value of a column, for a message."""
+    """Return the first value that is not null as "for example …", for error messages."""
     value = next((each for each in column[:1000].to_pylist() if each is not None), None)
     return f"for example {str(value)[:40]!r}" if isinstance(value, str) else f"for example {value}"
 
@@ -335,7 +334,7 @@ def _value_type(column: pa.Array) -> pa.DataType:
 
 
 def _no_id(column: pa.Array, kind: pa.DataType) -> str:
-    """Why a column holds no ids, and what to do."""
+    """Return the reason why a column cannot hold ids, with the remedy."""
     found = f"it is of type {kind}, {example_of(column)}; expected text or integers"
     if pa.types.is_floating(kind) and (pc.max(pc.abs(column)).as_py() or 0) >= 2.0**63:
         return f"{found}: ids beyond 64 bits lose their last digits as numbers, write them as text"

@@ -1,7 +1,7 @@
-"""JSON forms of dataclasses, from their annotations alone: pydantic writes and reads them.
+"""JSON forms of dataclasses, read and written by pydantic from the annotations.
 
-A class that inherits :class:`JsonForm` needs no ``as_dict`` and ``from_dict`` of its own. The form holds
-the fields by name, nothing else; :func:`slc_ops.base.files.canonical_json` spells it.
+A class that inherits :class:`JsonForm` needs no ``as_dict`` and ``from_dict`` of its own. The form contains
+the fields by name and nothing else; :func:`slc_ops.base.files.canonical_json` serialises it.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JsonForm:
-    """Gives a dataclass its JSON form and reads it back.
+    """Add ``as_dict`` and ``from_dict`` to a dataclass.
 
     >>> from dataclasses import dataclass
     >>> from pathlib import Path
@@ -34,20 +34,18 @@ class JsonForm:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "arbitrary_types_allowed": True}
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the fields by name, as JSON values."""
         form: dict[str, Any] = to_json(self)
         return form
 
     @classmethod
     def from_dict(cls, value: Any) -> Self:
-        """Read what :meth:`as_dict` wrote."""
+        """Parse the output of :meth:`as_dict`; raise ``ValueError`` for missing and unknown fields."""
         return read_as(cls, value)
 
 
 class OwnForm:
-    """A class whose JSON form is not its fields: it writes ``as_dict``, reads ``from_dict``, and keeps that
-    form inside of other forms.
-    """
+    """A class that defines its own ``as_dict`` and ``from_dict``, which nested forms use, too."""
 
     __slots__ = ()
 
@@ -66,15 +64,15 @@ class OwnForm:
 
 
 def to_json(value: Any, exclude: set[str] | None = None) -> Any:
-    """The JSON form of a dataclass, by its annotations.
+    """Return the JSON form of a dataclass, by its annotations.
 
-    NaN and infinities stay, and are refused by whoever spells the form.
+    NaN and infinities remain; the serialiser refuses them.
     """
     return adapter(type(value)).dump_python(value, mode="json", exclude=exclude, warnings=False)
 
 
 def read_as(kind: type[T], value: Any) -> T:
-    """A value of the type from its JSON form; a ``ValueError`` in one line where it is none."""
+    """Parse the JSON form of a type; raise a one-line ``ValueError`` where it does not match."""
     from pydantic import ValidationError
 
     try:
@@ -89,7 +87,7 @@ _ADAPTERS: dict[type[Any], "TypeAdapter[Any]"] = {}
 
 
 def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
-    """Pydantic's reader and writer of a type; made once, when it is first needed."""
+    """Return pydantic's ``TypeAdapter`` of a type, created on first use."""
     if kind not in _ADAPTERS:
         from pydantic import TypeAdapter
 

@@ -1,8 +1,8 @@
-"""OpenLineage: which data sets a step reads and writes, told where OpenLineage is configured.
+"""OpenLineage events: the data sets that a step reads and writes.
 
-Configured means what its own client understands: ``OPENLINEAGE_URL``, ``OPENLINEAGE_CONFIG``, variables
-``OPENLINEAGE__…``, or a file ``openlineage.yml``. Without them nothing happens, and nothing is imported. A
-server that does not answer is a warning in the log: lineage must not break what it tells of.
+Events are sent when the OpenLineage client is configured: ``OPENLINEAGE_URL``, ``OPENLINEAGE_CONFIG``,
+variables ``OPENLINEAGE__…``, or a file ``openlineage.yml``. Otherwise nothing is imported. A server that does
+not answer causes a warning in the log: lineage must not break the step.
 """
 
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Data:
-    """A data set by OpenLineage's names, with what is known of its content."""
+    """A data set by OpenLineage's names, with its version and number of rows if known."""
 
     namespace: str
     name: str
@@ -34,7 +34,7 @@ class Data:
 
 
 def configured() -> bool:
-    """Whether somebody wants lineage.
+    """Return True when OpenLineage is configured and not disabled.
 
     >>> configured()
     False
@@ -51,7 +51,7 @@ def _file() -> bool:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """The client writes what it understood into the environment, where every later process would find it."""
+    """Remove the variables that the client adds to the environment, which later processes would inherit."""
     before = set(os.environ)
     try:
         yield
@@ -64,9 +64,9 @@ def _environment_kept() -> Iterator[None]:
 def lineage(
     step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]], *, silent: bool = False
 ) -> Iterator[list[Data]]:
-    """Tell START with what is read, then COMPLETE with what the block put into the list, or FAIL.
+    """Emit START with the inputs, then COMPLETE with the outputs that the block appends to the list, or FAIL.
 
-    ``reads`` is asked only where somebody listens; nothing is told of a step that is ``silent``.
+    ``reads`` is called only when OpenLineage is configured; a ``silent`` step emits nothing.
     """
     written: list[Data] = []
     teller = _teller(step, deployment, window, reads) if not silent and configured() else None
@@ -82,7 +82,7 @@ def lineage(
 def _teller(
     step: str, deployment: str, window: Window, reads: Callable[[], Sequence[Data]]
 ) -> Callable[[str, Sequence[Data]], bool] | None:
-    """What tells the end of a run whose start was told; None where that failed."""
+    """Emit START and return the function that emits the end of the run; None where START failed."""
     try:
         from openlineage.client import OpenLineageClient
         from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
@@ -108,7 +108,7 @@ def _teller(
     except ImportError:
         _log.warning("OpenLineage is configured, but not installed; run: pip install 'slc-ops[lineage]'")
         return None
-    except Exception as error:  # somebody else's client and configuration
+    except Exception as error:  # third-party client and configuration
         _log.warning("no lineage of %s: %s", step, error)
         return None
 

@@ -1,4 +1,4 @@
-"""One process at a time, and files that one of many processes makes on first use."""
+"""File locks, and files that one of several processes creates on first use."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from slc_ops.base.files import create_file, make_directory, typed_storage
 
 @contextmanager
 def file_lock(path: Path, seconds: float) -> Iterator[None]:
-    """Hold a lock that the operating system releases when its holder dies.
+    """Hold a lock that the operating system releases when the process dies.
 
     Raises :class:`TimeoutError` when another process holds it for longer than ``seconds``.
     """
@@ -37,12 +37,11 @@ def file_lock(path: Path, seconds: float) -> Iterator[None]:
 
 
 def create_once(path: Path, make: Callable[[Path], None], seconds: float = 120.0) -> None:
-    """Let ``make`` fill a file under a temporary name, unless ``path`` exists; then give it its name.
+    """Create ``path`` unless it exists: ``make`` fills a temporary file, which is then renamed.
 
-    For what takes several steps to be usable, as a database and its tables: of many processes one makes it
-    and the others wait; one that is killed half-way leaves nothing under the name, and what it left under
-    the temporary one is removed by the next. An empty file counts as none: that is what an opened and never
-    used database looks like.
+    For files that need several steps, such as a database and its tables. One process creates the file, the
+    others wait. A process that is killed leaves nothing under ``path``; the next one removes its temporary
+    file. An empty file counts as missing, because a database that was opened and never used is empty.
     """
     if _has_content(path):
         return
@@ -50,7 +49,7 @@ def create_once(path: Path, make: Callable[[Path], None], seconds: float = 120.0
     with file_lock(path.with_name(f".{path.name}.lock"), seconds):
         if _has_content(path):
             return
-        for left in path.parent.glob(f".{path.name}.new*"):  # ours alone: we hold the lock
+        for left in path.parent.glob(f".{path.name}.new*"):  # safe: we hold the lock
             left.unlink(missing_ok=True)
         temporary = path.with_name(f".{path.name}.new")
         with typed_storage(path):
@@ -61,7 +60,7 @@ def create_once(path: Path, make: Callable[[Path], None], seconds: float = 120.0
                     os.fsync(stream.fileno())
                 os.replace(temporary, path)
             finally:
-                for left in path.parent.glob(f".{path.name}.new*"):  # with a database's journal
+                for left in path.parent.glob(f".{path.name}.new*"):  # includes a database's journal
                     left.unlink(missing_ok=True)
 
 

@@ -1,8 +1,8 @@
-"""Memory of a process of ours: which allocator Arrow uses, and when memory goes back to the system.
+"""Memory of the process: Arrow's allocator, and returning memory to the system.
 
-Arrow's own default gives memory back to the system as soon as a batch is done with; the next batch then pays
-for every page again. Reading 20 million rows and fitting ``slc`` spent more than half of its time there. The
-system's allocator keeps what it has for the next batch.
+Arrow's default allocator returns memory to the system after each batch, so the next batch pays for every page
+again. Reading 20 million rows and fitting ``slc`` spent more than half of its time on this. The system's
+allocator keeps the memory for the next batch.
 """
 
 import ctypes
@@ -13,14 +13,13 @@ VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def keep_memory_between_batches() -> None:
-    """Let Arrow use the system's allocator in this process, unless the user has named one by ``VARIABLE``.
+    """Use the system's allocator for Arrow in this process, unless the user set ``VARIABLE``.
 
-    For programs (the command line, a task), never for a library that somebody imports: the choice is the
-    process's, not ours.
+    For programs (the command line, a task), never for an imported library: the choice belongs to the process.
     """
     if VARIABLE in os.environ:
         return
-    os.environ[VARIABLE] = "system"  # read by Arrow when it is loaded, here and in processes that we start
+    os.environ[VARIABLE] = "system"  # Arrow reads it on load, here and in child processes
     if "pyarrow" in sys.modules:
         import pyarrow as pa
 
@@ -28,9 +27,9 @@ def keep_memory_between_batches() -> None:
 
 
 def give_memory_back() -> None:
-    """Return to the system what the last step has left behind; where the C library cannot, nothing happens.
+    """Return free memory to the system (``malloc_trim``); do nothing where the C library has no such call.
 
-    Of a step that has read five million rows that is half a gigabyte, which the next one would pile upon.
+    After a step that read five million rows this frees half a gigabyte.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:

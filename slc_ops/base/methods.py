@@ -1,9 +1,9 @@
-"""The table of methods: what each of them is, in one place, for everything that treats methods differently.
+"""The table of methods: the properties of each method, in one place.
 
-Settings, the command line, tuning, the decision, the self-tests, the report and ``docs/methods.md`` ask this
-table; nothing else lists methods by what they do. It holds facts and no code that fits: that lies in
-``slc_ops/methods/<name>.py``, one module per method. A new method is one such module and one entry here.
-``tests/methods/test_table.py`` holds every entry against what the fit really does.
+Settings, the command line, tuning, the decision, the self-tests, the report and ``docs/methods.md`` read this
+table; no other module lists methods by property. The fitting code is in ``slc_ops/methods/<name>.py``, one
+module per method. A new method is one such module and one entry here. ``tests/methods/test_table.py`` checks
+every entry against the fit.
 
 >>> METHODS["slc_t"].needs_time, METHODS["slc"].needs_time
 (True, False)
@@ -22,18 +22,18 @@ Option = Literal["prior_var", "time_bins"]
 
 @dataclass(frozen=True)
 class Method:
-    """One rung of the ladder.
+    """One method of the ladder.
 
-    * ``auc``: what it can do to the AUC of the frozen model, for people.
-    * ``looks_at``: what its answer for a row depends on: the score (the frozen model's logit), the item, its
-      group, the user, the event time.
-    * ``tunes``: the options of a fit that change its result, so that they are worth tuning.
-    * ``monotone``: its answer increases strictly with the score wherever its slope is positive, and with
-      nothing else, so that it cannot change the AUC; the self-test relies on it.
+    * ``auc``: the effect on the AUC of the frozen model, in words.
+    * ``looks_at``: the inputs of its probability for a row: the score (the frozen model's logit), the item,
+      its group, the user, the event time.
+    * ``tunes``: the options of a fit that change its result and are tuned.
+    * ``monotone``: its probability depends on the score alone and increases strictly with it where the slope
+      is positive, so it cannot change the AUC; the self-test relies on it.
     * ``fits_link``: it estimates the slope a and the intercept b₀.
-    * ``tracks_drift``: it may win only where drift can be detected.
-    * ``long_memory``: in a refresh it learns its offsets from more windows than its link.
-    * ``forgets``: and its effects from still more, whose rows count less the older they are.
+    * ``tracks_drift``: it may be chosen only where drift can be detected.
+    * ``long_memory``: a refresh fits its offsets on more windows than its link.
+    * ``forgets``: a refresh fits its effects on still more windows, with weights that fall with age.
     """
 
     name: str
@@ -49,17 +49,17 @@ class Method:
 
     @property
     def needs_time(self) -> bool:
-        """Whether the rows must have an event time."""
+        """Return True when the rows must have an event time."""
         return "time" in self.looks_at
 
     @property
     def per_item(self) -> bool:
-        """Whether it corrects items one by one; what looks at the score (and time) alone does not."""
+        """Return True when it corrects each item separately."""
         return "item" in self.looks_at
 
     @property
     def in_cells(self) -> bool:
-        """Whether it keeps a table of items × time bins, which may be too large."""
+        """Return True when it keeps a table of items × time bins, which may be too large."""
         return self.per_item and self.needs_time
 
 
@@ -67,8 +67,8 @@ SCORE_ITEM: tuple[Input, ...] = ("score", "item")
 SCORE_TIME: tuple[Input, ...] = ("score", "time")
 ALL: tuple[Input, ...] = ("score", "item", "time")
 
-# In ladder order: from no correction at all to everything the item's history can say. Of methods that are
-# equally good the first one is chosen.
+# In ladder order, from no correction to corrections that use an item's full history. Among equally good
+# methods the first one is chosen.
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -187,11 +187,11 @@ METHODS: Mapping[str, Method] = {
     )
 }
 
-REFERENCES = ("base", "platt")  # always compared: the frozen model itself and the bar to clear
+REFERENCES = ("base", "platt")  # always compared: the frozen model and the baseline to beat
 
 
 def method_named(name: str) -> Method:
-    """The entry of a method; a name that is not in the table is an error that says what is.
+    """Return the entry of a method; raise :class:`UnknownMethod`, which lists the known names.
 
     >>> method_named("slcc")
     Traceback (most recent call last):
@@ -206,7 +206,7 @@ def method_named(name: str) -> Method:
 
 
 def ladder(methods: Iterable[str]) -> tuple[str, ...]:
-    """The methods to compare, in ladder order, the references always among them; unknown names are refused.
+    """Return the methods to compare, in ladder order, references included; raise for unknown names.
 
     >>> ladder(["slc"]), ladder("slc")
     (('base', 'platt', 'slc'), ('base', 'platt', 'slc'))
@@ -217,5 +217,5 @@ def ladder(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def score_only(name: str) -> bool:
-    """Whether a method corrects no items; one that this release does not know is taken to correct them."""
+    """Return True when a known method corrects no items; a name unknown to this release gives False."""
     return name in METHODS and not METHODS[name].per_item

@@ -1,4 +1,4 @@
-"""The one door to MLflow's Python client: telemetry off, every address named, nothing global changed."""
+"""The only access to MLflow's Python client: telemetry off, explicit addresses, no global state."""
 
 import gc
 import logging
@@ -21,13 +21,12 @@ _loaded: set[str] = set()
 
 
 def quiet_mlflow() -> None:
-    """Set what MLflow reads when it is imported; call before ``import mlflow``.
+    """Set the variables that MLflow reads on import; call before ``import mlflow``.
 
-    No telemetry, ever. Unless the operator says otherwise: no progress bars, migration notes and addresses on
-    stdout, where JSON may be expected; and a server that hangs is given up after three tries of half a minute
-    (MLflow's own patience is eight tries of two minutes), which leaves time to store a large set.
-
-    What MLflow has to say goes where our own lines go, with deployment and window, instead of to stderr.
+    Telemetry is always off. These defaults apply unless the operator sets the variable: no progress bars,
+    migration notes or addresses on stdout, which may carry JSON; requests time out after 30 s with two
+    retries (MLflow: 120 s and seven), which leaves time to store a large set. MLflow's log records go through
+    our logging, with deployment and window, instead of to stderr.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -35,7 +34,7 @@ def quiet_mlflow() -> None:
     os.environ.setdefault("MLFLOW_CONFIGURE_LOGGING", "false")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(os.environ["MLFLOW_LOGGING_LEVEL"])
-    logging.getLogger("mlflow.utils.environment").setLevel("ERROR")  # an environment without pip is no news
+    logging.getLogger("mlflow.utils.environment").setLevel("ERROR")  # it warns when pip is absent
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -43,17 +42,17 @@ def quiet_mlflow() -> None:
 
 
 def load_mlflow() -> None:
-    """Import MLflow, quietly. Whoever needs a part of it calls this first."""
+    """Import MLflow with :func:`quiet_mlflow`; call before importing a part of it."""
     quiet_mlflow()
     with _imported_once("mlflow"):
         import mlflow  # noqa: F401 - to have it loaded
 
 
 def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None = None) -> "MlflowClient":
-    """A client for tracking and registry, at one address or, with ``registry_uri``, at two.
+    """Return a client for tracking and registry, at one address or, with ``registry_uri``, at two.
 
-    An SQLite database that does not exist is made with ``create``; without it, it is a
-    :class:`~slc_ops.base.errors.RegistryError`: MLflow itself would make an empty one wherever it is sent.
+    With ``create`` a missing SQLite database is created; without it, a missing database raises
+    :class:`~slc_ops.base.errors.RegistryError`, because MLflow would silently create an empty one.
     """
     registry_uri = registry_uri or tracking_uri
     for uri in dict.fromkeys((tracking_uri, registry_uri)):
@@ -67,14 +66,14 @@ def connect(tracking_uri: str, *, create: bool = False, registry_uri: str | None
                 f"there is no MLflow database {database.absolute()}; looked there because of "
                 "MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI, or SLC_OPS_HOME without them"
             )
-    with _imported_once("client"):  # the first client of a database imports as much again
+    with _imported_once("client"):  # the first client of a database doubles the imports
         from mlflow import MlflowClient
 
         return MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri)
 
 
 def _require_listener(tracking_uri: str) -> None:
-    """Give up at once where nothing listens: MLflow itself asks a database for almost two minutes."""
+    """Fail at once when nothing listens: MLflow retries a database connection for almost two minutes."""
     address = urlsplit(tracking_uri)
     if not address.scheme.startswith("postgres") or not address.hostname:
         return
@@ -89,10 +88,10 @@ def _require_listener(tracking_uri: str) -> None:
 
 
 def create_database(path: Path) -> None:
-    """Make MLflow's SQLite database unless it exists: whole or not at all, by one process of many.
+    """Create MLflow's SQLite database unless it exists, atomically and by one process only.
 
-    MLflow's own first use takes a hundred migrations, each committed for itself; processes that do it at the
-    same time, or one that is killed on the way, leave a database that nobody can open any more.
+    MLflow's first use runs a hundred migrations and commits each separately. Concurrent processes, or one
+    that is killed, would leave a database that cannot be opened.
     """
     create_once(path, _fill)
 
@@ -108,10 +107,10 @@ def _fill(path: Path) -> None:
 
 @contextmanager
 def _imported_once(part: str) -> Iterator[None]:
-    """What MLflow imports lives as long as the process, so the garbage collector need not look at it.
+    """Exclude the objects of MLflow's import from garbage collection: they live as long as the process.
 
-    Looking takes a fifth of the import's three seconds, and another second when the process ends: a third of
-    what ``slc-ops rollback`` takes. Only the first time: a server that connects often must collect.
+    Collection takes a fifth of the import's three seconds and another second at exit: a third of the run time
+    of ``slc-ops rollback``. Only the first import is excluded: a server that connects often must collect.
     """
     if part in _loaded:
         yield

@@ -1,16 +1,19 @@
-"""Names that end up in paths, DAG ids, model names and URLs; apart, because serving hosts need only these."""
+"""Validated names for paths, DAG ids, model names and URLs; a separate module because serving hosts import
+it.
+"""
 
 import re
 
 from slc_ops.base.errors import RegistryError
 
 RETIRED_TAG = "champion_retired"
-"""A tag of the registered model: the change of the ledger that retired its champion. An alias that is merely
-missing (a hand, another database) tells a serving host nothing; this tag says that it should let go."""
+"""A tag of the registered model: the ledger change that retired its champion. A serving host drops the
+correction only with this tag, not when the alias is merely missing (removed by hand, another database)."""
 
 
 def valid_name(name: str) -> str:
-    """A deployment's name ends up in paths, DAG ids and model names, so it is plain.
+    """Return the name of a deployment, or raise ``ValueError``: it becomes part of paths, DAG ids and model
+    names.
 
     >>> valid_name("demo-2")
     'demo-2'
@@ -24,7 +27,7 @@ def valid_name(name: str) -> str:
 
 
 def model_name(deployment: str, schema: str | None = None) -> str:
-    """The registered model of a deployment, in a ``catalog.schema`` where names have three levels.
+    """Return the registered model's name; ``schema`` is the ``catalog.schema`` of three-level names.
 
     >>> model_name("demo"), model_name("demo", "main.slc")
     ('slc-demo', 'main.slc.slc-demo')
@@ -37,7 +40,7 @@ def model_name(deployment: str, schema: str | None = None) -> str:
 
 
 def alias_name(alias: str) -> str:
-    """An alias that can stand in a URL as it is.
+    """Return an alias that needs no escaping in a URL, or raise :class:`RegistryError`.
 
     >>> alias_name("champion")
     'champion'

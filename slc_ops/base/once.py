@@ -1,4 +1,4 @@
-"""Values that several threads need: worked out by whoever asks first, while the others wait."""
+"""A cache for several threads: the first caller computes a value, the others wait."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -9,13 +9,13 @@ _ABSENT = object()
 
 
 class Once:
-    """Values by name, each worked out once.
+    """Values by name, each computed once.
 
     >>> kept = Once()
     >>> kept.get("answer", lambda: 42), kept.get("answer", lambda: 43)
     (42, 42)
 
-    Work that fails is done again by the next one who asks. Work may ask for other values, not for its own.
+    After an exception the next caller computes the value. ``work`` may get other values, not its own.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Once:
         self._values: dict[Hashable, Any] = {}
 
     def get(self, name: Hashable, work: Callable[[], T]) -> T:
-        """The value of this name."""
+        """Return the value of ``name``; call ``work`` when there is none."""
         with self._lock:
             own = self._locks.setdefault(name, threading.Lock())
         with own:
@@ -34,7 +34,7 @@ class Once:
             return value  # type: ignore[no-any-return]
 
     def forget(self, wanted: Callable[[Any], bool]) -> None:
-        """Let go of the values whose names are ``wanted``; who asks again works them out again."""
+        """Drop the values whose names are ``wanted``; the next :meth:`get` computes them again."""
         with self._lock:
             for name in [name for name in self._values if wanted(name)]:
                 self._values.pop(name, None)

@@ -1,7 +1,7 @@
-"""Our own Parquet files: every page carries a checksum, and every reader verifies it.
+"""Parquet files that slc_ops writes: every page has a checksum, and every reader verifies it.
 
-A log is one file, or a folder of parts (``part-00000.parquet`` and so on) where several processes wrote it;
-whoever reads a log through this module need not know which.
+A log is one file, or a folder of parts (``part-00000.parquet`` and so on) that several processes wrote.
+Functions of this module accept both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 
 HARDLY_REPEATS = frozenset({"event_id", "event_time", "logit", "probability"})
 DICTIONARY_BYTES = 1 << 23
-"""Ids of a row group that stay a dictionary. Beyond Parquet's usual megabyte they would be written, and read,
-as text row by row, which takes three times as long for the users of five million rows."""
+"""Size limit of a row group's dictionary of ids. With Parquet's default of one megabyte, larger columns are
+written and read as plain text, which takes three times as long for the users of five million rows."""
 
 
 class Parts:
-    """The files of a folder as one: what readers of a log ask of a Parquet file, part by part."""
+    """A folder of part files with the reading methods of ``ParquetFile``."""
 
     def __init__(self, files: "Sequence[Path]", dictionaries: Sequence[str] = ()) -> None:
         self._files, self._dictionaries = files, dictionaries
 
     @property
     def schema_arrow(self) -> "pa.Schema":
-        """The columns, which all parts share."""
+        """Return the columns, which all parts share."""
         with open_parquet(self._files[0]) as file:
             return file.schema_arrow
 
     def iter_batches(
         self, batch_size: int = 65536, columns: Sequence[str] | None = None
     ) -> "Iterator[pa.RecordBatch]":
-        """The rows, one part after the other."""
+        """Yield the rows, part by part."""
         for path in self._files:
             with open_parquet(path, dictionaries=self._dictionaries) as file:
                 yield from file.iter_batches(batch_size=batch_size, columns=columns)
 
     def read(self, columns: Sequence[str] | None = None) -> "pa.Table":
-        """All rows."""
+        """Return all rows."""
         import pyarrow as pa
 
         return pa.concat_tables([read_parquet(path, columns) for path in self._files])
 
 
 def part_name(number: int) -> str:
-    """What the parts of a log are called: by name they are in the order of their rows.
+    """Return the file name of a part; sorted names give the order of the rows.
 
     >>> part_name(3)
     'part-00003.parquet'
@@ -59,7 +59,7 @@ def part_name(number: int) -> str:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of a log, in the order of their rows: the file itself, or the parts of a folder."""
+    """Return the files of a log in row order: the file itself, or the parts of a folder."""
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("part-*.parquet"))
@@ -69,22 +69,22 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def digest_log(path: Path) -> str:
-    """SHA-256 of a log's bytes; of a folder: of its parts' names and digests."""
+    """Return the SHA-256 of a log's bytes; of a folder, of its parts' names and digests."""
     if not path.is_dir():
         return digest_file(path)
     return digest_parts({part.name: digest_file(part) for part in parts_of(path)})
 
 
 def digest_parts(digests: dict[str, str]) -> str:
-    """The digest of a folder whose parts have these."""
+    """Return the digest of a folder from the digests of its parts, by name."""
     return digest_json(sorted(digests.items()))
 
 
 @contextmanager
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> "Iterator[pq.ParquetFile | Parts]":
-    """A log that we wrote; one that is gone, cut off or altered is an error that says what to do.
+    """Open a log that slc_ops wrote; raise :class:`MissingFile` or :class:`DamagedFile`.
 
-    ``dictionaries`` are columns of text that stay as they are written: no string is touched per row.
+    ``dictionaries`` are text columns that stay dictionary-encoded, without a string per row.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -104,15 +104,15 @@ def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> "Iterator[p
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
-    """All rows of a log that we wrote."""
+    """Return all rows of a log that slc_ops wrote."""
     with open_parquet(path) as file:
         return file.read(columns=None if columns is None else list(columns))
 
 
 def log_writer(path: Path, schema: "pa.Schema") -> "pq.ParquetWriter":
-    """Begin the file of a log, on a temporary name.
+    """Open the writer of a log file, under a temporary name.
 
-    What hardly repeats is written as it is, and nobody looks for rows by another column than their time.
+    Columns with few repeated values are not dictionary-encoded; only the event time has statistics.
     """
     import pyarrow.parquet as pq
 
@@ -129,7 +129,7 @@ def log_writer(path: Path, schema: "pa.Schema") -> "pq.ParquetWriter":
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
-    """Write a table; call it on a temporary name."""
+    """Write a table; ``path`` must be a temporary name."""
     import pyarrow.parquet as pq
 
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -1,4 +1,4 @@
-"""Secrets as they reach a service: present, strong, fit for the place they stand in."""
+"""Validate the secrets of a service: present, strong, and safe inside a URL."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ _IN_URL = re.compile(r"://[^:/@]*:(.*)@")
 
 
 def weakness(secret: str) -> str | None:
-    """What is wrong with a secret, or None.
+    """Return the reason why a secret is too weak, or None.
 
     >>> weakness("changeme")
     'it has 8 characters, at least 24 are needed'
@@ -35,7 +35,7 @@ def weakness(secret: str) -> str | None:
 
 
 def secrets_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every secret among a service's variables, by the variable that carries it; URLs carry passwords too.
+    """Yield variable name and value of every secret in a service's environment, passwords in URLs included.
 
     >>> list(secrets_in({"SLC_OPS_LEDGER_URL": "postgresql://ann:hidden@db/ledger", "PATH": "/bin"}))
     [('SLC_OPS_LEDGER_URL', 'hidden')]
@@ -53,7 +53,9 @@ def secrets_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def check_secrets(environment: Mapping[str, str]) -> None:
-    """Refuse a weak secret, one that would break the URL it stands in, and a Fernet key that is none."""
+    """Raise :class:`SettingsError` for a weak secret, one that is not safe in its URL, or an invalid Fernet
+    key.
+    """
     for name, secret in secrets_in(environment):
         if fault := weakness(secret):
             raise SettingsError(f"the secret in {name} is too weak: {fault}; {REMEDY}")
@@ -64,7 +66,7 @@ def check_secrets(environment: Mapping[str, str]) -> None:
             )
     if FERNET in environment and not all(
         map(_is_fernet, environment[FERNET].split(","))
-    ):  # new,old: rotating
+    ):  # "new,old" during a rotation
         raise SettingsError(f"{FERNET} is not 32 bytes in URL-safe base64, as Fernet needs them; {REMEDY}")
 
 

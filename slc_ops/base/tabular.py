@@ -2,8 +2,8 @@
 
 CSV and JSON lines may be compressed with gzip or Zstandard (``.csv.gz``, ``.jsonl.zst``).
 
-This is the one place that knows the formats; what the columns mean, and what is said about a file that cannot
-be read, is the callers' business: errors are Arrow's and the operating system's own.
+This module handles formats only. Callers interpret the columns and turn the errors of Arrow and the operating
+system, which pass through unchanged, into messages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ BATCH_ROWS = 1 << 16
 
 
 def suffix_of(path: Path) -> str:
-    """What a file's name ends with; of a compressed one both parts.
+    """Return a file's suffix; both suffixes of a compressed file.
 
     >>> suffix_of(Path("log.may.csv.gz")), suffix_of(Path("may.parquet"))
     ('.csv.gz', '.parquet')
@@ -34,9 +34,9 @@ def suffix_of(path: Path) -> str:
 class TabularFile:
     """A file of rows: its schema, and its rows in batches; the footer of a Parquet file is read once.
 
-    ``text`` and ``numbers`` name columns of a CSV file whose type is not to be guessed: an id 007 is not 7.
-    With ``strict`` only an empty field of a CSV is missing, because "NA" may be an item. Without
-    ``check_utf8`` text of a CSV that is not UTF-8 is handed over as it is, to be judged row by row.
+    ``text``, ``numbers`` and ``integers`` fix the type of CSV and JSON columns: an id 007 is not 7. With
+    ``strict`` only an empty CSV field is missing, because "NA" may be an item. Without ``check_utf8`` a CSV
+    may contain text that is not UTF-8; the caller validates it row by row.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TabularFile:
                 self.schema = reader.schema
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """All rows, in the file's order."""
+        """Yield all rows, in the file's order."""
         if self._footer is not None:
             import pyarrow.parquet as pq
 
@@ -89,7 +89,7 @@ class TabularFile:
                 yield from reader
 
     def table(self) -> pa.Table:
-        """All rows at once; the types of a CSV's columns are then guessed from the whole file."""
+        """Return all rows at once; the types of CSV columns are then inferred from the whole file."""
         if self._is_json:
             import pyarrow.json as pajson
 

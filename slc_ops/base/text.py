@@ -1,6 +1,6 @@
-"""Numbers as people read them: one minus sign, one dash for what is missing, one form of an interval.
+"""Number formats for people: one minus sign, one dash for a missing value, one form of an interval.
 
-Every page, table and sentence takes its numbers from here; JSON keeps them as they are.
+Every page, table and message formats its numbers here; JSON keeps them unformatted.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ MISSING = "–"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure with so many digits behind the point, or a dash for one that does not exist.
+    """Format a figure with ``digits`` decimals; None gives a dash.
 
     >>> number(0.61234), number(-1.5, 1), number(None)
     ('0.6123', '−1.5', '–')
@@ -20,7 +20,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def signed(value: float | None, digits: int = 4) -> str:
-    """A difference, with its sign.
+    """Format a difference with its sign.
 
     >>> signed(-0.01), signed(-0.0)
     ('−0.0100', '+0.0000')
@@ -29,7 +29,7 @@ def signed(value: float | None, digits: int = 4) -> str:
 
 
 def points(value: float | None, digits: int = 2) -> str:
-    """A difference of shares or AUCs in percentage points, with its sign.
+    """Format a difference of shares or AUCs in percentage points, with its sign.
 
     >>> points(0.0123)
     '+1.23'
@@ -45,7 +45,7 @@ def interval(
     *,
     form: Callable[[float | None], str] = signed,
 ) -> str:
-    """An estimate with its interval; where there is none, the reason why.
+    """Format an estimate with its interval; without an interval, with the reason.
 
     >>> interval(0.012, 0.01, 0.014)
     '+0.0120 [+0.0100, +0.0140]'
@@ -62,7 +62,7 @@ def interval(
 
 
 def share(value: float | None, digits: int = 0) -> str:
-    """A share in per cent.
+    """Format a share in per cent.
 
     >>> share(0.5), share(0.0312, 1)
     ('50%', '3.1%')
@@ -71,7 +71,7 @@ def share(value: float | None, digits: int = 0) -> str:
 
 
 def count(value: float | None, digits: int = 0) -> str:
-    """How many rows, items, users or observations, with thousands set apart.
+    """Format a count with thousands separators.
 
     >>> count(1234567), count(12.345, 1)
     ('1,234,567', '12.3')
@@ -80,7 +80,7 @@ def count(value: float | None, digits: int = 0) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """How long something took.
+    """Format a duration in seconds with three decimals.
 
     >>> seconds(0.12345)
     '0.123'
@@ -89,7 +89,7 @@ def seconds(value: float | None) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """With a capital, unless it begins with the name of a method, which keeps its spelling.
+    """Capitalise the first letter, unless the text starts with the name of a method.
 
     >>> as_sentence("over 4 windows it won"), as_sentence("slc_t is not chosen")
     ('Over 4 windows it won', 'slc_t is not chosen')

@@ -1,4 +1,4 @@
-"""Text columns that are not UTF-8, which Arrow itself carries along."""
+"""Detect text columns that are not UTF-8, which Arrow does not reject."""
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -6,11 +6,12 @@ from pyarrow import types as pt
 from slc_ops.base.errors import InputError
 
 MARK = "\uffff"
-"""Begins what stands for a text that is not UTF-8. Unicode keeps this character out of every text."""
+"""The prefix of a replacement for text that is not UTF-8. Unicode reserves this character: no text contains
+it."""
 
 
 def require_utf8(column: str, values: pa.Array) -> None:
-    """Refuse text that is not UTF-8: Arrow and Parquet carry it, and the first who reads it fails.
+    """Raise :class:`InputError` for text that is not UTF-8: Arrow and Parquet accept it, later readers fail.
 
     >>> text = pa.array([b"a", b"\\xff"]).view(pa.string())
     >>> require_utf8("item_id", text)
@@ -19,7 +20,7 @@ def require_utf8(column: str, values: pa.Array) -> None:
     slc_ops.base.errors.InputError: column item_id has text that is not UTF-8, for example ...
     """
     if pt.is_dictionary(values.type):
-        values = values.dictionary  # values that no row has count, too
+        values = values.dictionary  # unused values count, too
     if (pt.is_string(values.type) or pt.is_large_string(values.type)) and not is_valid(values):
         texts = values.cast(pa.large_binary()).to_pylist()
         wrong = next(repr(text[:40]) for text in texts if text and not is_utf8(text))
@@ -29,7 +30,7 @@ def require_utf8(column: str, values: pa.Array) -> None:
 
 
 def marked(values: pa.Array) -> pa.Array:
-    """Text and bytes as text; what is not UTF-8 is written out behind the :data:`MARK`.
+    """Return text and bytes as text; invalid UTF-8 is escaped and prefixed with :data:`MARK`.
 
     >>> marked(pa.array([b"ab", b"ab\\xff", None])).to_pylist() == ["ab", MARK + "ab\\\\xff", None]
     True
@@ -53,7 +54,7 @@ def marked(values: pa.Array) -> pa.Array:
 
 
 def written_out(text: bytes) -> str:
-    """The text that bytes spell, or what they are."""
+    """Decode bytes as UTF-8; escape and mark them when they are invalid."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -61,7 +62,7 @@ def written_out(text: bytes) -> str:
 
 
 def is_valid(texts: pa.Array) -> bool:
-    """Whether all texts of a column are UTF-8."""
+    """Return True when all texts of a column are UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -70,5 +71,5 @@ def is_valid(texts: pa.Array) -> bool:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether bytes spell a text."""
+    """Return True when the bytes are UTF-8."""
     return not written_out(text).startswith(MARK)

@@ -11,14 +11,14 @@ from slc_ops.base.json_form import OwnForm
 
 WEEK = timedelta(days=7)
 MONDAY = date(1970, 1, 5)
-"""The Monday from which windows of several weeks are counted, where no other day is named."""
+"""The default anchor: windows of several weeks are counted from this Monday."""
 
 
 @dataclass(frozen=True, order=True)
 class Window(OwnForm):
-    """The half-open span ``[start, end)``, kept in UTC. ``zone`` says whose days it consists of.
+    """The half-open interval ``[start, end)``, stored in UTC. ``zone`` defines its local days.
 
-    Two windows with the same bounds are the same window, whatever their zones are called.
+    Two windows with the same bounds are equal, whatever their zones.
 
     >>> window = Window.parse("2026-01-05/2026-01-12")
     >>> str(window)
@@ -28,7 +28,7 @@ class Window(OwnForm):
     >>> window.key
     '2026-01-05'
 
-    A week with the change to summer time has an hour less, and the weeks around it do not move:
+    A week with the change to summer time is an hour shorter; the weeks around it do not shift:
 
     >>> spring = Window.parse("2026-03-23/2026-03-30", "Europe/Berlin")
     >>> spring.end - spring.start, [str(w) for w in spring.before(1)]
@@ -52,7 +52,7 @@ class Window(OwnForm):
 
     @classmethod
     def parse(cls, text: str, zone: str = "UTC") -> "Window":
-        """Read ``START/END``; dates mean midnight in the zone."""
+        """Parse ``START/END``; dates mean midnight in the zone."""
         parts = text.split("/")
         if len(parts) != 2:
             raise SettingsError(f"window {text!r} is not START/END, for example 2026-01-05/2026-01-12")
@@ -60,30 +60,30 @@ class Window(OwnForm):
 
     @classmethod
     def week_of(cls, timestamp: datetime) -> "Window":
-        """The window [Monday 00:00 UTC, next Monday) that contains ``timestamp``."""
+        """Return the window [Monday 00:00 UTC, next Monday) that contains ``timestamp``."""
         return Cadence().containing(timestamp)
 
     @property
     def key(self) -> str:
-        """A name for directories: the start's date, with the time when it is not midnight."""
+        """Return a name for directories: the start's date, with the time when it is not midnight."""
         return _short(self.start, self.zone).replace(":", "")
 
     @property
     def called(self) -> str:
-        """What people call it: a day, a week, or just a window."""
+        """Return the noun for messages: "day", "week" or "window"."""
         return {1: "day", 7: "week"}.get(len(self.dates), "window")
 
     @property
     def dates(self) -> list[date]:
-        """The local days that the window touches, in order."""
+        """Return the local days that overlap the window, in order."""
         first = self.start.astimezone(ZoneInfo(self.zone)).date()
         last = (self.end - timedelta(microseconds=1)).astimezone(ZoneInfo(self.zone)).date()
         return [first + timedelta(days=k) for k in range((last - first).days + 1)]
 
     def before(self, count: int) -> list["Window"]:
-        """The ``count`` windows of the same length that end where this one starts, oldest first.
+        """Return the ``count`` preceding windows of the same length, oldest first.
 
-        A window of whole local days has as many days before it; any other one as many seconds.
+        The length is counted in local days for a window of whole local days, in seconds otherwise.
         """
         first, last = _day_at(self.start, self.zone), _day_at(self.end, self.zone)
         try:
@@ -101,16 +101,16 @@ class Window(OwnForm):
 
     @property
     def bounds(self) -> dict[str, str]:
-        """Start and end: ISO 8601 with offset."""
+        """Return start and end in ISO 8601 with offset."""
         return {"start": self.start.isoformat(), "end": self.end.isoformat()}
 
     def as_dict(self) -> dict[str, str]:
-        """The JSON form: the bounds, and the zone where it is not UTC."""
+        """Return the JSON form: the bounds, and the zone unless it is UTC."""
         return self.bounds if self.zone == "UTC" else {**self.bounds, "zone": self.zone}
 
     @classmethod
     def from_dict(cls, value: dict[str, str]) -> "Window":
-        """Read what :meth:`as_dict` wrote."""
+        """Parse the output of :meth:`as_dict`."""
         return cls(parse_timestamp(value["start"]), parse_timestamp(value["end"]), value.get("zone", "UTC"))
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class Window(OwnForm):
 
 @dataclass(frozen=True)
 class Cadence:
-    """The grid of windows: ``days`` local days each, one of them beginning on ``anchor``.
+    """The grid of windows: ``days`` local days each, one of them starting on ``anchor``.
 
     >>> from datetime import UTC, datetime
     >>> Cadence().name, str(Cadence().containing(datetime(2026, 1, 7, tzinfo=UTC)))
@@ -135,12 +135,12 @@ class Cadence:
 
     @property
     def name(self) -> str:
-        """What people call a window of it."""
+        """Return the noun for one window: "day", "week" or "N-day window"."""
         return {1: "day", 7: "week"}.get(self.days, f"{self.days}-day window")
 
     @property
     def described(self) -> str:
-        """Where its windows begin and end.
+        """Return the start and end of the windows, in words.
 
         >>> Cadence().described, Cadence(1, zone="Europe/Berlin").described
         ('Monday 00:00 UTC to the next', 'midnight Europe/Berlin to the next')
@@ -154,11 +154,11 @@ class Cadence:
         return f"{self.anchor:%A} 00:00 {self.zone}, every {self.days} days from {self.anchor} on"
 
     def containing(self, timestamp: datetime) -> Window:
-        """The one window that holds ``timestamp``."""
+        """Return the window of the grid that contains ``timestamp``."""
         try:
             day = timestamp.astimezone(ZoneInfo(self.zone)).date()
             first = day - timedelta(days=(day - self.anchor).days % self.days)
-            # A clock that goes back from 00:01 to 23:01 shows yesterday again, but today has begun.
+            # After a clock change from 00:01 to 23:01 the local date is yesterday, but the new day has begun.
             while (end := day_start(self._next(first), self.zone)) <= timestamp:
                 first = self._next(first)
             return Window(day_start(first, self.zone), end, self.zone)
@@ -166,11 +166,11 @@ class Cadence:
             raise SettingsError(f"the {self.name} of {timestamp.isoformat()} leaves the calendar") from None
 
     def complete_at(self, timestamp: datetime) -> Window:
-        """The last window that had ended at ``timestamp``."""
+        """Return the last window that has ended at ``timestamp``."""
         return self.containing(self.containing(timestamp).start - timedelta(microseconds=1))
 
     def between(self, start: datetime, end: datetime) -> list[Window]:
-        """The windows from one that begins at ``start`` to one that ends at ``end``, oldest first."""
+        """Return the windows from ``start`` to ``end``, both edges of the grid, oldest first."""
         edges, day = [start], _day_at(start, self.zone)
         while day is not None and edges[-1] < end:
             day = self._next(day)
@@ -178,15 +178,15 @@ class Cadence:
         return _between(edges, self.zone)
 
     def holds(self, window: Window) -> bool:
-        """Whether the window is one of the grid."""
+        """Return True when the window belongs to the grid."""
         return self.containing(window.start) == window
 
     def parse(self, text: str) -> Window:
-        """Read ``START/END``, dates in the grid's zone; whether it lies on the grid is not asked."""
+        """Parse ``START/END`` with dates in the grid's zone; the window need not belong to the grid."""
         return Window.parse(text, self.zone)
 
     def span(self, window: Window, count: int) -> Window:
-        """The span of ``count`` windows, counted from the anchor, that ``window`` lies in."""
+        """Return the span of ``count`` windows, counted from the anchor, that contains ``window``."""
         return Cadence(self.days * count, self.anchor, self.zone).containing(window.start)
 
     def _next(self, first: date) -> date:
@@ -194,16 +194,16 @@ class Cadence:
 
 
 def day_start(day: date, zone: str) -> datetime:
-    """The first moment of a local day, in UTC: midnight, or what comes instead where clocks skip it.
+    """Return the start of a local day in UTC: midnight, or the first instant after it where clocks skip it.
 
     >>> day_start(date(2026, 4, 24), "Africa/Cairo").isoformat()  # the clock goes from 23:59 to 01:00
     '2026-04-23T22:00:00+00:00'
     """
-    return datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)  # fold 0: the first of two
+    return datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)  # fold 0: the first of two midnights
 
 
 def parse_timestamp(text: str, zone: str = "UTC") -> datetime:
-    """An ISO 8601 timestamp in UTC; a bare date is the beginning of that day in the zone.
+    """Parse an ISO 8601 timestamp to UTC; a bare date is the start of that day in the zone.
 
     >>> parse_timestamp("2026-01-05")
     datetime.datetime(2026, 1, 5, 0, 0, tzinfo=datetime.timezone.utc)
@@ -227,12 +227,12 @@ def parse_timestamp(text: str, zone: str = "UTC") -> datetime:
 
 
 def _between(edges: list[datetime], zone: str) -> list[Window]:
-    """The windows between neighbouring edges; a zone that left out a whole day has none of that day."""
+    """Return the windows between adjacent edges; a day that the zone skipped gives no window."""
     return [Window(start, end, zone) for start, end in pairwise(edges) if start < end]
 
 
 def _day_at(timestamp: datetime, zone: str) -> date | None:
-    """The local day that begins at ``timestamp``."""
+    """Return the local day that starts at ``timestamp``, or None."""
     day = timestamp.astimezone(ZoneInfo(zone)).date()
     return day if day_start(day, zone) == timestamp else None
 

@@ -1,1 +1,1 @@
-"""What an operator sets: the environment and the deployments file."""
+"""Settings of an installation: the environment variables and the deployments file."""

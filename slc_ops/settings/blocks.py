@@ -1,4 +1,4 @@
-"""The blocks of the deployments file that need no module of their own: decision, forget and notify."""
+"""The smaller blocks of the deployments file: decision, forget and notify."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -6,14 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class SettingsBlock(BaseModel):
-    """A block of the deployments file: unknown keys, infinities and NaN are errors, values do not change."""
+    """A block of the deployments file: immutable; unknown keys, infinities and NaN are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _as_written(cls, values: Any) -> Any:
-        """Pydantic takes ``yes`` for the number 1 and bytes for text: refused, nobody means that."""
+        """Refuse bytes, and booleans for numbers, which pydantic would convert."""
         for name, value in values.items() if isinstance(values, dict) else ():
             if isinstance(value, bytes):
                 raise ValueError(f"{name} must be plain text, found binary data")
@@ -24,11 +24,11 @@ class SettingsBlock(BaseModel):
 
 
 class Decision(SettingsBlock):
-    """What it takes to change the method that serves, over the last ``evidence_windows`` windows.
+    """The rule for changing the method that serves, over the last ``evidence_windows`` windows.
 
-    A method takes over from another when its mean NLL over the windows is lower by ``min_gain`` and by one
-    standard error, or when the interval of the mean at ``confidence`` lies below 0. Parameters are renewed
-    every window and need no such proof.
+    A method replaces another when its mean NLL over the windows is lower by ``min_gain`` and by one standard
+    error, or when the interval of the mean at ``confidence`` lies below 0. Parameters are renewed every
+    window without this test.
     """
 
     min_gain: float = Field(
@@ -56,7 +56,7 @@ class Decision(SettingsBlock):
 
 
 class Forget(SettingsBlock):
-    """How long ``slc_mix`` remembers: rows count 2^(−age/half_life), over this many windows."""
+    """The memory of ``slc_mix``: rows have the weight 2^(−age/half_life), over this many windows."""
 
     half_life: float = Field(
         default=8.0, gt=0, le=10_000, description="number of windows after which a row counts half"
@@ -80,7 +80,7 @@ EVENTS: tuple[EventName, ...] = get_args(EventName)
 
 
 class Notify(SettingsBlock):
-    """Who hears of it. Addresses and tokens live in Airflow connections, never here."""
+    """Events to notify and their recipients. Addresses and tokens live in Airflow connections, never here."""
 
     events: tuple[EventName, ...] = Field(default=EVENTS, description="events that notify")
     webhook: str | None = Field(

@@ -1,8 +1,7 @@
-"""Named connections: addresses with credentials, kept outside of the deployments file.
+"""Named connections: addresses with credentials, stored outside of the deployments file.
 
-Who keeps them is not this package's business. Whoever does registers a function under the entry point group
-``slc_ops.connections``; :mod:`slc_ops.airflow.connections` registers Airflow's, and a team with a vault
-of its own can register another.
+A provider registers a lookup function under the entry point group ``slc_ops.connections``.
+:mod:`slc_ops.airflow.connections` registers Airflow's; a team can register one for its own vault.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ GROUP = "slc_ops.connections"
 class Connection:
     """An address with credentials; ``schema`` is a database's name, or a path.
 
-    ``extra`` is what else the kind of connection has: the account of a warehouse, the project of a cloud.
+    ``extra`` has fields of the connection type: the account of a warehouse, the project of a cloud.
     """
 
     conn_id: str
@@ -32,14 +31,14 @@ class Connection:
     password: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    def __repr__(self) -> str:  # credentials do not belong into logs
+    def __repr__(self) -> str:  # keeps credentials out of logs
         return f"Connection({self.conn_id!r}, {self.conn_type!r})"
 
 
 def find_connection(name: str) -> Connection | None:
-    """The connection of that name; None where nobody knows it.
+    """Return the connection of that name; None when no provider has it.
 
-    Raises :class:`~slc_ops.base.errors.SettingsError` where nobody could be asked.
+    Raises :class:`~slc_ops.base.errors.SettingsError` when no provider is installed.
     """
     lookups = _lookups()
     if not lookups:

@@ -1,4 +1,4 @@
-"""The deployments file: one entry per frozen model. Its blocks have modules of their own beside this one."""
+"""The deployments file: one entry per frozen model. Larger blocks have their own modules beside this one."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -69,7 +69,7 @@ def _known_method(name: str) -> str:
     try:
         return method_named(name).name
     except UnknownMethod as error:
-        raise ValueError(str(error)) from None  # pydantic collects these
+        raise ValueError(str(error)) from None  # pydantic collects ValueErrors
 
 
 MethodName = Annotated[str, AfterValidator(_known_method), Field(json_schema_extra={"enum": list(METHODS)})]
@@ -77,7 +77,7 @@ Name = Annotated[str, AfterValidator(valid_name)]
 
 
 class Deployment(SettingsBlock):
-    """One frozen model in production whose predictions are corrected again and again."""
+    """One frozen model in production and the settings of its correction."""
 
     source: Source = Field(description="the log: [sources](sources.md)")
     labels: Source | None = Field(
@@ -227,33 +227,33 @@ class Deployment(SettingsBlock):
         return self
 
     def with_methods(self, methods: Sequence[str]) -> "Deployment":
-        """The same deployment with other methods to compare; with none, as it is."""
+        """Return the deployment with other methods to compare; unchanged when ``methods`` is empty."""
         if not methods:
             return self
         return Deployment.model_validate({**self.model_dump(), "methods": tuple(methods)})
 
     @property
     def cadence(self) -> Cadence:
-        """The grid of the deployment's windows."""
+        """Return the grid of the deployment's windows."""
         return self.window.cadence
 
     @property
     def lag(self) -> timedelta:
-        """How long after its end a window is complete."""
+        """Return the time from the end of a window until its labels are due."""
         return self.label_lag or timedelta()
 
     @property
     def starts_at(self) -> datetime:
-        """The start of the first day in the window's zone."""
+        """Return the start of the first day in the window's zone."""
         return day_start(self.start, self.window.zone)
 
     @property
     def ends_at(self) -> datetime | None:
-        """The start of the day after the last window."""
+        """Return the start of the day after the last window; None for an open end."""
         return None if self.end is None else day_start(self.end, self.window.zone)
 
     def window_due(self, timestamp: datetime) -> Window:
-        """The last window whose labels were due at ``timestamp``, of those that the schedule refreshes."""
+        """Return the last scheduled window whose labels are due at ``timestamp``."""
         window = self.cadence.complete_at(timestamp - self.lag)
         if self.refresh_every == 1:
             return window
@@ -262,7 +262,7 @@ class Deployment(SettingsBlock):
         return last if last == window else self.cadence.complete_at(span.start)
 
     def newest_window(self, due: datetime) -> Window:
-        """The last window due at ``due`` that the deployment covers."""
+        """Return the last window due at ``due`` that the deployment covers."""
         return self.window_due(due if self.ends_at is None else min(due, self.ends_at + self.lag))
 
 
@@ -273,6 +273,6 @@ class Deployments(SettingsBlock):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the deployments file, for editors and other tools."""
+    """Return the JSON Schema of the deployments file, for editors and other tools."""
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, **Deployments.model_json_schema()}

@@ -1,4 +1,4 @@
-"""Reads the deployments file. A wrong entry is broken by itself: the others stay usable."""
+"""Read the deployments file. An invalid entry does not affect the others."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BrokenEntry:
-    """An entry of the deployments file that cannot be used, and why."""
+    """An invalid entry of the deployments file, with the reasons."""
 
     name: str
     path: Path
@@ -26,12 +26,12 @@ class BrokenEntry:
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}: " if self.line else ""  # a whole file's complaint names it itself
+        where = f"{self.path}:{self.line}: " if self.line else ""  # an error of the whole file names the file
         return f"{where}{'; '.join(self.reasons)}"
 
 
 def load_deployments(path: Path) -> "dict[str, Deployment]":
-    """All deployments of a file; a broken entry is an error that names file, line and rule."""
+    """Return all deployments of a file; raise for an invalid entry, with file, line and rule."""
     good, broken = read_deployments(path)
     if broken:
         raise SettingsError(str(broken[0]) + (f" (and {len(broken) - 1} more entries)" if broken[1:] else ""))
@@ -39,10 +39,10 @@ def load_deployments(path: Path) -> "dict[str, Deployment]":
 
 
 def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
-    """The usable deployments of a file or folder, and the broken entries: these do not take others down.
+    """Return the valid deployments of a file or folder, and the invalid entries.
 
-    A file that cannot be read or is not YAML is an error as a whole; one of a folder is a broken entry. Of a
-    name that stands in two files of a folder, none is used: which is meant, nobody can say.
+    A file that cannot be read or is not YAML raises; within a folder it is an invalid entry. A name that two
+    files of a folder define is ambiguous and not used.
     """
     if not path.is_dir():
         return _read_file(path)
@@ -72,7 +72,7 @@ def read_deployments(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEnt
 
 
 def _read_file(path: Path) -> "tuple[dict[str, Deployment], list[BrokenEntry]]":
-    # The file's reader and its schema name each other: an Installation reads it, deployments name it.
+    # Imported here, because the schema and its reader import each other.
     from slc_ops.settings.deployments import Deployments
     from slc_ops.settings.yaml_file import read_blocks
 
@@ -101,10 +101,10 @@ def _broken(path: Path, block: "Block", error: ValidationError) -> BrokenEntry:
 
 
 def reason(found: Any) -> str:
-    """One complaint of pydantic for people: where, the rule, and what was there."""
+    """Return one error of pydantic as a message: location, rule and value."""
     kind, location = found["type"], [str(step) for step in found["loc"] if step != "[key]"]
     where = ".".join(location)
-    if kind == "extra_forbidden":  # the value may be a secret in the wrong place: it is not shown
+    if kind == "extra_forbidden":  # not shown: the value may be a misplaced secret
         close = get_close_matches(location[-1], _keys(), n=1)
         return f"{where}: there is no such key" + (f"; did you mean {close[0]!r}?" if close else "")
     rule = found["msg"].removeprefix("Value error, ")
@@ -115,7 +115,7 @@ def reason(found: Any) -> str:
 
 
 def short(value: str | int | float) -> str:
-    """A value for a message; an integer too long to be written out is named by its size.
+    """Return a value for a message; an integer beyond 10³⁰ is described by its size.
 
     >>> short("x"), short(10**400)
     ("'x'", 'an integer of 1329 bits')
@@ -128,7 +128,7 @@ def short(value: str | int | float) -> str:
 
 
 def _keys() -> list[str]:
-    """Every key that a block may have."""
+    """Return every key that a block may have."""
     from slc_ops.settings import deployments as d
 
     blocks = (

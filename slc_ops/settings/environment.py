@@ -1,8 +1,8 @@
-"""The one place where slc_ops reads its environment variables, typed and checked.
+"""The one place where slc_ops reads its environment variables, typed and validated.
 
-Each class is the variables that one part of the system asks for, read when it asks: a wrong
-``SLC_OPS_SPARK_WAIT`` does not take ``slc-ops status`` down. Variables of other programs (Airflow, MLflow's
-credentials, the database that ``url_env`` names) stay with the code that talks to them.
+Each class holds the variables of one part of the system and is read on use: an invalid ``SLC_OPS_SPARK_WAIT``
+does not break ``slc-ops status``. Variables of other programs (Airflow, MLflow's credentials, the database
+that ``url_env`` names) are read by the code that uses them.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from slc_ops.settings.deployments import Deployment
 
 NOT_SHOWN = ("_TOKEN", "_SECRET", "_URL", "_URI")
-"""Ends of variables whose value may be a secret: a complaint does not repeat it."""
+"""Suffixes of variables that may contain secrets: error messages omit the value."""
 
 
 class Variables(BaseSettings):
-    """Some variables; an empty one counts as unset. The names are the fields' aliases."""
+    """A group of variables, named by the fields' aliases; an empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
         env_ignore_empty=True, case_sensitive=True, extra="ignore", frozen=True, allow_inf_nan=False
@@ -34,10 +34,9 @@ class Variables(BaseSettings):
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The variables of this process, or of ``environment`` alone.
+        """Read the variables of this process, or of ``environment`` alone.
 
-        Raises :class:`~slc_ops.base.errors.SettingsError` that names the variable, what was found and what is
-        expected.
+        Raises :class:`~slc_ops.base.errors.SettingsError` with the variable, the value found and the rule.
         """
         given: dict[str, Any] = {}
         if environment is not None:
@@ -60,7 +59,7 @@ class Variables(BaseSettings):
 
 
 class PlaceVariables(Variables):
-    """Where things lie."""
+    """Paths and addresses of the installation."""
 
     home: Path = Field(
         default=Path("var"),
@@ -98,13 +97,13 @@ class PlaceVariables(Variables):
 
 
 class ServingVariables(Variables):
-    """What a serving host says: a home of its own is a choice there, not a default."""
+    """Variables of a serving host, where the home has no default."""
 
     home: Path | None = Field(default=None, validation_alias="SLC_OPS_HOME")
 
 
 class TerminalVariables(Variables):
-    """What the command line asks for."""
+    """Variables of the command line."""
 
     actor: str | None = Field(
         default=None,
@@ -120,7 +119,7 @@ class TerminalVariables(Variables):
 
 
 class RowVariables(Variables):
-    """Where rows are worked on."""
+    """Memory and cluster for processing rows."""
 
     memory_mb: int = Field(
         default=512,
@@ -146,7 +145,7 @@ class RowVariables(Variables):
 
 
 class RegistryVariables(Variables):
-    """How models are named in the registry, and who signs the ledger."""
+    """Names of models in the registry, and the signing key of the ledger."""
 
     ledger_key: Path | None = Field(
         default=None,
@@ -181,7 +180,7 @@ class LinkVariables(Variables):
 
 
 class MetricsVariables(Variables):
-    """``slc-ops metrics --listen``."""
+    """Variables of ``slc-ops metrics --listen``."""
 
     host: str = Field(
         default="127.0.0.1",
@@ -204,7 +203,7 @@ class MetricsVariables(Variables):
 
 
 class ServeVariables(Variables):
-    """``slc-ops serve``."""
+    """Variables of ``slc-ops serve``."""
 
     token: SecretStr = Field(
         default=SecretStr(""),
@@ -219,7 +218,7 @@ class ServeVariables(Variables):
 
 
 class ServiceVariables(Variables):
-    """``python -m slc_ops.production``."""
+    """Variables of ``python -m slc_ops.production``."""
 
     env_file: Path = Field(
         default=Path(".env"),
@@ -231,7 +230,7 @@ class ServiceVariables(Variables):
         validation_alias="SLC_OPS_COMPOSE_FILE",
         description="compose file that `python -m slc_ops.production service` reads",
     )
-    # Documented among the variables of the compose file.
+    # No description: documented with the variables of the compose file.
     min_free_mb: int = Field(
         default=512,
         ge=0,
@@ -244,12 +243,12 @@ GROUPS: tuple[type[Variables], ...] = (
     PlaceVariables, RegistryVariables, TerminalVariables, RowVariables, LinkVariables, MetricsVariables,
     ServeVariables, ServiceVariables,
 )  # fmt: skip
-"""All of them, in the order of the documentation."""
+"""All groups that have documentation, in its order."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Where things lie. Everything defaults to ``var/`` in the working directory."""
+    """Paths and addresses of an installation. The default home is ``var/`` in the working directory."""
 
     home: Path
     deployments_file: Path
@@ -257,22 +256,22 @@ class Installation:
     ledger_url: str
     artifact_root: str
     sources: Path | None = None
-    """Where relative paths of sources begin; by default the home."""
+    """Base of relative source paths; None means the home."""
     separate_registry: str | None = None
-    """MLflow's registry, where it is not where the runs are."""
+    """MLflow's registry, if it differs from the tracking server."""
     given: "Mapping[str, Deployment]" = field(default_factory=dict, compare=False)
-    """Settings of deployments instead of the file's."""
+    """Settings of deployments that override the file."""
     rehearsal: bool = False
-    """A home that is thrown away, for a replay: no MLflow, no suite, no reports, no lineage."""
+    """A temporary home for a replay: no MLflow, no validation suite, no reports, no lineage."""
 
     @property
     def registry_uri(self) -> str:
-        """MLflow's registry of versions and aliases."""
+        """Return the address of MLflow's registry of versions and aliases."""
         return self.separate_registry or self.tracking_uri
 
     @classmethod
     def from_environment(cls) -> "Installation":
-        """What :class:`PlaceVariables` say, with what follows from the home."""
+        """Read :class:`PlaceVariables`, with defaults derived from the home."""
         found = PlaceVariables.read()
         home = found.home.absolute()
         return cls(
@@ -285,28 +284,28 @@ class Installation:
         )
 
     def windows(self, deployment: str) -> Path:
-        """The immutable, validated windows of a deployment."""
+        """Return the directory of a deployment's immutable, validated windows."""
         return self.home / "windows" / deployment
 
     def refreshes(self, deployment: str) -> Path:
-        """What the refreshes of a deployment worked out."""
+        """Return the directory of a deployment's refresh results."""
         return self.home / "refreshes" / deployment
 
     def replays(self, deployment: str) -> Path:
-        """The replays that were asked for in Airflow, one directory per span."""
+        """Return the directory of the replays started in Airflow, one subdirectory per span."""
         return self.home / "replays" / deployment
 
     @cached_property
     def deployments(self) -> "dict[str, Deployment]":
-        """All deployments of the file; the first broken entry is an error."""
+        """Return all deployments of the file; raise for the first invalid entry."""
         return load_deployments(self.deployments_file)
 
     def with_settings(self, name: str, settings: "Deployment | None") -> "Installation":
-        """The same installation with these settings of a deployment; with none, as they are."""
+        """Return a copy that overrides the settings of a deployment; the same object for None."""
         return self if settings is None else replace(self, given={**self.given, name: settings})
 
     def deployment(self, name: str) -> "Deployment":
-        """One deployment by name. A broken entry of another name does not matter."""
+        """Return one deployment by name; invalid entries of other names are ignored."""
         if name in self.given:
             return self.given[name]
         good, broken = read_deployments(self.deployments_file)
@@ -319,7 +318,7 @@ class Installation:
         return good[name]
 
     def zone_of(self, name: str) -> str:
-        """The zone whose days a deployment's windows have; UTC where the file does not tell."""
+        """Return the time zone of a deployment's windows; UTC if the file has no valid entry."""
         if name in self.given:
             return self.given[name].window.zone
         try:
@@ -330,5 +329,7 @@ class Installation:
 
 
 def registered_model(deployment: str) -> str:
-    """``slc-<deployment>``, or ``catalog.schema.slc-<deployment>`` where ``SLC_OPS_MODEL_SCHEMA`` is set."""
+    """Return ``slc-<deployment>``, with the prefix ``SLC_OPS_MODEL_SCHEMA`` (``catalog.schema.``) if it is
+    set.
+    """
     return model_name(deployment, RegistryVariables.read().model_schema)

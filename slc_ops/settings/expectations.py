@@ -1,9 +1,9 @@
-"""``quality.expectations``: rules of a deployment's own, in the words of Great Expectations.
+"""``quality.expectations``: a deployment's own rules, as expectations of Great Expectations.
 
-The table of types is ours, so that a wrong entry is said when the file is read, without the library. It has
-the types that judge a pandas frame of the log's columns by values alone. Not in it: conditions
-(``row_condition`` is evaluated as code), SQL, other tables, JSON schemas (they may name addresses to fetch),
-and the types of columns, which the built-in suite judges.
+The table of types is part of slc_ops, so that the file can be validated without the library. It contains the
+types that validate a pandas frame of the log's columns by values alone. Excluded: conditions
+(``row_condition`` is evaluated as code), SQL, other tables, JSON schemas (they may reference addresses), and
+column types, which the built-in suite validates.
 """
 
 from typing import Annotated, Literal, Self
@@ -60,11 +60,11 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "expect_table_row_count_to_be_between": RANGE,
     "expect_table_row_count_to_equal": ("value",),
 }
-"""Type → the arguments that an entry may give; a test holds this against the library."""
+"""Type → its allowed arguments; a test compares the table with the library."""
 
 
 def _plain(value: JsonValue) -> JsonValue:
-    """Values only: a mapping whose key begins with ``$`` is an expression to Great Expectations."""
+    """Refuse mappings with keys that begin with ``$``: Great Expectations evaluates them."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if isinstance(value, dict) and any(key.startswith("$") for key in value):
         raise ValueError("values only: a key that begins with $ would be evaluated")
@@ -74,7 +74,7 @@ def _plain(value: JsonValue) -> JsonValue:
 
 
 class OwnExpectation(SettingsBlock):
-    """One entry: a type of Great Expectations, its arguments, and what an unmet one does."""
+    """One entry: a type of Great Expectations, its arguments, and the effect of a failure."""
 
     type: str = Field(description="the type in Great Expectations: `expect_column_values_to_be_between`")
     kwargs: dict[str, Annotated[JsonValue, AfterValidator(_plain)]] = Field(
@@ -106,6 +106,6 @@ class OwnExpectation(SettingsBlock):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it looks at, as written."""
+        """Return the columns of its arguments."""
         named = [self.kwargs[name] for name in COLUMN_ARGUMENTS if name in self.kwargs]
         return [str(each) for value in named for each in (value if isinstance(value, list) else [value])]

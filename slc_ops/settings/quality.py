@@ -1,4 +1,4 @@
-"""The ``quality`` block: what a window must look like before anything is fitted on it."""
+"""The ``quality`` block: the conditions that a window must meet before methods are fitted on it."""
 
 from typing import Annotated, Self
 
@@ -9,7 +9,7 @@ from slc_ops.settings.expectations import OwnExpectation
 
 
 def in_order(bounds: tuple[float, float]) -> tuple[float, float]:
-    """A band whose lower bound is not above its upper one."""
+    """Return the bounds; raise ``ValueError`` when the lower one exceeds the upper one."""
     if bounds[0] > bounds[1]:
         raise ValueError(f"the lower bound {bounds[0]:g} lies above the upper bound {bounds[1]:g}")
     return bounds
@@ -19,7 +19,9 @@ Bounds = Annotated[tuple[float, float], AfterValidator(in_order)]
 
 
 class Limit(SettingsBlock):
-    """An upper limit of a statistic: above ``warn`` it annotates the report, above ``stop`` it stops."""
+    """An upper limit of a statistic: above ``warn`` the report has a warning, above ``stop`` the refresh
+    stops.
+    """
 
     warn: float | None = Field(default=None, description="above this the window is used, with a warning")
     stop: float | None = Field(default=None, description="above this the refresh stops")
@@ -32,7 +34,7 @@ class Limit(SettingsBlock):
 
 
 class Band(SettingsBlock):
-    """A ratio to the trailing windows: outside ``warn`` it annotates, outside ``stop`` it stops."""
+    """A ratio to the trailing windows: a warning outside ``warn``, a stop of the refresh outside ``stop``."""
 
     warn: Bounds | None = Field(
         default=None, description="outside of this the window is used, with a warning"
@@ -41,7 +43,7 @@ class Band(SettingsBlock):
 
 
 class Quality(SettingsBlock):
-    """What a window must look like before anything is fitted on it."""
+    """The conditions that a window must meet before methods are fitted on it."""
 
     row_budget: float = Field(
         default=0.005,

@@ -1,7 +1,7 @@
-"""The ``source`` block of a deployment: where its log lies and how its columns are called there.
+"""The ``source`` block of a deployment: the location of its log and the names of its columns.
 
-No secrets here: databases are named by an environment variable or an Airflow connection, object stores use
-the credentials of the machine.
+It contains no secrets: databases are named by an environment variable or an Airflow connection, object stores
+use the credentials of the machine.
 """
 
 import math
@@ -30,7 +30,7 @@ SECRET_KEYS = {"access_key", "secret_key", "session_token", "account_key", "sas_
 
 
 def without_secret(location: str) -> str:
-    """A path or URI that holds no password and no key.
+    """Return a path or URI; raise ``ValueError`` if it contains a password or key.
 
     >>> without_secret("s3://bucket/lake?region=eu-central-1")
     's3://bucket/lake?region=eu-central-1'
@@ -41,7 +41,7 @@ def without_secret(location: str) -> str:
         user = "@" in parts.netloc and parts.scheme not in (
             "abfs",
             "abfss",
-        )  # there a container stands before it
+        )  # the container precedes "@"
         if parts.password or user or keys & SECRET_KEYS:
             raise ValueError(
                 "holds credentials; leave them out and let the environment or the machine's role provide them"
@@ -53,7 +53,7 @@ Location = Annotated[str, Field(min_length=1), AfterValidator(without_secret)]
 
 
 class Mapped(SettingsBlock):
-    """What every source may say about its columns."""
+    """Settings of columns and event times that every source has."""
 
     kind: str = Field(description=KIND)
     columns: dict[str, str] = Field(
@@ -87,10 +87,10 @@ class Mapped(SettingsBlock):
 
 
 class Partition(SettingsBlock):
-    """A Hive key that holds a date: ``week=2026-01-05/`` selects the ``days`` days from that date on.
+    """A Hive key with a date: ``week=2026-01-05/`` contains the ``days`` days from that date on.
 
     With it only the window's partitions are opened, and a row in them with a time outside the window is a
-    finding. Without it every file is asked for rows of the window.
+    finding. Without it every file is scanned for rows of the window.
     """
 
     key: str = Field(min_length=1, description="the Hive key; its dates are days of the window's zone")
@@ -102,11 +102,11 @@ MEANT_FOR = {
     "region": ("s3",),
     "anonymous": ("s3", "gs", "gcs"),
 }
-"""Setting of a place → the schemes of the paths that it is for."""
+"""Setting of a location → the path schemes that support it."""
 
 
 class Located(Mapped):
-    """A directory on a path or any pyarrow filesystem URI."""
+    """A directory, by a path or any pyarrow filesystem URI."""
 
     path: Location = Field(
         description="directory (relative to `SLC_OPS_HOME`), `s3://bucket/prefix`, `gs://bucket/prefix` or "
@@ -131,7 +131,7 @@ class Located(Mapped):
 
 
 class LakeSource(Located):
-    """Parquet files, Hive-partitioned or flat; a table format over such files is another kind."""
+    """Parquet files, Hive-partitioned or flat; table formats over such files have their own kinds."""
 
     kind: Literal["lake"] = Field(default="lake", description=KIND)
     partition: Partition | None = Field(
@@ -140,7 +140,7 @@ class LakeSource(Located):
 
 
 def timestamp_or_version(value: Any) -> Any:
-    """Timestamps need a zone; a number is a version, ``3d`` counts days from the window's end."""
+    """Parse ``as_of``: a timestamp with a zone, an integer version, or ``3d`` (after the window's end)."""
     if isinstance(value, (bool, float)):
         raise ValueError(f"must be a version, a timestamp or a number of days such as 3d, found {value}")
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}d", value):
@@ -156,7 +156,7 @@ def timestamp_or_version(value: Any) -> Any:
 
 
 class Versioned(SettingsBlock):
-    """What a table with a history may be asked for."""
+    """Settings of a table with a history."""
 
     as_of: Annotated[int | datetime | str | None, BeforeValidator(timestamp_or_version)] = Field(
         default=None,
@@ -165,14 +165,14 @@ class Versioned(SettingsBlock):
     )
 
     def timestamp(self, end: datetime) -> int | datetime | None:
-        """The version or the time that is asked for, for a window that ends at ``end``."""
+        """Return the version or time to read for a window that ends at ``end``; None: the current one."""
         if isinstance(self.as_of, str):
             return end + timedelta(days=int(self.as_of.removesuffix("d")))
         return self.as_of
 
 
 class DeltaSource(Located, Versioned):
-    """A Delta table; rows that were deleted or replaced are not read."""
+    """A Delta table; deleted and replaced rows are not read."""
 
     kind: Literal["delta"] = Field(default="delta", description=KIND)
 
@@ -208,7 +208,7 @@ class IcebergSource(Mapped, Versioned):
 
 
 def bound_query(query: str) -> str:
-    """A query that binds both bounds of the window."""
+    """Return a query that binds both bounds of the window; raise ``ValueError`` otherwise."""
     for name in ("window_start", "window_end"):
         if not re.search(rf"(?<![:\w]):{name}\b", query):
             raise ValueError(
@@ -221,7 +221,7 @@ BoundQuery = Annotated[str, AfterValidator(bound_query)]
 
 
 class DuckdbSource(Mapped):
-    """A table or a query of a DuckDB file, which is opened read-only."""
+    """A table or a query of a DuckDB file, opened read-only."""
 
     kind: Literal["duckdb"] = Field(default="duckdb", description=KIND)
     path: str = Field(min_length=1, description="the file; relative to `SLC_OPS_HOME`")
@@ -237,7 +237,7 @@ class DuckdbSource(Mapped):
 
 
 class SqlSource(Mapped):
-    """A query on a database that binds ``:window_start`` and ``:window_end``."""
+    """A database query that binds ``:window_start`` and ``:window_end``."""
 
     kind: Literal["sql"] = Field(default="sql", description=KIND)
     query: BoundQuery = Field(
@@ -259,7 +259,7 @@ class SqlSource(Mapped):
 
 
 class FilesSource(Mapped):
-    """CSV, Feather or Parquet files by path or pattern; the newest file is not more right than the others."""
+    """CSV, Feather or Parquet files by path or pattern; newer files do not override older ones."""
 
     kind: Literal["files"] = Field(default="files", description=KIND)
     paths: tuple[str, ...] = Field(
@@ -277,7 +277,7 @@ class FilesSource(Mapped):
 
 
 class SimulatorSource(Mapped):
-    """A simulated platform; ``platform`` are fields of :class:`slc_ops.demo.population.Platform`."""
+    """A simulated platform; ``platform`` has the fields of ``slc_ops.demo.population.Platform``."""
 
     kind: Literal["simulator"] = Field(default="simulator", description=KIND)
     start: str = Field(default="2026-01-05", description="first week")
@@ -301,7 +301,7 @@ READERS: dict[type[Mapped], str] = {
     FilesSource: "slc_ops.intake.sources.files:Files",
     SimulatorSource: "slc_ops.demo.simulator:Simulation",
 }
-"""The registry of sources: the settings of a kind → its reader, which is imported when it is needed."""
+"""The registry of sources: the settings class of a kind → its reader, imported on use."""
 SOURCES = tuple(READERS)
 if TYPE_CHECKING:
     Source = Mapped

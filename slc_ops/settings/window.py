@@ -1,4 +1,4 @@
-"""The ``window`` and ``schedule`` blocks: how long a window is, when it is refreshed, what is waited for."""
+"""The ``window`` and ``schedule`` blocks: the length of a window, the time of its refresh, its lags."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +15,7 @@ MAX_WINDOW_LENGTH = timedelta(days=366)
 
 
 def duration(value: Any) -> timedelta:
-    """A length of time as people write it.
+    """Parse a duration: a number with m, h or d, at most 366 days.
 
     >>> duration("3d"), duration("90m")
     (datetime.timedelta(days=3), datetime.timedelta(seconds=5400))
@@ -38,7 +38,7 @@ Duration = Annotated[
 
 
 class WindowGrid(SettingsBlock):
-    """Windows of ``days`` local days; an hour that a clock skips or repeats belongs to its day."""
+    """Windows of ``days`` local days; an hour that the clock skips or repeats belongs to its day."""
 
     days: Literal[1, 7, 14, 28] = Field(default=7, description="days of a window")
     anchor: Literal["monday"] | date = Field(
@@ -56,16 +56,16 @@ class WindowGrid(SettingsBlock):
 
     @property
     def cadence(self) -> Cadence:
-        """The grid that the windows lie on."""
+        """Return the grid of the windows."""
         return Cadence(self.days, MONDAY if isinstance(self.anchor, str) else self.anchor, self.zone)
 
 
 def cron_expression(text: str) -> str:
-    """The text where it is a cron expression that ever comes; else a ``ValueError``."""
+    """Return a valid cron expression that has a next time; raise ``ValueError`` otherwise."""
     from croniter import CroniterError, croniter
 
     try:
-        croniter(text, datetime(2026, 1, 5, tzinfo=UTC)).get_next()  # 31 February parses, and never comes
+        croniter(text, datetime(2026, 1, 5, tzinfo=UTC)).get_next()  # 31 February parses, but never comes
     except CroniterError:
         raise ValueError(
             f"{text!r} is no schedule; write a cron expression, for example 0 0 * * 1 (Mondays)"
@@ -74,8 +74,9 @@ def cron_expression(text: str) -> str:
 
 
 class Schedule(SettingsBlock):
-    """When a refresh runs: at the times of ``cron``, on an event of ``asset``, or at the first once the
-    second is there."""
+    """The time of a refresh: by ``cron``, on an event of ``asset``, or, with both, by ``cron`` once the asset
+    has its event.
+    """
 
     cron: str | None = Field(default=None, description="cron expression in the window's zone")
     asset: str | None = Field(
@@ -95,5 +96,5 @@ class Schedule(SettingsBlock):
 
 
 def as_schedule(value: Any) -> Any:
-    """A cron expression by itself is a schedule."""
+    """Turn a plain cron expression into a schedule block."""
     return {"cron": value} if isinstance(value, str) else value

@@ -1,8 +1,8 @@
-"""YAML whose every complaint names a line, and whose values can only break their own entry.
+"""YAML with line numbers in every error; a bad value breaks only its own entry.
 
-PyYAML reads the file; its size and depth are bounded while the tree is composed, and those of an entry with
-its aliases written out before it is constructed, so that a bomb costs milliseconds. Each entry is constructed
-by itself: one impossible date is one broken entry.
+PyYAML reads the file. Size and depth are limited while the tree is composed, and again per entry with
+expanded aliases before it is constructed, so that a YAML bomb costs milliseconds. Each entry is constructed
+separately: one impossible date is one invalid entry.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ MAX_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_DEPTH = 20
 MAX_ENTRY_NODES = 5_000
-"""Values of one entry with its aliases written out; a large entry has about a hundred."""
+"""Values of one entry with expanded aliases; a large entry has about a hundred."""
 NO_VALUE = (ValueError, OverflowError, TypeError, AttributeError, LookupError)
-"""What Python's constructors of dates and numbers raise: PyYAML lets it through."""
+"""Errors of Python's date and number constructors, which PyYAML does not catch."""
 
 
 class Fault(Exception):
-    """Something wrong inside one entry."""
+    """An error inside one entry, with its line."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
@@ -32,7 +32,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """One entry of the file: its name, its values, and where they stand; or line and text of its fault."""
+    """One entry of the file: its name, value and node, or the line and text of its fault."""
 
     name: str
     line: int
@@ -41,24 +41,24 @@ class Block:
     fault: tuple[int, str] | None = None
 
     def line_of(self, location: tuple[int | str, ...]) -> int:
-        """The line of a value inside the entry, or of the nearest thing around it."""
+        """Return the line of a value inside the entry, or of its nearest ancestor."""
         line, node = self.line, self.node
         for step in location:
             found = child(node, step)
-            if found is not None:  # steps that are not in the file (the kind of a union) are passed over
+            if found is not None:  # skip steps that are not in the file (the kind of a union)
                 line, node = found
         return line
 
 
 class Reader(yaml.SafeLoader):
-    """PyYAML's safe loader, which stops at what is too large or too deep for a deployments file."""
+    """PyYAML's safe loader with limits on size and depth."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.nodes = self.depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose one node within the bounds of a deployments file."""
+        """Compose one node; raise :class:`Fault` beyond the limits."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         self.nodes += 1
         self.depth += 1
@@ -71,7 +71,7 @@ class Reader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The value of a node; what YAML cannot make of a text (30 February) is a fault with its line."""
+        """Return the value of a node; raise :class:`Fault` for an impossible value (30 February)."""
         try:
             return super().construct_object(node, deep)
         except NO_VALUE as error:
@@ -81,7 +81,7 @@ class Reader(yaml.SafeLoader):
 
 
 def read_blocks(path: Path) -> list[Block]:
-    """The entries under ``deployments:``; a file that is no such YAML is an error as a whole."""
+    """Return the entries under ``deployments:``; raise for a file without this structure."""
     text = read_text(path)
     try:
         root = Reader(text).get_single_node()
@@ -109,7 +109,7 @@ def read_blocks(path: Path) -> list[Block]:
 
 
 def read_text(path: Path) -> str:
-    """The text of the file, if it is one and of a sensible size."""
+    """Return the text of the file; raise if it is unreadable, not UTF-8 or too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -125,11 +125,11 @@ def read_text(path: Path) -> str:
 
 
 def block(key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block:
-    """The entry with its values, or with its first fault."""
+    """Return the entry with its value, or with its first fault."""
     name, line = text_of(key), line_of(key)
     if not isinstance(key, yaml.ScalarNode):
         return Block(name, line, None, node, (line, "a deployment's name must be plain text"))
-    if len(at := lines[name]) > 1:  # which of them is meant, nobody can say: none is used
+    if len(at := lines[name]) > 1:  # ambiguous: neither is used
         return Block(name, line, None, node, (at[1], f"the key {name!r} is already in line {at[0]}"))
     try:
         refuse(node)
@@ -142,10 +142,9 @@ def block(key: yaml.Node, node: yaml.Node, lines: dict[str, list[int]]) -> Block
 
 
 def refuse(entry: yaml.Node) -> None:
-    """Raise the fault of an entry that can be seen before it is constructed.
+    """Raise the faults of an entry that are visible before construction.
 
-    YAML lets the last of two equal keys win in silence, and an alias stand for what holds it, or for far more
-    than is written.
+    YAML silently takes the last of two equal keys, and an alias may contain itself or expand without limit.
     """
     values = 0
 
@@ -174,14 +173,14 @@ def refuse(entry: yaml.Node) -> None:
 
 
 def complaint(error: yaml.YAMLError) -> tuple[int | None, str]:
-    """The line of PyYAML's complaint, where it has one, and its words in one line."""
+    """Return the line of PyYAML's error, if it has one, and its text on one line."""
     mark = getattr(error, "problem_mark", None)
     problem = " ".join(str(getattr(error, "problem", None) or error).split())
     return (mark.line + 1 if mark else None), problem
 
 
 def child(node: yaml.Node, step: int | str) -> tuple[int, yaml.Node] | None:
-    """The line and node that ``step`` leads to."""
+    """Return the line and node of the key or index ``step``; None if there is none."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(step):
@@ -192,11 +191,11 @@ def child(node: yaml.Node, step: int | str) -> tuple[int, yaml.Node] | None:
 
 
 def text_of(key: yaml.Node) -> str:
-    """A key as it is written; one that is no text is named by its line."""
+    """Return the text of a key; for a key that is not a scalar, its line."""
     return str(key.value) if isinstance(key, yaml.ScalarNode) else f"(line {line_of(key)})"
 
 
 def line_of(node: yaml.Node) -> int:
-    """Lines as editors count them."""
+    """Return the line of a node, counted from 1."""
     line: int = node.start_mark.line + 1
     return line
