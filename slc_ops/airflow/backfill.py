@@ -52,7 +52,7 @@ has the table.
 
 @task
 def look() -> list[str]:
-    """Dry run: validate the form, log the plan, return the windows to refresh."""
+    """Validate the form, log the plan, return the windows to refresh (none in a dry run)."""
     form, windows = _asked()
     due = [each for each in windows if each.due]
     log.info("backfill of %s: %d of %d windows to refresh", form["deployment"], len(due), len(windows))

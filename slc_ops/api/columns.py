@@ -37,7 +37,7 @@ class Table:
         return -self.width <= column < self.width
 
     def name(self, column: Column) -> str:
-        """Return the column's name for messages and logs; a plain array has its position as text."""
+        """Return the column's name for messages and logs; for a plain array, its position as text."""
         if isinstance(column, str):
             return column
         return str(column) if self.names is None else self.names[column]

@@ -22,9 +22,9 @@ seed_option = click.option(
 
 @click.group(cls=Group)
 def control() -> None:
-    """Run a standing control: real data on which the gate's answer is known.
+    """Run a control: real data with a known outcome of the gate.
 
-    Exit 0 only when the control passes; 1 when an expectation is not met. Nothing is registered.
+    Exit code 0 if the control passes, 1 if an expectation is not met. Nothing is registered.
     """
 
 
@@ -34,7 +34,7 @@ def control() -> None:
 @seed_option
 @json_option
 def flight_delay(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
-    """Positive control: backbones that do not know the route leave discrimination stranded.
+    """Positive control: backbones without route parameters leave discrimination stranded.
 
     Embedded data: New York's departures of 2013. Full protocol: --data with the BTS on-time files (or the
     combined CSVs) of 2018 and 2019; 'slc-ops control download bts' fetches them.
@@ -48,9 +48,9 @@ def flight_delay(data: Path | None, backbone: str | None, seed: int | None, json
 @seed_option
 @json_option
 def movielens(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
-    """Negative control: backbones that model their films leave nothing to correct.
+    """Negative control: backbones with film parameters leave nothing to correct.
 
-    Embedded data: MovieLens-100k from the package index. --data takes GroupLens' ml-100k or ml-1m, as a
+    Embedded data: MovieLens-100k from the package index. --data accepts GroupLens' ml-100k or ml-1m, as a
     folder or zip; 'slc-ops control download ml-1m' fetches them.
     """
     _run("movielens", data, backbone, seed, json_path)
@@ -62,7 +62,7 @@ def movielens(data: Path | None, backbone: str | None, seed: int | None, json_pa
 @click.option("--yes", is_flag=True, help="The terms are known and accepted; do not ask.")
 @json_option
 def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
-    """Fetch a control's full data: with progress, resumable, checked by size and checksum."""
+    """Download a control's full data: resumable, with progress, verified by size and checksum."""
     from slc_ops.controls.datasets import DATASETS, fetch
 
     say(json_path, DATASETS[dataset].terms)

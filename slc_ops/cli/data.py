@@ -53,8 +53,8 @@ from slc_ops.base.text import count, number
 def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     """Write the log lake of a simulated learning platform.
 
-    The platform's frozen model has a wrong scale and shift and does not know the items' biases, so there is
-    something to correct, and truth.parquet says what.
+    The platform's frozen model has a wrong scale and shift and ignores the items' biases; truth.parquet holds
+    the true biases for comparison.
     """
     from slc_ops.demo.simulate import simulate as write_lake
 
@@ -100,7 +100,7 @@ DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers 
 def ingest(
     dataset: str, files: tuple[Path, ...], out: Path, json_path: str | None, **options: object
 ) -> None:
-    """Turn a public data set, as published, into history, calibration and test files.
+    """Convert a public data set, as published, to history, calibration and test files.
 
     FILE is the published file; for algebra the three releases or their directory, for eedi the unpacked data
     directory. Each student's first 60 % become history, the next 20 % calibration, the last 20 % test: three
@@ -145,10 +145,10 @@ def ingest(
 )
 @json_option
 def demo(out: Path, json_path: str | None) -> None:
-    """Run the whole refresh on simulated logs, without Airflow, in one directory.
+    """Run a complete refresh on simulated logs, without Airflow, in one directory.
 
-    Twelve weeks of logs with a known bias per item are written; the newest week is validated, every method is
-    compared on it, and the winner is registered and promoted.
+    The demo writes twelve weeks of logs with a known bias per item, validates the newest week, compares all
+    methods on it, and registers and promotes the best.
     """
     require("slc-ops demo", "mlflow", "quality", "report")
     from slc_ops.demo.home import run_demo

@@ -35,7 +35,7 @@ path_type = click.Path(path_type=Path)
 def detectability(
     sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str], json_path: str | None
 ) -> None:
-    """Say which drift could be seen at all, for the data set and for every item (Proposition 2)."""
+    """Report the drift that the data can detect, in total and per item (Proposition 2)."""
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.rows.interactions import InteractionLog
 
@@ -161,9 +161,9 @@ def backtest(
     effects: tuple[str, ...] | None, link_windows: int | None, evidence_windows: int | None,
     champion: Path | None, out: Path | None, json_path: str | None,
 ) -> None:  # fmt: skip
-    """Evaluate the ladder over past windows: learn from those before, be tested by the next.
+    """Evaluate the methods over past windows: fit on the earlier windows, score on the next.
 
-    The series of windows decides the method; the verdict says what a refresh would do. Nothing is registered.
+    The series of windows determines the method; the verdict is that of a refresh. Nothing is registered.
     """
     require("slc-ops backtest", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory

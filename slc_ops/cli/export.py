@@ -39,14 +39,14 @@ def export(
     params: str, form: str, dialect: str | None, out: Path, table: str, view: str, prefix: str | None,
     times: str, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
-    """Write a parameter set for systems that read something else.
+    """Write a parameter set for other systems.
 
-    sql: run effects.sql, then score.sql. Its view is your table with a column p_corrected; ids are compared
-    as text, byte for byte, and a row without a finite logit gets NULL. The tables of a set have names of
-    their own, so nothing that serves changes before score.sql replaces the view.
+    sql: run effects.sql, then score.sql. The view is your table with a column p_corrected; ids are compared
+    as text, byte for byte, and a row without a finite logit gets NULL. Table names are unique per set, so the
+    served results change only when score.sql replaces the view.
 
-    redis: redis-cli --pipe < load.resp writes a hash for this version and moves the key PREFIX:current to it
-    last, and only when the hash is complete.
+    redis: redis-cli --pipe < load.resp writes a hash for this version, then moves the key PREFIX:current to
+    it if the hash is complete.
     """
     from slc_ops.cli.parameter_sets import to_export
     from slc_ops.serving.export import export as write

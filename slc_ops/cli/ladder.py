@@ -82,8 +82,7 @@ def fit(
 ) -> None:  # fmt: skip
     """Fit one method and write its parameter set.
 
-    The directory holds params.json, item.parquet and golden.json: plain files, verified whenever they are
-    read.
+    The directory holds params.json, item.parquet and golden.json: plain files, verified on every read.
     """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.origin import fit_with_origin
@@ -147,8 +146,8 @@ def apply(
 
     All other columns are kept. Rows are streamed, and the output appears only when it is complete.
 
-    In CSV, a text that a spreadsheet would take for a formula (it begins with = + - or @ and is no number)
-    gets an apostrophe before it.
+    In CSV, text that a spreadsheet would evaluate as a formula (it begins with = + - or @ and is not a
+    number) gets a leading apostrophe.
     """
     from slc_ops.cli.parameter_sets import parameter_set
     from slc_ops.parameters.applying import apply_file
@@ -182,11 +181,11 @@ def compare(
 ) -> None:  # fmt: skip
     """Fit methods on one file and score them on a later one.
 
-    AUC says how well rows are ranked (higher is better), NLL how good the probabilities are (lower is
-    better). A strictly increasing map of the score, as platt and temperature are, cannot change AUC; methods
-    that look at the item can. Differences are from platt on the same rows; their 95 % intervals resample
-    users (rows, where there is no user_id). Rows with a group_id get a table of its values, for the method
-    with the lowest NLL beside platt; --json has every method's.
+    AUC measures the ranking (higher is better), NLL the probabilities (lower is better). A strictly
+    increasing map of the score, such as platt or temperature, cannot change AUC; methods that use the item
+    can. Differences are from platt on the same rows; their 95 % intervals resample users (rows without
+    user_id). Rows with a group_id give a table by group: the method with the lowest NLL minus platt; --json
+    has all methods.
     """
     from slc_ops.evidence.compare import REFERENCE
     from slc_ops.evidence.compare import compare as compare_methods
@@ -274,7 +273,7 @@ def sweep(
     """Repeat a fit over a range of prior variances or calibration fractions.
 
     A fraction keeps the newest rows, as a shorter calibration window would. Differences (delta_auc and
-    delta_nll) are the method minus what "against" names, on the same test rows: the frozen backbone (base)
+    delta_nll) are the method minus the reference "against" on the same test rows: the frozen backbone (base)
     for prior variances, Platt scaling fitted on the same share of the rows (platt) for fractions.
     """
     from slc_ops.evidence.metrics import paired_metrics

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def status(json_path: str | None) -> None:
     """Show the champion and challenger of every deployment.
 
-    First a line for each: ok, or what is wrong (a window stopped or late, a step that failed, a broken entry,
-    an alias that was moved, the disk) with the runbook to open. The rest comes from the ledger.
+    The first line of each is ok or its problems (a window stopped or late, a failed step, an invalid entry, a
+    moved alias, the disk) with the runbook. The rest comes from the ledger.
     """
     from slc_ops.observability.troubles import RUNBOOKS, Trouble
     from slc_ops.refresh.backbone import read_backbone_change
@@ -98,7 +98,7 @@ def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
 @deployment_option
 @json_option
 def history(deployment: str, json_path: str | None) -> None:
-    """Show a deployment's line of champions, oldest first: who moved it, when and why."""
+    """Show a deployment's champions, oldest first, with actor, time and reason of each change."""
     registry = open_registry(deployment)
     moves = registry.history(deployment)
     emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
@@ -142,7 +142,7 @@ def verify(
 ) -> None:
     """Compare the ledger with MLflow, and recompute the champion's golden vectors.
 
-    Exit code 0 when everything agrees (or was repaired), 2 when something is left.
+    Exit code 0 if everything agrees (or was repaired), 2 if differences remain.
     """
     if not chain and (public_keys or head):
         raise click.UsageError("--public-key and --head belong to --chain")
@@ -240,8 +240,8 @@ def _cells(version: dict[str, Any] | None) -> list[str]:
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the deployments file, for editors and other tools.
 
-    It knows every setting with its type, bounds and description. What a schema cannot say (a query that binds
-    its window, a path without secrets) only the product itself checks, whenever it reads the file.
+    It contains every setting with type, bounds and description. Rules that a schema cannot express (a query
+    that binds its window, a path without secrets) are checked whenever the file is read.
     """
     text = json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
     if out is None:

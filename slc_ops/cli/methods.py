@@ -34,7 +34,7 @@ def known_methods(_: click.Context, __: click.Parameter, text: str | None) -> Me
 
 
 def known_effects(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
-    """Callback of ``--effects``: the blocks between commas, None where the option is not given."""
+    """Parse ``--effects``: blocks separated by commas; None if the option is not given."""
     if text is None:
         return None
     from slc_ops.methods.fitting.options import check_effects
@@ -45,7 +45,7 @@ def known_effects(_: click.Context, __: click.Parameter, text: str | None) -> tu
 
 
 def effects_option(default: str) -> Callable[[Any], Any]:
-    """What ``slc_mix`` may learn."""
+    """Return the option for the effects that ``slc_mix`` may fit."""
     return click.option(
         "--effects", metavar="item,…", callback=known_effects,
         help="What slc_mix may learn: item and some of slope, group, user; user makes a table of persons "

@@ -27,8 +27,8 @@ _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<ve
 def rename_items(params: str, mapping: Path, out: Path, json_path: str | None) -> None:
     """Carry a parameter set's offsets over to new item ids.
 
-    Each item of the file keeps its offset, variance and counts under its new id; all others stay. Ids
-    that the set does not have, ids that are taken, chains and circles are refused.
+    Each item of the file keeps its offset, variance and counts under its new id; all others stay. Unknown
+    ids, ids in use, chains and cycles are refused.
     """
     from slc_ops.parameters.renaming import read_mapping, renamed
 

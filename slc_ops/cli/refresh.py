@@ -27,10 +27,10 @@ window_option = click.option(
 @click.option("--force", is_flag=True, help="Take a window whose labels are not due yet (label_lag).")
 @json_option
 def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json_path: str | None) -> None:
-    """Run a whole refresh without Airflow: the same steps, the same version.
+    """Run a complete refresh without Airflow: the same steps, the same version.
 
-    What was finished before is not done again. The verdict and the deployment's gate decide whether the new
-    version becomes champion.
+    Finished steps are not repeated. The verdict and the deployment's gate determine whether the new version
+    becomes champion.
     """
     require("slc-ops refresh", "mlflow", "quality", "report")
     from datetime import UTC, datetime
@@ -66,7 +66,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json
 def report(
     deployment: str | None, window_text: str | None, run_id: str | None, json_path: str | None
 ) -> None:
-    """Write the HTML report of a finished refresh again."""
+    """Rewrite the HTML report of a finished refresh."""
     require("slc-ops report", "mlflow", "report")
     from slc_ops.refresh import pipeline
 

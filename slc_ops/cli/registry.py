@@ -52,7 +52,7 @@ def promote(
 ) -> None:
     """Make a version the champion.
 
-    An older window never replaces a newer one, and what the evidence rejects needs --override.
+    An older window never replaces a newer one; a version that the evidence rejects needs --override.
     """
     registry = open_registry(deployment, writes=True)
     if version is None:
@@ -89,9 +89,10 @@ def rollback(
     actor: str | None,
     json_path: str | None,
 ) -> None:
-    """Make an earlier champion the champion again, at once.
+    """Restore an earlier champion immediately.
 
-    From then on only later windows move the champion by rule, and the method that was taken back waits.
+    Afterwards only later windows change the champion by rule. The method that was rolled back returns by rule
+    after --for windows, otherwise only by promote.
     """
     why, who = reason or "rolled back from the command line", acting(actor)
     registry = open_registry(deployment, writes=True)
@@ -119,10 +120,10 @@ def retire(
     actor: str | None,
     json_path: str | None,
 ) -> None:
-    """Let the frozen model serve again: the champion goes, and nobody comes.
+    """Remove the champion; the frozen model serves until a version is promoted.
 
-    Serving hosts fall back to the frozen probabilities when they next look. promote leads out of it,
-    rollback brings the retired champion back. Retiring twice changes nothing.
+    Serving hosts return the frozen probabilities after their next check of the registry. promote ends the
+    retirement, rollback restores the retired champion. Retiring twice has no effect.
     """
     registry = open_registry(deployment, writes=True)
     before = registry.champion(deployment)

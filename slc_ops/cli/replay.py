@@ -35,10 +35,10 @@ def replay(
     name: str, start: str, end: str, lake: Path | None, methods: "Methods | None",
     effects: tuple[str, ...] | None, out: Path | None, json_path: str | None,
 ) -> None:  # fmt: skip
-    """Run the operation over past windows, as it would have run: nothing is registered.
+    """Simulate the refreshes over past windows; nothing is registered.
 
-    Every window is scored with what the refreshes before it had put in place, beside the frozen model, Platt
-    and each method refitted every window. Every change of method counts as approved at once.
+    Every window is scored with the model that the earlier refreshes put in place, and with the frozen model,
+    Platt and each method refitted every window. Every change of method counts as approved immediately.
     """
     require("slc-ops replay", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory

@@ -72,10 +72,10 @@ def serve(
     timeout: float,
     json_path: str | None,
 ) -> None:
-    """Answer corrections over HTTP until stopped: JSON, Arrow, MLflow's and the Open Inference Protocol.
+    """Serve corrections over HTTP until stopped: JSON, Arrow, MLflow's and the Open Inference Protocol.
 
-    Callers send the bearer token in SLC_OPS_SERVE_TOKEN, where that is set. MLflow's webhooks, signed with
-    SLC_OPS_SERVE_WEBHOOK_SECRET, make the server look at the registry at once. --json says where it listens.
+    Clients send the bearer token in SLC_OPS_SERVE_TOKEN, if it is set. MLflow's webhooks, signed with
+    SLC_OPS_SERVE_WEBHOOK_SECRET, trigger an immediate check of the registry. --json prints the address.
     """
     require("slc-ops serve", "serve")
     from slc_ops.serving.corrector import Corrector

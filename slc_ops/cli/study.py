@@ -55,11 +55,11 @@ def study(
     source: Path, names: str, seeds: tuple[int, ...], out: Path, choose_epoch: str, epochs: int | None,
     threads: int, dataset: str | None, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
-    """Train the paper's backbones on a log and make its tables from their logits.
+    """Train the paper's backbones on a log and build its tables from their logits.
 
     LOG is a directory of 'slc-ops ingest', or a file (Parquet, CSV, Feather) with user_id, item_id,
-    event_time, label and, where there are skills, group_id. Each user's rows are cut in time: 60 % train,
-    20 % calibration, 20 % test. The same command goes on where it was interrupted.
+    event_time, label and optionally group_id (the skill). Each user's rows are split in time: 60 % train,
+    20 % calibration, 20 % test. The same command resumes an interrupted study.
     """
     require("slc-ops study", "report", "study")
     from slc_ops.study.page import write_study

@@ -19,8 +19,8 @@ from slc_ops.settings.deployments import Installation
 def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
     """Remove windows and refreshes beyond keep_windows and keep_refreshes of the deployment.
 
-    What the next refresh, a rollback or a refresh at work needs stays, and so do the ledger and MLflow, but
-    for tables of users: only the champion and the version that a rollback leads to keep theirs.
+    Files that the next refresh, a rollback or a running refresh needs are kept, as are the ledger and MLflow.
+    Tables of users are kept only for the champion and for the target of a rollback.
     """
     require("slc-ops clean", "mlflow")
     from slc_ops.refresh.retention import drop_user_tables, removable, remove
@@ -55,11 +55,11 @@ def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
 @click.option("--actor", metavar="NAME", help="Who erases; recorded. Default: as for promote.")
 @json_option
 def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> None:
-    """Erase users from everything that is kept, for good, and leave a receipt in the ledger.
+    """Erase users permanently from all stored data, and write a receipt to the ledger.
 
-    Windows, quarantine, sums and pages lose their rows; extraction leaves them out from now on, though the
-    source may still hold them: erase them there, too. Versions that had learned from them are named: refresh
-    and promote to replace them.
+    Windows, quarantine, sums and pages lose their rows, and later extractions omit them; erase them at the
+    source, too. The output names the versions that were fitted to their rows: refresh and promote to replace
+    them.
     """
     require("slc-ops erase", "mlflow", "quality")
     from slc_ops.cli.registry import acting
@@ -102,7 +102,7 @@ def metrics(
 ) -> None:
     """Show durations, rows, verdicts and champion ages in Prometheus' text format.
 
-    With --listen it serves them to whoever sends the bearer token in SLC_OPS_METRICS_TOKEN.
+    With --listen, serve them to clients with the bearer token in SLC_OPS_METRICS_TOKEN.
     """
     from slc_ops.base.files import write_text
     from slc_ops.observability.metrics import collect, render

@@ -181,7 +181,7 @@ def show_result(home: Path) -> None:
 
 @click.group()
 def app() -> None:
-    """The embedded platform."""
+    """Run the embedded platform."""
 
 
 home_option = click.option(
@@ -195,7 +195,7 @@ home_option = click.option(
 @app.command()
 @home_option
 def run(home: Path) -> None:
-    """From nothing to a promoted champion."""
+    """Run the demo from an empty directory to a promoted champion."""
     home = home.absolute()
     with opened(home) as variables:
         os.environ.update(variables)
@@ -209,7 +209,7 @@ def run(home: Path) -> None:
 @click.option("--airflow-port", default=8080, envvar="AIRFLOW_PORT", show_default=True)
 @click.option("--mlflow-port", default=5000, envvar="MLFLOW_PORT", show_default=True)
 def ui(home: Path, airflow_port: int, mlflow_port: int) -> None:
-    """Airflow and MLflow in the browser, until Ctrl-C."""
+    """Serve Airflow and MLflow until Ctrl-C."""
     from slc_ops.demo.ui import serve
 
     home = home.absolute()

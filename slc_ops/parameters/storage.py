@@ -86,7 +86,7 @@ def signed(text: str) -> str:
 
 
 def _holds_other_files(directory: Path) -> bool:
-    """Return True if the directory is neither a set nor a set that another writer is deleting."""
+    """Return True if the directory is not a set and holds files that do not belong to one."""
     try:
         names = {path.name for path in directory.iterdir()}
     except (FileNotFoundError, NotADirectoryError):

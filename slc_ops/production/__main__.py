@@ -18,13 +18,13 @@ command_argument = click.argument("command", nargs=-1, required=True, type=click
 
 @click.group()
 def app() -> None:
-    """The services of docker-compose.yaml."""
+    """Run and check the services of docker-compose.yaml."""
 
 
 @app.command()
 @click.option("--only-databases", is_flag=True, help="End at users and empty databases, for a restore.")
 def init(only_databases: bool) -> None:
-    """Prepare databases, schemas and logins; safe to run again."""
+    """Prepare databases, schemas and logins; a repeated run is safe."""
     from slc_ops.production.init import initialise
 
     initialise(os.environ, lambda text: click.echo(f"init: {text}"), only_databases=only_databases)
@@ -33,7 +33,7 @@ def init(only_databases: bool) -> None:
 @app.command(context_settings=anything)
 @command_argument
 def run(command: tuple[str, ...]) -> None:
-    """Check this service's surroundings, then become COMMAND."""
+    """Check this service's environment, then execute COMMAND."""
     from slc_ops.production.checks import check_servers, check_surroundings, write_auth_file
 
     check_surroundings(os.environ)
@@ -91,7 +91,7 @@ def exec_(compose_file: Path, env_file: Path, name: str, command: tuple[str, ...
 @host_options
 @click.option("--digests", is_flag=True, help="Refuse an image that is not named by its digest.")
 def images(compose_file: Path, env_file: Path, digests: bool) -> None:
-    """Say which images this installation uses; a name that may change its meaning is refused."""
+    """List the images of this installation; refuse a floating name."""
     from slc_ops.production.compose import images as listed
     from slc_ops.production.compose import is_pinned, read_env_file
 
@@ -106,7 +106,7 @@ def images(compose_file: Path, env_file: Path, digests: bool) -> None:
 @app.command()
 @click.argument("name", type=click.Choice(SERVICES))
 def healthy(name: str) -> None:
-    """Exit 0 when the service NAME works, 1 with a reason when it does not."""
+    """Exit 0 if the service NAME is healthy, 1 with a reason otherwise."""
     from slc_ops.production.health import unhealthy_reason
 
     if reason := unhealthy_reason(name, os.environ):

@@ -65,7 +65,7 @@ def draw(
 
 
 def _in_question(backtest: Backtest, verdict: Verdict) -> str | None:
-    """Return the method that is to serve; if that is Platt or none, the last item method."""
+    """Return the method that is to serve or serves; if that is Platt or none, the last other method."""
     decision = verdict.decision
     candidates = [decision.get("method"), decision.get("current"), *reversed(backtest.methods)]
     return next((m for m in candidates if m in backtest.methods and m not in (FROZEN, PLATT)), None)
