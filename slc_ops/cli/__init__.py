@@ -129,6 +129,11 @@ def main() -> None:
             raise
         click.echo(f"slc-ops: {missing}", err=True)
         sys.exit(2)
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and "map segment" not in str(error):
+            raise
+        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
+        sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:

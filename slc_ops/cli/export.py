@@ -20,7 +20,10 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
     help="What to write.",
 )
 @click.option("--dialect", type=click.Choice(DIALECTS), help="Whose SQL; needed with --format sql.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Directory; replaced as a whole.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory; replaced as a whole.")
+@click.option(
+    "--redis", metavar="URL", help="With --format redis, instead of --out: load redis://HOST:PORT/DB itself."
+)
 @click.option(
     "--table", default="log", show_default=True, help="SQL: the table (or view) of rows to correct."
 )
@@ -36,8 +39,8 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
 @map_option
 @json_option
 def export(
-    params: str, form: str, dialect: str | None, out: Path, table: str, view: str, prefix: str | None,
-    times: str, rename: dict[str, str], json_path: str | None,
+    params: str, form: str, dialect: str | None, out: Path | None, redis: str | None, table: str, view: str,
+    prefix: str | None, times: str, rename: dict[str, str], json_path: str | None,
 ) -> None:  # fmt: skip
     """Write a parameter set for other systems.
 
@@ -45,20 +48,32 @@ def export(
     as text, byte for byte, and a row without a finite logit gets NULL. Table names are unique per set, so the
     served results change only when score.sql replaces the view.
 
-    redis: redis-cli --pipe < load.resp writes a hash for this version, then moves the key PREFIX:current to
-    it if the hash is complete.
+    redis: redis-cli --pipe < load.resp, or --redis, writes a hash for this version, then moves the key
+    PREFIX:current to it if the hash is complete.
     """
+    from slc_ops.base.addresses import without_secrets
     from slc_ops.cli.parameter_sets import to_export
     from slc_ops.serving.export import export as write
+    from slc_ops.serving.export import load_redis
     from slc_ops.serving.export_sql import Names
 
     if (form == "sql") != (dialect is not None):
         raise click.UsageError(f"--dialect goes with --format sql: one of {', '.join(DIALECTS)}")
+    if redis is not None and form != "redis":
+        raise click.UsageError("--redis goes with --format redis")
+    if (out is None) == (redis is None):
+        raise click.UsageError("say where to: --out DIR" + (" or --redis URL" if form == "redis" else ""))
     with progress("exporting ..."):
         found = to_export(params)
         prefix = prefix or (f"slc_{found.digest[:8]}" if form == "sql" else "slc")
         names = Names(table, view, prefix, rename, timestamps=times == "timestamp")
-        files = write(found, out, form, dialect=dialect or "", names=names)
-    answer = {"method": found.parameters.method, "version": found.version, "out": str(out), "files": files}
-    emit_json(json_path, answer)
-    say(json_path, f"{found.comment}; written to {out}: {', '.join(files)}")
+        if out is not None:
+            files = write(found, out, form, dialect=dialect or "", names=names)
+            where = {"out": str(out), "files": files}
+            told = f"written to {out}: {', '.join(files)}"
+        elif redis is not None:
+            load_redis(found, redis, prefix)
+            where = {"redis": without_secrets(redis), "current": f"{prefix}:{found.digest[:16]}"}
+            told = f"{prefix}:current is {where['current']}"
+    emit_json(json_path, {"method": found.parameters.method, "version": found.version, **where})
+    say(json_path, f"{found.comment}; {told}")

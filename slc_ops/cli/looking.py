@@ -37,7 +37,8 @@ def status(json_path: str | None) -> None:
     found = _troubles(registry, list(answer["deployments"]))
     for name, entry in answer["deployments"].items():
         aliases = [
-            Trouble("alias", each["sentence"], f"{RUNBOOKS}restored-backup") for each in entry["findings"]
+            Trouble("alias", each["sentence"].removeprefix(f"{name}: "), f"{RUNBOOKS}restored-backup")
+            for each in entry["findings"]
         ]
         found[name] = [*found[name], *aliases]
         entry["troubles"] = [each.as_dict() for each in found[name]]
@@ -61,8 +62,8 @@ def status(json_path: str | None) -> None:
             when = change["at"].replace("T", " ")[:16]
             told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
             say(json_path, f"{name}: no champion, the frozen model serves ({told})")
-        for sentence in entry["taken_back"]:
-            say(json_path, f"{name}: {sentence}")
+        if json_path != "-":
+            print_lines(f"{name}: {sentence}" for sentence in entry["taken_back"])
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
         if (change := read_backbone_change(registry.installation, name, champion)) is not None:
             say(json_path, f"{name}: {change.sentence}")

@@ -14,15 +14,14 @@ from slc_ops.quality.suite import Evaluated
 INDEX = "index.html"
 
 
-def write_pages(
+def write_page(
     result: ValidationResult,
     manifest: WindowManifest,
     evaluated: Sequence[Evaluated],
     before: Sequence[Statistics],
     now: Statistics,
-    keep: int,
 ) -> None:
-    """Write the window's page and the deployment's index; only the newest ``keep`` windows keep theirs."""
+    """Write the window's page."""
     page = template("window.html").render(
         deployment=manifest.directory.parent.name,
         result=result,
@@ -35,11 +34,10 @@ def write_pages(
         index=f"../{INDEX}",
     )
     write_text(result.docs_path, page)
-    write_index(manifest, keep)
 
 
 def write_index(manifest: WindowManifest, keep: int) -> None:
-    """List the newest windows from their result files, and remove the pages of older ones."""
+    """List the newest ``keep`` windows from their result files, and remove the pages of older ones."""
     directory = manifest.directory.parent
     evaluated = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
     for old in evaluated[:-keep]:

@@ -1,13 +1,15 @@
 """How much one user counts for one item: at most a multiple of what others do there.
 
 Whoever sends the same answer fifteen hundred times moves an item's offset alone, and so does a row of weight
-1,000. Their rows stay, with weights scaled down so that together they count as the limit says:
-``user_item_limit`` times the median weight of a (user, item) pair of the window, or of the item's own pairs
-where that is more. A log whose users are tenants or carriers has large pairs everywhere, and none stands out.
+1,000. A pair stands out beyond ``user_item_limit`` times the median weight of a (user, item) pair of the
+window, or of the item's own pairs where that is more. Its rows stay, with weights scaled down: together they
+count as the limit says, and no more than all other users of the item. A log whose users are tenants or
+carriers has large pairs everywhere, and none stands out.
 
 Pairs are added up while a window is extracted; rows are read again only where one stands out.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,7 @@ from slc_ops.quality.result import Finding
 from slc_ops.quality.rows import WEIGHT_LIMIT
 from slc_ops.rows.stored import hashes_for, stored_batches
 
+_log = logging.getLogger(__name__)
 CODE = "user_item_limited"
 FILE = "pairs.parquet"
 LEAST = 5.0
@@ -56,12 +59,12 @@ class Pairs:
 
     def finish(self, directory: Path) -> None:
         """Keep the pairs that stand out, with how many times the usual weight they have."""
-        pair, times = self._multiples()
+        pair, times, others = self._multiples()
         with replacing(directory / FILE) as temporary:
-            write_parquet(pa.table({"pair": pair, "times": times}), temporary)
+            write_parquet(pa.table({"pair": pair, "times": times, "others": others}), temporary)
 
-    def _multiples(self) -> tuple[Hashes, NDArray[np.float64]]:
-        nothing = np.empty(0, np.uint64), np.empty(0)
+    def _multiples(self) -> tuple[Hashes, NDArray[np.float64], NDArray[np.float64]]:
+        nothing = np.empty(0, np.uint64), np.empty(0), np.empty(0)
         if not self._pairs:
             return nothing
         pair, item = np.concatenate(self._pairs), np.concatenate(self._items)
@@ -76,10 +79,12 @@ class Pairs:
         first = np.flatnonzero(np.append(True, items[by_item][1:] != items[by_item][:-1]))
         count_of = np.diff(np.append(first, len(items)))
         own = total[by_item][first + (count_of - 1) // 2]  # the lower median of each item's pairs
-        usual = np.empty(len(total))
+        usual, whole = np.empty(len(total)), np.empty(len(total))
         usual[by_item] = np.repeat(np.maximum(own, np.median(total[total > 0])), count_of)
+        whole[by_item] = np.repeat(np.add.reduceat(total[by_item], first), count_of)
         out = np.flatnonzero(total > LEAST * usual)
-        return pair[order[begins[out]]], total[out] / usual[out]
+        found, usual = total[out], usual[out]
+        return pair[order[begins[out]]], found / usual, (whole[out] - found) / usual
 
 
 def pair_hashes(hashes: Mapping[str, np.ndarray]) -> Hashes:
@@ -128,7 +133,7 @@ class Scaled:
             sentence=SENTENCE,
             expectation="user_item_limit",
             observed=f"{count(len(self))} rows",
-            expected=f"the limit is {limit:g} times the usual weight of a user on an item",
+            expected=f"at most {limit:g} times the usual weight of a user on an item, or as all others there",
             count=len(self),
             rows=rows,
             examples=self.pairs,
@@ -137,7 +142,12 @@ class Scaled:
 
 def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
     """The rows of users who count too much for an item; none without a limit, and in logs of parts."""
-    if limit is None or manifest.path.is_dir() or not {*Pairs.hashed} <= set(manifest.schema):
+    if limit is None or not {*Pairs.hashed} <= set(manifest.schema):
+        return Scaled()
+    if manifest.path.is_dir():
+        _log.warning(
+            "window %s: user_item_limit is not applied, Spark keeps the log in parts", manifest.window
+        )
         return Scaled()
     if not (manifest.directory / FILE).exists():
         pairs = Pairs()
@@ -145,14 +155,18 @@ def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
             pairs.add(batch, hashes_for(pairs, batch))
         pairs.finish(manifest.directory)
     kept = read_parquet(manifest.directory / FILE)
-    pair, times = (kept.column(name).to_numpy() for name in ("pair", "times"))
+    pair, times, others = (kept.column(name).to_numpy() for name in ("pair", "times", "others"))
     heavy = times > limit
-    return _rows_of(manifest, limit, pair[heavy], times[heavy]) if heavy.any() else Scaled()
+    most = np.minimum(limit, np.maximum(others, LEAST))
+    return _rows_of(manifest, pair[heavy], times[heavy], most[heavy]) if heavy.any() else Scaled()
 
 
-def _rows_of(manifest: WindowManifest, limit: float, pair: Hashes, times: NDArray[np.float64]) -> Scaled:
+def _rows_of(
+    manifest: WindowManifest, pair: Hashes, times: NDArray[np.float64], most: NDArray[np.float64]
+) -> Scaled:
+    """Rows of heavy pairs, scaled to ``most`` times the usual weight."""
     order = np.argsort(pair)
-    pair, times = pair[order], times[order]
+    pair, times, most = pair[order], times[order], most[order]
     rows, factors, first = [], [], 0
     shown: dict[int, dict[str, Any]] = {}
     for batch in stored_batches(manifest.path):
@@ -160,7 +174,7 @@ def _rows_of(manifest: WindowManifest, limit: float, pair: Hashes, times: NDArra
         place = np.minimum(np.searchsorted(pair, found), len(pair) - 1)
         here = np.flatnonzero(pair[place] == found)
         rows.append(here + first)
-        factors.append(limit / times[place[here]])
+        factors.append(most[place[here]] / times[place[here]])
         for row, k in zip(here.tolist(), place[here].tolist(), strict=True):
             if k not in shown:
                 item = batch.column("item_id")[row].as_py()

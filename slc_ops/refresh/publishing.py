@@ -93,6 +93,7 @@ def _register(
     from slc_ops.registry.publication import EVALUATION, TRAINING
 
     files, said, method = plan.files, digest_json(verdict), str(verdict["method"])
+    page = Path(plan.newest.validation["docs_path"])  # only the newest windows keep theirs
     published = version_of(files, kind)
     publication = Publication(
         deployment=plan.deployment,
@@ -113,8 +114,8 @@ def _register(
             "detectability": files.detectability,
             "backtest": files.backtest,
             "validation": Path(plan.newest.validation["result_path"]),
-            "data-docs": Path(plan.newest.validation["docs_path"]),
-        },
+        }
+        | ({"data-docs": page} if page.exists() else {}),
     )
     registry = Registry.open(installation)
 

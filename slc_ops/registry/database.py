@@ -7,11 +7,14 @@ a fork is shared by two processes.
 """
 
 import hashlib
+import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sqlalchemy import Connection, Engine, NullPool, StaticPool, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
@@ -36,13 +39,14 @@ class Database:
 
     def __init__(self, address: str, *, create: bool = True) -> None:
         self.url = _url(address)
+        self._copy: TemporaryDirectory[str] | None = None
         self._file = Path(str(self.url.database)) if self.url.get_backend_name() == "sqlite" else None
         if create and self._file is not None:
             create_once(
                 self._file, lambda path: _upgrade(_engine(self.url.set(database=str(path))), self.url)
             )
         self.present = self._file is None or _exists(self._file)
-        self.engine = _engine(self.url) if self.present else _empty()
+        self.engine = _engine(self._for_reading() if not create else self.url) if self.present else _empty()
         if create:
             self._migrate()
         elif self.present and (found := self._schema()) != SCHEMA:
@@ -52,6 +56,16 @@ class Database:
                     "use the version that wrote it, or a newer one"
                 )
             self.present, self.engine = False, _empty()
+
+    def _for_reading(self) -> URL:
+        """The database, or a copy where the disk is read-only: SQLite's WAL mode needs files beside it."""
+        if self._file is None or os.access(self._file.parent, os.W_OK):
+            return self.url
+        self._copy = TemporaryDirectory(prefix="slc-ledger-")
+        for suffix in ("", "-wal"):
+            if (source := Path(f"{self._file}{suffix}")).exists():
+                shutil.copyfile(source, Path(self._copy.name, f"{self._file.name}{suffix}"))
+        return self.url.set(database=str(Path(self._copy.name, self._file.name)))
 
     @property
     def shown(self) -> str:
@@ -94,6 +108,8 @@ class Database:
     def _check_present(self) -> None:
         if not self.present:
             raise RegistryError(f"there is no ledger {self.shown}; a refresh makes it")
+        if self._copy is not None:
+            raise StorageError(f"the ledger {self.shown} cannot be changed: its disk is read-only")
 
     def _migrate(self) -> None:
         """Bring the tables to the schema of this code."""

@@ -47,6 +47,7 @@ class TakenBack:
         return (
             f"{self.method} (version {self.version}, window {self.window}) was taken back by "
             f"{self.change.actor} at {self.change.at:%Y-%m-%d %H:%M} UTC {until}: {self.change.reason}"
+            + ("; later fits leave its window out" if self.exclude else "")
         )
 
 

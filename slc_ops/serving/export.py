@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.csv
 
+from slc_ops.base.addresses import without_secrets
 from slc_ops.base.buffers import as_numpy
 from slc_ops.base.errors import StorageError
 from slc_ops.base.files import replacing_directory, write_text
@@ -25,6 +26,8 @@ KEPT = 86_400
 """Seconds for which a Redis keeps the hash of the version before, for readers that still hold its name."""
 _AT_ONCE = 500
 """Ids of a command."""
+_PATIENCE = 10.0
+"""Seconds for which a Redis may be silent."""
 
 
 @dataclass(frozen=True)
@@ -143,19 +146,37 @@ return redis.status_reply('OK')
 
 
 def _write_redis(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
-    """Commands for ``redis-cli --pipe``: a hash of the version, then the pointer ``<prefix>:current``."""
-    key = f"{prefix}:{found.digest[:16]}"
-    fields = 1
+    """Commands for ``redis-cli --pipe``."""
     with (directory / "load.resp").open("wb") as out:
-        link = json.dumps(found.described(), ensure_ascii=False)
-        out.write(_command("HSET", key, "link", link))
-        for name, effect in _ordered(found.parameters):
-            entries = ((f"{name}:{each}", json.dumps(values)) for each, values in _by_id(effect))
-            while some := list(islice(entries, _AT_ONCE)):
-                out.write(_command("HSET", key, *chain.from_iterable(some)))
-                fields += len(some)
-        out.write(_command("EVAL", _SWAP, "2", key, f"{prefix}:current", str(fields), str(KEPT)))
+        out.writelines(_command(*words) for words in _commands(found, prefix))
     yield "load.resp"
+
+
+def load_redis(found: Exported, url: str, prefix: str) -> None:
+    """Send the same commands to a server; whatever fails, the version before still serves."""
+    from redis import Redis, RedisError
+
+    client = Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
+    try:
+        for words in _commands(found, prefix):
+            client.execute_command(*words)  # type: ignore[no-untyped-call]
+    except (RedisError, OSError) as error:
+        said = without_secrets(f"{url}: {' '.join(str(error).split())[:300]}")
+        raise StorageError(f"not loaded, the version before still serves; try again. {said}") from None
+    finally:
+        client.close()
+
+
+def _commands(found: Exported, prefix: str) -> Iterator[tuple[str, ...]]:
+    """A hash of the version, then the pointer ``<prefix>:current``."""
+    key, fields = f"{prefix}:{found.digest[:16]}", 1
+    yield "HSET", key, "link", json.dumps(found.described(), ensure_ascii=False)
+    for name, effect in _ordered(found.parameters):
+        entries = ((f"{name}:{each}", json.dumps(values)) for each, values in _by_id(effect))
+        while some := list(islice(entries, _AT_ONCE)):
+            yield "HSET", key, *chain.from_iterable(some)
+            fields += len(some)
+    yield "EVAL", _SWAP, "2", key, f"{prefix}:current", str(fields), str(KEPT)
 
 
 def _command(*words: str) -> bytes:

@@ -66,7 +66,8 @@ class Quality(SettingsBlock):
         default=100.0,
         ge=5,
         description="maximum weight of one user on one item, in multiples of the usual weight; rows beyond "
-        "it get smaller weights, and a warning names them; null: no limit",
+        "it count less, at most as all other users of the item, and a warning names them; null: no limit; "
+        "not applied with `engine: spark`",
     )
     docs_windows: int = Field(
         default=26, ge=1, le=10_000, description="number of windows that keep their page"

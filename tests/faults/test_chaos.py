@@ -58,10 +58,10 @@ int gettimeofday(struct timeval *into, void *zone) {
 
 
 def other_code(directory: Path) -> Path:
-    """The same package with one line more in a file that decides results."""
+    """The same package with one statement more in a file that decides results."""
     shutil.copytree(ROOT / "slc_ops", directory / "slc_ops", ignore=shutil.ignore_patterns("__pycache__"))
     with (directory / "slc_ops" / "evidence" / "folds.py").open("a") as file:
-        file.write("\n# another release\n")
+        file.write("\nANOTHER_RELEASE = True\n")
     return directory
 
 

@@ -126,6 +126,12 @@ def test_a_deployment_without_a_refresh_says_only_that(worked: Installation) -> 
     assert ("slc_ops_champion_age_seconds", "empty") not in found
 
 
+def test_how_often_the_schedule_refreshes_is_the_entry_s_own_word(installation: Installation) -> None:
+    entry = "{source: {kind: lake, path: x}, window: {days: 14}, refresh_every: 2}"
+    installation.deployments_file.write_text(f"deployments:\n  often: {entry}\n")
+    assert asked(installation)["slc_ops_refresh_interval_seconds", "often"] == 28 * 86_400
+
+
 def test_a_broken_entry_of_the_deployments_file_is_counted(installation: Installation) -> None:
     assert asked(installation)["slc_ops_broken_deployments",] == 1
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from slc_ops.registry import Registry
+from slc_ops.registry.rules import act
 from slc_ops.settings.deployments import Installation
 from tests.plugins import school
 
@@ -322,6 +324,34 @@ def test_a_change_that_was_made_is_told_as_made(
     assert "slc is to take over from Platt" in admin.get("/slc/algebra").text
     school.crown(installation, version)
     assert "slc took over from Platt" in admin.get("/slc/algebra").text
+
+
+def test_the_audit_of_what_was_served_is_a_table(admin: TestClient, installation: Installation) -> None:
+    school.publish(installation, "algebra", 0)
+    assert "What was served" not in admin.get("/slc/algebra").text
+    cell = {"version": 2, "day": "2026-01-07", "rows": 40, "off": 7, "cause": "rounded to 2 decimals"}
+    table = {"tolerance": 1e-6, "rows": 40, "off": 7, "served": [cell | {"stale": True}]}
+    school.write(installation.windows("algebra") / school.window(0).key / "served.json", table)
+    page = admin.get("/slc/algebra").text
+    assert "7 of 40 rows were served more than 1e-06" in page
+    assert "rounded to 2 decimals" in page
+    assert '2 <span class="badge hold">stale</span>' in page
+
+
+def test_what_a_person_took_back_is_not_told_as_made(admin: TestClient, installation: Installation) -> None:
+    first, second = (school.publish(installation, "algebra", week) for week in (0, 1))
+    for version in (first, second):
+        school.crown(installation, version)
+    ledger = Registry.open(installation).ledger
+    said = act(person=True, method="slc", taken=second, exclude=True)
+    why = {"kind": "rollback", "actor": "ann", "reason": "a broken export", "evidence": said}
+    ledger.advance(ledger.head("algebra"), first, **why)
+    for path in ("/slc/", "/slc/algebra"):
+        page = admin.get(path).text
+        assert "was taken back by ann" in page
+        assert "a broken export; later fits leave its window out" in page
+        assert "promote it &amp; its" not in page
+    assert page.count('<span class="badge hold">taken back</span>') == 2  # the sentence, and version 2
 
 
 def test_the_page_shows_the_figures_that_the_newest_refresh_stored(

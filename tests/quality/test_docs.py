@@ -9,7 +9,7 @@ import pytest
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.intake.extract import extract
-from slc_ops.quality import validate
+from slc_ops.quality import validate, verdict
 from tests.quality import damage as d
 from tests.quality.lake_bench import NEWEST, Bench
 
@@ -82,6 +82,19 @@ def test_only_the_newest_windows_keep_a_page(bench: Bench) -> None:
     assert len(list(directory.glob("*/validation.html"))) == 2
     assert len(links(directory / "index.html").found) == 2
     assert len(list(directory.glob("*/validation.json"))) == 4
+
+
+def test_whoever_finds_a_result_finds_its_page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation that was killed before its page was written is made again."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verdict, "write_page", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bench.validate()
+    assert bench.validate().docs_path.exists()
 
 
 def test_figures_show_the_trailing_weeks(bench: Bench) -> None:

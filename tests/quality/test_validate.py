@@ -154,6 +154,10 @@ def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> N
     assert not (bench.installation.home / "ledger.db").exists()
 
 
+@pytest.mark.faults(
+    "local times that a clock repeats or skips stand in the log",
+    "they are used by one rule, counted and said",
+)
 def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: Path) -> None:
     """Berlin's two changes of 2026, in a log without zones: the week is validated, and says so."""
     for start, odd, note in (

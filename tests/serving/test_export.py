@@ -4,7 +4,9 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,56 @@ def test_a_load_that_breaks_off_changes_nothing(port: int, tmp_path: Path) -> No
     assert 0 < client.ttl(served) <= 86_400  # readers that hold its name still find it
     assert pipe(port, first) == []  # back again: kept for good
     assert (client.get("slc:current"), client.ttl(served)) == (served, -1)
+
+
+def load(address: str, name: str) -> subprocess.CompletedProcess[str]:
+    """The command, straight into a server."""
+    program = str(Path(sys.executable).with_name("slc-ops"))
+    given = ["--params", str(SUITE / "good" / name), "--format", "redis", "--redis", address]
+    return subprocess.run([program, "export", *given], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.faults(
+    "a Redis dies while a version is loaded",
+    "one line; the version before still serves",
+)
+def test_a_server_is_loaded_directly_and_one_that_dies_in_the_middle_serves_what_it_served(port: int) -> None:
+    client = valkey.Valkey(port=port, decode_responses=True)
+    client.flushall()
+    first = load(f"redis://127.0.0.1:{port}/0", "effects")
+    assert first.returncode == 0, first.stderr
+    served = client.get("slc:current")
+    assert served == f"slc:{good_set('effects').digest[:16]}"
+    table, expected = rows_of("effects")
+    agree([read(client, row) for row in table.to_pylist()], expected)
+
+    with dying_at(port, b"EVAL") as address:
+        broken = load(f"redis://{address}/0", "cold-line")
+    assert broken.returncode == 2
+    (line,) = broken.stderr.strip().splitlines()
+    assert "the version before still serves" in line
+    assert client.exists(f"slc:{good_set('cold-line').digest[:16]}")  # it died in the middle
+    assert client.get("slc:current") == served
+    assert load(f"redis://127.0.0.1:{port}/0", "cold-line").returncode == 0
+    assert client.get("slc:current") != served
+
+
+@contextmanager
+def dying_at(port: int, command: bytes) -> Iterator[str]:
+    """The server behind a connection that ends when a command comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while listener.fileno() >= 0:  # a client may try again
+                with suppress(OSError):
+                    taken, _ = listener.accept()
+                    with taken, socket.create_connection(("127.0.0.1", port)) as behind:
+                        while (asked := taken.recv(1 << 20)) and command not in asked:
+                            behind.sendall(asked)
+                            taken.sendall(behind.recv(1 << 16))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("name", ["texts", "integers", "slc_t", "effects", "platt"])

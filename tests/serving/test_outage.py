@@ -129,6 +129,10 @@ def test_requests_that_never_end_are_left_behind_in_a_small_number(
     assert len(own) == 3
 
 
+@pytest.mark.faults(
+    "staging and production on one serving host, the registry away",
+    "each serves its own set from its own cache",
+)
 def test_each_registry_has_a_cache_of_its_own(parameters: Path, tmp_path: Path) -> None:
     other = parameter_set(tmp_path / "other", seed=7)
     cache = tmp_path / "cache"
@@ -143,6 +147,10 @@ def test_each_registry_has_a_cache_of_its_own(parameters: Path, tmp_path: Path) 
     assert again.correct("item-1", 0.5) == expected[1]
 
 
+@pytest.mark.faults(
+    "the registry names a set of another deployment",
+    "refused; nothing serves it",
+)
 def test_a_set_of_another_deployment_does_not_serve(server: FaultyRegistry, tmp_path: Path) -> None:
     with pytest.raises(ParameterSetError, match="of the deployment 'demo'; expected 'school'"):
         Corrector.from_registry(server.address, "school", cache=tmp_path, interval=None)

@@ -29,6 +29,7 @@ from tests.serving.servers import stop
 
 HEAD = b"POST /correct HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 ITEMS, LOGITS = ["item-3", "item-9", "never seen"], [0.2, -1.0, 2.0]
+FOLLOWING = ("--deployment", "demo", "--every", "0.2", "--canary", "0.3")
 
 
 @contextmanager
@@ -106,11 +107,14 @@ class Load:
         for rows in (1, 1, 40):
             items = [f"item-{k}" for k in random.integers(0, 20, rows)]
             logits = random.normal(size=rows).tolist()
-            self._bodies.append(json.dumps({"item_id": items, "logit": logits}).encode())
+            users = [f"user-{k}" for k in random.integers(0, 50, rows)]
+            columns = {"item_id": items, "logit": logits, "user_id": users}
+            self._bodies.append(json.dumps(columns).encode())
             self._expected.append(
                 {v: ParameterSet.read(path).correct(items, logits).tolist() for v, path in sets.items()}
             )
         self.versions: Counter[int] = Counter()
+        self.mixed = 0
         self.wrong: list[str] = []
         self._threads = [threading.Thread(target=self._run, args=(k,)) for k in range(clients)]
 
@@ -133,10 +137,12 @@ class Load:
                 connection.request("POST", "/correct", self._bodies[number], headers)
                 answer = connection.getresponse()
                 found = json.loads(answer.read())
-                expected = self._expected[number][found["version"]]
+                named = found.get("versions") or [found["version"]] * len(found["probability"])
+                expected = [self._expected[number][version][row] for row, version in enumerate(named)]
                 if answer.status != 200 or np.abs(np.subtract(found["probability"], expected)).max() > 1e-12:
                     self.wrong.append(f"{answer.status}: {found} instead of {expected}"[:500])
-                self.versions[found["version"]] += 1
+                self.versions.update(set(named))
+                self.mixed += len(set(named)) > 1
             except Exception as error:
                 self.wrong.append(repr(error))
                 return
@@ -160,11 +166,15 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
         "SLC_OPS_HOME": str(tmp_path / "host"),
     }
     with (
-        server(tmp_path, "--deployment", "demo", "--every", "0.2", **variables) as (port, _),
+        server(tmp_path, "--deployment", "demo", "--every", "0.2", "--canary", "0.3", **variables) as (
+            port,
+            _,
+        ),
         Load(port, {1: parameters, 2: other}) as load,
     ):
         load.until(1, 100)
         registry.publish(publication(other, window=WEEKS[1]))
+        load.until(2, 50)  # a challenger: the users of its share get its answers, beside others in one batch
         registry.promote("demo", 2, actor="ann", reason="better")
         load.until(2, 100)
         kept = database.read_bytes()
@@ -177,8 +187,40 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
         load.until(1, 100)
         serving = health(port)
     assert load.wrong == []
+    assert load.mixed > 0
     assert serving["version"] == 1
     assert set(load.versions) == {1, 2}
+
+
+def test_mlflows_own_webhook_makes_it_look_at_once(
+    registry: Registry, parameters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.entities.webhook import Webhook, WebhookAction, WebhookEntity, WebhookEvent
+    from mlflow.webhooks.delivery import test_webhook as send
+
+    monkeypatch.setenv("MLFLOW_WEBHOOK_ALLOWED_SCHEMES", "http")
+    monkeypatch.setenv("MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS", "true")
+    registry.publish(publication(parameters))
+    registry.promote("demo", 1, actor="ann", reason="good")
+    variables = {
+        "MLFLOW_TRACKING_URI": registry.installation.tracking_uri,
+        "SLC_OPS_HOME": str(tmp_path / "host"),
+        "SLC_OPS_SERVE_WEBHOOK_SECRET": "a secret of the webhook, long enough",
+    }
+    event = WebhookEvent(WebhookEntity.MODEL_VERSION_ALIAS, WebhookAction.CREATED)
+    with server(tmp_path, "--deployment", "demo", "--every", "3600", **variables) as (port, _):
+        other = parameter_set(tmp_path / "other", seed=5, window=WEEKS[1])
+        registry.publish(publication(other, window=WEEKS[1]))
+        registry.promote("demo", 2, actor="ann", reason="better")
+        address = f"http://127.0.0.1:{port}/webhooks/mlflow"
+        told = []
+        for secret in ("another secret of somebody else", variables["SLC_OPS_SERVE_WEBHOOK_SECRET"]):
+            told.append(send(Webhook("1", "serve", address, [event], 0, 0, secret=secret)))
+            if len(told) == 1:
+                assert health(port)["version"] == 1
+        serving = health(port)["version"]
+    assert [each.response_status for each in told] == [401, 200], told
+    assert serving == 2
 
 
 def health(port: int) -> Any:

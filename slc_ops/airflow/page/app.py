@@ -14,6 +14,7 @@ from slc_ops.airflow.page.access import MayRead, Readable, Schedule
 from slc_ops.airflow.page.items import SORTS, find_items
 from slc_ops.airflow.page.overview import (
     FIGURES,
+    audited,
     broken_entries,
     cards,
     figure_file,
@@ -105,6 +106,7 @@ def deployment_page(
         reasons={version.number: why(installation, version) for version in card.published[-SHOWN:]},
         versions_shown=SHOWN,
         replays=list(replays(installation, name)),
+        audit=audited(installation, name),
         moves=list(reversed(Registry.open(installation, create=False).history(name))),
     )
 

@@ -17,9 +17,10 @@ from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_backbone_change
 from slc_ops.refresh.files import VERSIONS, RefreshFiles
+from slc_ops.refresh.served import FILE as SERVED
 from slc_ops.registry import ChampionChange, Registry, Version
 from slc_ops.registry.overview import Glance, overview
-from slc_ops.registry.rules import taken_back
+from slc_ops.registry.rules import TakenBack, taken_back
 from slc_ops.settings.deployments import Installation, read_deployments
 
 VERSIONS_READ = 24
@@ -31,6 +32,7 @@ FIGURES = {
 """Figures of the newest report on the page, with their alternative texts."""
 _KEPT = (
     "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
+    "served", "off", "rows", "tolerance",
 )  # fmt: skip
 
 
@@ -68,7 +70,7 @@ class Card:
     """The retirement of the last champion, if there is no champion."""
     backbone: str | None
     """A warning if champion and newest window have different backbones."""
-    taken_back: list[str]
+    taken_back: list[TakenBack]
     """Versions that people rolled back, by whom and until when."""
     troubles: list[Trouble]
     """Other problems: late, a failed step, the disk. A stop appears in the outcome."""
@@ -94,6 +96,11 @@ class Card:
     def age(self) -> str:
         """The time since the promotion of the champion."""
         return "" if self.since is None else ago(datetime.now(UTC) - self.since)
+
+    @property
+    def gone(self) -> set[int]:
+        """The versions that people took back: what their refreshes said is history."""
+        return {each.version for each in self.taken_back}
 
     @property
     def asked(self) -> str:
@@ -131,7 +138,7 @@ def _card(
         backbone=None
         if (change := read_backbone_change(installation, name, glance.head.champion)) is None
         else change.sentence,
-        taken_back=[each.sentence for each in taken_back(glance.changes)],
+        taken_back=taken_back(glance.changes),
         troubles=[each for each in wrong if each.code not in ("stopped", "entry")],
         outcome=_outcome(installation, name, newest, glance.head.champion),
         published=glance.versions,
@@ -246,6 +253,13 @@ def reached_by_link(installation: Installation, path: Path) -> bool:
     """Return True if a component of ``path`` below the home is a symbolic link."""
     below = path.relative_to(installation.home).parts
     return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
+
+
+def audited(installation: Installation, name: str) -> dict[str, Any]:
+    """What was served in the newest window, held against the registry; empty where its log does not say."""
+    newest = _newest_window(installation, name)
+    found = {} if newest is None else _json(installation, newest / SERVED)
+    return {**found, "window": newest.name} if newest is not None and found.get("served") else {}
 
 
 def _newest_window(installation: Installation, name: str) -> Path | None:
