@@ -32,7 +32,7 @@ quick: install ## Run the tests that need no services
 	@$(PYTEST) -m "not slow and not services and not chaos"
 
 # The table of what was done and what came of it is written by the run itself.
-faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the arguments; write docs/reliability.md
+faults: install ## Kill, damage, fill the disk, jump the clock, fuzz the arguments; write the table of docs/performance.md
 	@$(PY) -m pytest -p tests.faults.table -m faults
 
 # Both of the above in one go, so that no core waits for the end of either.

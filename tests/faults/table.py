@@ -1,4 +1,4 @@
-"""A pytest plugin (``-p tests.faults.table``): writes what the fault runs showed to docs/reliability.md.
+"""A pytest plugin (``-p tests.faults.table``): writes what the fault runs showed to docs/performance.md.
 
 A test says with ``@pytest.mark.faults(what, result)`` what is done to the product and what has to come of it;
 with ``record_property("runs", n)`` how often. A row is written for every such test that ran; tests with the
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
 
 
