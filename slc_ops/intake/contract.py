@@ -1,7 +1,7 @@
-"""The interaction log's columns, and how a source's types become theirs.
+"""The columns of the interaction log, and the conversion of source types.
 
-Only changes that lose nothing happen here. A column whose type has no such change keeps its own, and the
-validation suite says so; nothing is repaired on the way in.
+Only lossless conversions happen here. A column without one keeps its type, and the validation suite reports
+it; nothing is repaired.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from slc_ops.base.utf8 import marked, require_utf8
 from slc_ops.settings.sources import CONTRACT_COLUMNS, Mapped
 
 TIME = pa.timestamp("us", "UTC")
-FLOOR = 1e-6  # of probabilities that become logits
+FLOOR = 1e-6  # clip of probabilities before the logit
 REPEATED_TIMES = "times_repeated"
 SKIPPED_TIMES = "times_skipped"
-"""Notes of a window's manifest: rows whose local time a clock showed twice, or skipped."""
+"""Manifest notes: rows whose local time the clock repeated, or skipped."""
 
-# What a log's columns may be, in Arrow's own words; the suite checks the log by this table.
+# The allowed Arrow types of each column; the suite validates the log by this table.
 ALLOWED_TYPES: dict[str, tuple[str, ...]] = {
     "event_id": ("string",),
     "event_time": (str(TIME),),
@@ -43,11 +43,11 @@ NUMBERS = ("label", "logit", "probability", "weight", "served_probability")
 IDS = ("user_id", "item_id", "group_id")
 TEXTS = ("event_id", *IDS, "backbone_version")
 REPETITIVE = (*IDS, "backbone_version")
-"""Columns whose texts occur again and again: decoding their dictionary is half the work of reading them."""
+"""Text columns with many repeated values: decoding their dictionary is half the work of reading them."""
 
 
 def target_type(column: str, found: pa.DataType) -> pa.DataType:
-    """The type that values of type ``found`` take in the log; ``found`` itself where none fits.
+    """Return the log's type for values of type ``found``; ``found`` itself where none fits.
 
     >>> target_type("label", pa.bool_()), target_type("item_id", pa.int32())
     (DataType(int64), DataType(int64))
@@ -75,12 +75,12 @@ def target_type(column: str, found: pa.DataType) -> pa.DataType:
 
 
 def is_bytes(found: pa.DataType) -> bool:
-    """Whether values are bytes, which may spell a text."""
+    """Return True for binary types, which may contain text."""
     return bool(pt.is_binary(found) or pt.is_large_binary(found) or pt.is_binary_view(found))
 
 
 def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]:
-    """Contract column → source column, for the columns that the source has.
+    """Map contract columns to source columns, for the columns that the source has.
 
     >>> selection(["pid", "y", "extra"], {"item_id": "pid", "label": "y"})
     {'item_id': 'pid', 'label': 'y'}
@@ -94,7 +94,7 @@ def selection(names: Iterable[str], rename: Mapping[str, str]) -> dict[str, str]
 
 
 def repetitive_text(schema: pa.Schema, rename: Mapping[str, str]) -> list[str]:
-    """The source columns that are best read as dictionaries.
+    """Return the source columns to read as dictionaries.
 
     >>> repetitive_text(pa.schema({"pid": pa.string(), "user_id": pa.int64()}), {"item_id": "pid"})
     ['pid']
@@ -105,7 +105,7 @@ def repetitive_text(schema: pa.Schema, rename: Mapping[str, str]) -> list[str]:
 
 
 def common_type(column: str, first: pa.DataType, second: pa.DataType) -> pa.DataType:
-    """The type that holds both, where files or batches of one window differ."""
+    """Return the type that holds both, where files or batches of one window differ; raise without one."""
     if first == second or pt.is_null(second):
         return first
     if pt.is_null(first):
@@ -119,25 +119,25 @@ def common_type(column: str, first: pa.DataType, second: pa.DataType) -> pa.Data
 
 
 def convert(column: str, values: pa.Array, source: Mapped) -> pa.Array:
-    """Values in the log's type, or as they are when their type has no lossless place in the log."""
+    """Convert values to the log's type; unchanged when no lossless conversion exists."""
     if pt.is_nested(values.type) and not pt.is_run_end_encoded(values.type):
         raise InputError(
             f"column {column} is {values.type}; expected a plain value per row, map another column"
         )
     if column in TEXTS:
-        values = marked(values)  # a row whose id is not UTF-8 is a bad row, not a reason to refuse the others
+        values = marked(values)  # an id that is not UTF-8 makes one bad row, not a bad file
     else:
         require_utf8(column, values)
     if column == "event_time":
         return to_utc(values, source)
     values = cast(column, values, target_type(column, values.type))
     if column == "weight" and values.null_count and pt.is_floating(values.type):
-        values = values.fill_null(1.0)  # a table that has got the column has none for its older rows
+        values = values.fill_null(1.0)  # rows older than the column
     return values
 
 
 def one_score(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of a table that has logits and probabilities: logits, of probabilities where there is none."""
+    """Drop the column of probabilities when there are logits; fill missing logits from it."""
     names = rows.schema.names
     if not {"logit", "probability"} <= set(names) or rows.schema.field("logit").type != pa.float64():
         return rows
@@ -155,7 +155,7 @@ def one_score(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A lossless cast, or an error that names the column."""
+    """Cast without loss, or raise an error that names the column."""
     if values.type == wanted:
         return values
     try:
@@ -165,14 +165,14 @@ def cast(column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
-    """Timestamps in UTC, to the microsecond. Times without a zone are refused unless the source names one."""
+    """Convert times to UTC, in microseconds; raise for times without a zone unless the source names one."""
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
     found = values.type
     if found == TIME or pt.is_null(found):
         return values if found == TIME else pc.cast(values, TIME)
     if pt.is_timestamp(found) and found.tz is not None:
-        # Finer than microseconds: cut, never rounded up. Coarser: what overflows is refused.
+        # Nanoseconds are truncated, never rounded up. Coarser units raise on overflow.
         return in_range(values, TIME, safe=found.unit != "ns")
     if pt.is_integer(found):
         return from_epoch(values, source.epoch_unit)
@@ -180,7 +180,7 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
         raise InputError(f"column event_time is {found}; expected a timestamp, or text in ISO 8601")
     if source.naive_time_zone is None and not pt.is_timestamp(found):
         with iso_8601():
-            return pc.cast(values, TIME)  # text: Arrow insists on an offset in every value
+            return pc.cast(values, TIME)  # text: Arrow requires an offset in every value
     if source.naive_time_zone is None:
         raise InputError(
             "column event_time has no time zone; write it in UTC, "
@@ -191,7 +191,7 @@ def to_utc(values: pa.Array, source: Mapped) -> pa.Array:
 
 @contextmanager
 def iso_8601() -> Iterator[None]:
-    """Text that is no time is refused."""
+    """Raise :class:`InputError` for text that is not a time."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -201,7 +201,7 @@ def iso_8601() -> Iterator[None]:
 
 
 def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
-    """Numbers since 1970 as timestamps."""
+    """Convert numbers since 1970 to timestamps."""
     if unit is None:
         raise InputError("column event_time holds numbers; say what they count with epoch_unit: s, ms or us")
     counted = pc.cast(in_range(values, pa.int64()), pa.timestamp(unit, "UTC"))
@@ -209,7 +209,7 @@ def from_epoch(values: pa.Array, unit: str | None) -> pa.Array:
 
 
 def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.Array:
-    """A cast of times; one that no timestamp can hold is refused."""
+    """Cast times; raise :class:`InputError` on overflow."""
     try:
         return pc.cast(values, wanted, safe=safe)
     except pa.ArrowInvalid as error:
@@ -219,7 +219,7 @@ def in_range(values: pa.Array, wanted: pa.DataType, *, safe: bool = True) -> pa.
 
 
 def wall_clock(values: pa.Array) -> pa.Array:
-    """Times without a zone, to the microsecond."""
+    """Return times without a zone, in microseconds."""
     if not pt.is_timestamp(values.type):
         with iso_8601():
             return pc.cast(values, pa.timestamp("us"))
@@ -227,10 +227,10 @@ def wall_clock(values: pa.Array) -> pa.Array:
 
 
 def from_local(local: pa.Array, zone: str) -> pa.Array:
-    """Wall-clock times of a zone as timestamps, by the rule of Python's ``fold=0``.
+    """Convert wall-clock times of a zone to timestamps, by the rule of Python's ``fold=0``.
 
-    A time that a clock shows twice is the first of the two; one that a clock skips is read by the offset from
-    before the gap, so that it lies as long after the change as the clock shows it after the gap's beginning.
+    A repeated time is the first of the two. A skipped time uses the offset from before the gap, so that it
+    lies as long after the change as it lies after the start of the gap on the clock.
     """
     early, late = _both_readings(local, zone)
     times = pc.cast(early, TIME)
@@ -243,7 +243,7 @@ def from_local(local: pa.Array, zone: str) -> pa.Array:
 
 
 def clock_changes(values: pa.Array, source: Mapped) -> dict[str, pa.Array]:
-    """Note → the rows whose time the clock of ``naive_time_zone`` shows twice, or skips."""
+    """Map each note to a mask of rows whose time the clock of ``naive_time_zone`` repeats, or skips."""
     found = values.type.value_type if pt.is_dictionary(values.type) else values.type
     zoned = pt.is_timestamp(found) and found.tz is not None
     if source.naive_time_zone is None or zoned or pt.is_integer(found) or pt.is_null(found):
@@ -257,7 +257,7 @@ def clock_changes(values: pa.Array, source: Mapped) -> dict[str, pa.Array]:
 
 
 def _both_readings(local: pa.Array, zone: str) -> tuple[pa.Array, pa.Array]:
-    """Each time with the offsets before and after a change: equal but for those that a change concerns."""
+    """Return each time by the earlier and the later offset; they differ only around a clock change."""
     early, late = (
         pc.assume_timezone(local, zone, ambiguous=which, nonexistent=which)
         for which in ("earliest", "latest")
@@ -266,6 +266,6 @@ def _both_readings(local: pa.Array, zone: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _differ_by(early: pa.Array, late: pa.Array, *, skips: bool) -> pa.Array:
-    """Around a gap Arrow's two readings are neighbours; in an hour that is repeated they are far apart."""
+    """Mark times in a gap (Arrow's readings are 1 µs apart) or in a repeated hour (further apart)."""
     apart = pc.cast(pc.subtract(late, early), pa.int64())
     return pc.equal(apart, 1) if skips else pc.greater(apart, 1)

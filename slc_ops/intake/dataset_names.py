@@ -1,4 +1,4 @@
-"""How OpenLineage calls the data sets of a source: a namespace and a name, by its naming specification."""
+"""Names of a source's data sets for OpenLineage: namespace and name, by its naming specification."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class DatasetName:
 
 
 def at(location: str, home: Path) -> DatasetName:
-    """A path or an address of an object store.
+    """Return the data set of a path or an object store address.
 
     >>> at("s3://logs/answers/2026", Path("/data"))
     DatasetName(namespace='s3://logs', name='answers/2026')
@@ -35,7 +35,7 @@ def at(location: str, home: Path) -> DatasetName:
 
 
 def tables_of(query: str) -> list[str]:
-    """The tables that a SELECT reads, in order, each once; names of its own subqueries are not told apart.
+    """Return the tables that a SELECT reads, in order, each once; names of subqueries count as tables.
 
     >>> tables_of("SELECT * FROM app.answers a JOIN pupils p USING (id) -- FROM nowhere")
     ['app.answers', 'pupils']
@@ -43,7 +43,7 @@ def tables_of(query: str) -> list[str]:
     ['logs']
     """
     found: dict[str, None] = {}
-    selects: list[bool | None] = [True]  # per open parenthesis whether a SELECT is in it; None: not known yet
+    selects: list[bool | None] = [True]  # per open parenthesis: does it contain a SELECT? None: unknown
     before, expected = "", False
     for token in _TOKEN.findall(query):
         if token.startswith(("'", "--", "/*")):
@@ -64,7 +64,7 @@ def tables_of(query: str) -> list[str]:
 
 
 def in_database(url: Any, query: str) -> list[DatasetName]:
-    """The tables of a query in the database of a SQLAlchemy URL; no user, no password.
+    """Return the tables of a query in the database of a SQLAlchemy URL, without user and password.
 
     >>> import sqlalchemy as sa
     >>> in_database(sa.make_url("postgresql+psycopg://ann:x@db.example/school"), "SELECT 1 FROM answers")

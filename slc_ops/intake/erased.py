@@ -1,7 +1,7 @@
-"""Users who were erased, as salted hashes: extraction leaves their rows out, whatever the source still holds.
+"""Erased users, as salted hashes: extraction omits their rows even when the source still has them.
 
-The salt lies in the home, its owner's alone. Without it nobody can try ids against the hashes, so nobody
-learns from them who was erased; with it, an id that comes back is recognised.
+The salt is a file in the home that only its owner can read. Without it, ids cannot be tested against the
+hashes, so the list does not reveal who was erased; with it, extraction recognises an id that returns.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _BYTES = 32
 
 
 class Erased:
-    """The erased users of one deployment, as they were when this was read."""
+    """The erased users of one deployment, as of the time of reading."""
 
     def __init__(self, home: Path, deployment: str) -> None:
         self._directory = home / DIRECTORY
@@ -39,20 +39,20 @@ class Erased:
 
     @property
     def digest(self) -> str:
-        """Names this state of the list."""
+        """Return a digest of the list."""
         return digest_json(sorted(self.users))
 
     def hash(self, value: str) -> str:
-        """The salted hash of an id's text."""
+        """Return the salted hash of an id's text."""
         if self._salt is None:
             self._salt = self._read_salt()
         return hashlib.blake2b(value.encode(), key=self._salt, digest_size=_BYTES).hexdigest()
 
     def add(self, users: Iterable[str]) -> "Erased":
-        """The list with more users, written whole or not at all; users that it knows change nothing."""
+        """Add users to the list and write it atomically; known users change nothing."""
         salt = self._directory / SALT
         if not salt.exists() and any(self._directory.glob("*.json")):
-            raise MissingFile(salt)  # another salt would make those who were erased unknown again
+            raise MissingFile(salt)  # a new salt would invalidate the existing hashes
         create_once(salt, _new_salt)
         more = self.users | {self.hash(user) for user in users}
         if more != self.users:
@@ -61,7 +61,7 @@ class Erased:
         return self
 
     def rows(self, users: pa.Array) -> pa.Array:
-        """Which rows are of an erased user; ids are compared as text, a row without a user is nobody's."""
+        """Return a mask of the rows of erased users; ids are compared as text, a null user is False."""
         encoded = pc.dictionary_encode(pc.cast(users, pa.string()))
         known = [
             value is not None and self.hash(value) in self.users for value in encoded.dictionary.to_pylist()
@@ -69,7 +69,7 @@ class Erased:
         return pc.fill_null(pc.take(pa.array(known, pa.bool_()), encoded.indices), False)
 
     def without(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches without the rows of erased users."""
+        """Yield the batches without the rows of erased users."""
         for batch in batches:
             kept = batch
             if self.users and "user_id" in batch.schema.names:
@@ -79,7 +79,7 @@ class Erased:
                 yield kept
 
     def check_current(self) -> None:
-        """Raise where users were erased since this was read: rows chosen by it must not be kept."""
+        """Raise if users were erased since the list was read: rows selected by it must not be kept."""
         if Erased(self._directory.parent, self.path.stem).users != self.users:
             raise SourceUnavailable(
                 "users were erased while the window was being extracted; it was thrown away, try again"
@@ -98,9 +98,9 @@ def _new_salt(path: Path) -> None:
 
 
 def read_users(path: Path, column: str = "user_id") -> list[str]:
-    """The distinct ids as text, in order.
+    """Return the distinct ids as text, in order.
 
-    Raises :class:`~slc_ops.base.errors.InputError` for a file that cannot be read, or that holds no id.
+    Raises :class:`~slc_ops.base.errors.InputError` for a file that cannot be read, or that has no id.
     """
     try:
         found = _column(path, column) if path.suffix in SUFFIXES else _lines(path)
@@ -116,7 +116,7 @@ def read_users(path: Path, column: str = "user_id") -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines without their ends; spaces belong to an id, empty lines do not count."""
+    """Return the lines without line breaks; spaces belong to an id, empty lines are ignored."""
     return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 

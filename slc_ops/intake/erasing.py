@@ -1,8 +1,8 @@
-"""Take the rows of erased users out of a window that was extracted already.
+"""Remove the rows of erased users from an extracted window.
 
-The window is written anew from its own rows, past the same observer, exactly as an extraction from a log that
-never had these users would have written it. What was worked out about the old rows (validation, quarantine,
-clean rows, sums) goes with them, because it lies in the directory that is replaced.
+The window is rewritten from its own rows, through the same observer, as an extraction from a log without
+these users would write it. Results about the old rows (validation, quarantine, clean rows, sums) lie in the
+replaced directory and disappear with it.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from slc_ops.intake.writing import LogWriter, Observer
 
 
 def extracted(directory: Path) -> list[Path]:
-    """The windows of a deployment, oldest first, once no extraction is just putting one in its place."""
+    """Return the windows of a deployment, oldest first; wait for an extraction that is placing one."""
     if not directory.is_dir():
         return []
     with (directory / LOCK).open("w") as lock:
@@ -30,7 +30,7 @@ def extracted(directory: Path) -> list[Path]:
 
 
 def rows_of(path: Path, erased: Erased) -> int:
-    """How many rows a Parquet file with the log's columns holds of erased users."""
+    """Count the rows of erased users in a Parquet file with the log's columns."""
     with open_parquet(path) as file:
         if "user_id" not in file.schema_arrow.names:
             return 0
@@ -39,7 +39,7 @@ def rows_of(path: Path, erased: Erased) -> int:
 
 
 def erase_window(window: Path, erased: Erased, observer: Observer | None = None) -> WindowManifest:
-    """Write a window again without the rows of erased users; interrupted, the window is as it was."""
+    """Rewrite a window without the rows of erased users; an interruption leaves it unchanged."""
     manifest = WindowManifest.read(window)
     with tempfile.TemporaryDirectory(prefix=f".{window.name}.", dir=window.parent) as temporary:
         path = Path(temporary) / LOG
@@ -49,7 +49,7 @@ def erase_window(window: Path, erased: Erased, observer: Observer | None = None)
                 for batch in erased.without(file.iter_batches()):
                     writer.add(batch)
                 writer.close()
-            except BaseException:  # even an interrupt must not leave half a file behind
+            except BaseException:  # an interrupt, too, must not leave a partial file
                 writer.abandon()
                 raise
         written = replace(

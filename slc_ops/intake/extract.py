@@ -1,4 +1,4 @@
-"""Pull one window of a deployment's log into an immutable Parquet file with a manifest."""
+"""Extract one window of a deployment's log into an immutable Parquet file with a manifest."""
 
 import errno
 import fcntl
@@ -45,7 +45,7 @@ from slc_ops.settings.sources import Mapped
 
 @dataclass(frozen=True)
 class Pull:
-    """Which rows are brought where: a window's, with their labels, without erased users, past an observer."""
+    """A request to extract a window's rows with their labels, without erased users, through an observer."""
 
     source: Source
     deployment: Deployment
@@ -57,13 +57,13 @@ class Pull:
 
 
 class Puller(Protocol):
-    """Who brings a window's rows to their place: a cluster, for example."""
+    """An engine that extracts a window: a cluster, for example."""
 
     def pull(self, asked: Pull) -> WindowManifest:
-        """Like :func:`pull`."""
+        """Extract like :func:`pull`."""
 
     def changed_labels(self, old: Path, new: Path) -> int:
-        """Like :func:`~slc_ops.intake.labels.changed_labels`."""
+        """Count like :func:`~slc_ops.intake.labels.changed_labels`."""
 
 
 LOCK = ".lock"
@@ -80,18 +80,16 @@ def extract(
     observer: Observer | None = None,
     by: Puller | None = None,
 ) -> WindowManifest:
-    """Write ``directory/<window.key>/log.parquet`` and its manifest, and answer the manifest.
+    """Write ``directory/<window.key>/log.parquet`` and its manifest, and return the manifest.
 
-    Labels of a source of their own are joined, and with ``label_lag`` rows without one are left out and
-    counted.
+    Labels of a separate source are joined. With ``label_lag``, rows without a label are omitted and counted.
 
-    A finished window costs one manifest read. With ``refresh`` the source is asked again, because late rows
-    may have arrived: a source that still looks the same is not read; one that was read and said the same
-    leaves the window as it is; changed content replaces the window and its digest. A deployment whose source
-    was configured again is always read again.
+    A finished window costs one manifest read. With ``refresh`` the source is checked again for late rows: an
+    unchanged fingerprint skips reading, unchanged content keeps the window, and changed content replaces the
+    window and its digest. Changed source settings always cause a new extraction.
 
-    ``observer`` sees the rows as they are written, and finishes beside a window that is put in place; it
-    hears nothing of a window that is only looked up. ``by`` brings the rows; None: this process.
+    ``observer`` receives the rows as they are written and finishes with the placed window; it receives
+    nothing for a window that is only looked up. ``by`` extracts the rows; None: this process.
     """
     target = directory / window.key
     known = WindowManifest.read(target) if (target / FILE).exists() else None
@@ -121,7 +119,7 @@ def extract(
 
 
 def is_filled(deployment: Deployment, window: Window, home: Path) -> bool:
-    """Whether the source has a row of the window, and the source of labels any of its span."""
+    """Return True when the source has a row of the window, and the label source one of its span."""
     rows = in_contract(open_source(deployment.source, home, window), deployment.source, window, {})
     if next(rows, None) is None:
         return False
@@ -132,7 +130,7 @@ def is_filled(deployment: Deployment, window: Window, home: Path) -> bool:
 
 
 def request_digest(deployment: Deployment, window: Window) -> str:
-    """A digest of what is asked of the sources; what is not set leaves it as it was."""
+    """Return a digest of the request to the sources; unset label settings do not change it."""
     asked: list[Any] = [window.as_dict(), deployment.source.model_dump(mode="json")]
     if deployment.label_lag is not None or deployment.labels is not None:
         labels = None if deployment.labels is None else deployment.labels.model_dump(mode="json")
@@ -147,13 +145,13 @@ def finish(
     erased: Erased | None = None,
     changed: Callable[[Path, Path], int] = changed_labels,
 ) -> None:
-    """Put a pulled window in its place. A window that says the same stays; its manifest takes the new look.
+    """Move an extracted window to its place. With equal content only the manifest's metadata is updated.
 
-    One process at a time: several may have pulled the same window, and the first one's stays. Rows that were
-    pulled before somebody was erased (``erased`` is who had been) are not put anywhere.
+    A lock admits one process at a time; of several that extracted the same window, the first one's stays.
+    Rows that were extracted before a user was erased (``erased`` is the list at that time) are discarded.
     """
     with (target.parent / LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released on close
         if erased is not None:
             erased.check_current()
         known = WindowManifest.read(target) if (target / FILE).exists() else None
@@ -177,9 +175,9 @@ def finish(
 
 
 def sweep(directory: Path, idle: float = ABANDONED) -> None:
-    """Remove what killed extractions left behind: directories that nobody holds or has touched for a day.
+    """Remove directories of killed extractions: unlocked and unchanged for a day.
 
-    Times alone do not say that somebody is dead: a clock may jump while an extraction waits for its source.
+    Modification times alone are not enough: the clock may jump while an extraction waits for its source.
     """
     for path in directory.glob(".*"):
         if path.is_dir() and time.time() - _last_touched(path) > idle:
@@ -189,7 +187,7 @@ def sweep(directory: Path, idle: float = ABANDONED) -> None:
 
 @contextmanager
 def _held(directory: str | Path, how: int = fcntl.LOCK_SH) -> Iterator[None]:
-    """Lock a directory while its owner works in it; the lock ends with the process, however it ends."""
+    """Lock a directory for the block; the lock ends with the process."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         try:
@@ -204,13 +202,13 @@ def _held(directory: str | Path, how: int = fcntl.LOCK_SH) -> Iterator[None]:
 
 def _last_touched(directory: Path) -> float:
     times = [directory.stat().st_mtime]
-    with suppress(FileNotFoundError):  # another process removes it
+    with suppress(FileNotFoundError):  # removed by another process
         times += [path.stat().st_mtime for path in directory.iterdir()]
     return max(times)
 
 
 def pull(asked: Pull) -> WindowManifest:
-    """Stream the rows into their file."""
+    """Stream the rows into their file and return its manifest."""
     source, deployment, window, labels = asked.source, asked.deployment, asked.window, asked.labels
     notes: dict[str, Any] = {}
     settings = deployment.source
@@ -227,7 +225,7 @@ def pull(asked: Pull) -> WindowManifest:
         for batch in rows if not asked.erased else asked.erased.without(rows):
             writer.add(batch)
         schema = writer.close()
-    except BaseException:  # even an interrupt must not leave half a file behind
+    except BaseException:  # an interrupt, too, must not leave a partial file
         writer.abandon()
         raise
     return WindowManifest(
@@ -243,12 +241,12 @@ def pull(asked: Pull) -> WindowManifest:
 
 
 def leaves_out(deployment: Deployment) -> bool:
-    """Whether rows without a label yet are left out of a window."""
+    """Return True when rows without a label are omitted from a window."""
     return deployment.labels is not None or deployment.label_lag is not None
 
 
 def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict[str, pa.DataType]:
-    """The log's columns and types over all parts of the source that tell theirs beforehand."""
+    """Return the log's columns and types over all parts of the source with a schema before reading."""
     types: dict[str, pa.DataType] = {}
     for part, schema in source.schemas():
         chosen = selection(schema.names, settings.columns)
@@ -266,7 +264,7 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
 
 
 class Batches(Protocol):
-    """What rows are taken from: a source, or a part of one."""
+    """A provider of rows: a source, or a part of one."""
 
     @property
     def selects(self) -> bool: ...
@@ -277,9 +275,9 @@ class Batches(Protocol):
 def in_contract(
     source: Batches, settings: Mapped, window: Window, notes: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Rename and convert; where the source does not choose the rows itself, keep those of the window.
+    """Rename and convert columns; filter by the window unless the source selects the rows.
 
-    Rows without a time belong to no window: they are counted in ``notes`` and the suite hears of them.
+    Rows without a time belong to no window: ``notes`` counts them, and the suite reports them.
     """
     start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
     for batch in source.batches():
@@ -307,7 +305,7 @@ def in_contract(
 
 
 def require_time(chosen: dict[str, str], part: str, names: list[str], settings: Mapped) -> None:
-    """Without a time there is no window."""
+    """Raise :class:`InputError` when there is no column for the event time."""
     if "event_time" not in chosen:
         wanted = settings.columns.get("event_time", "event_time")
         raise InputError(f"{part} has no column {wanted!r} for event_time; it has: {', '.join(names)}")

@@ -1,7 +1,7 @@
-"""Labels that come later than their rows, or from a place of their own.
+"""Labels that arrive later than their rows, or from a separate source.
 
-A row without a label yet is no bad row: it is left out of the window, counted, and read again with the
-``lookback_windows``. What stays is a window of labelled rows, the same one that a log without delays gives.
+A row without a label is not a bad row: it is omitted from the window, counted, and read again with the
+``lookback_windows``. The result is a window of labelled rows, the same as from a log without delays.
 """
 
 from collections.abc import Iterator
@@ -32,15 +32,15 @@ EXPECTED = "labels_expected"
 CHANGED = "labels_changed"
 READ = "labels_read"
 NOTES = (WAITING, REPEATED, CONTRADICTORY, EARLY, UNMATCHED, EXPECTED, CHANGED, READ)
-"""What a window's manifest notes of its labels."""
+"""Manifest notes about labels."""
 UNKNOWN = np.iinfo(np.int64).max
-"""The time of a label whose time nobody knows: it is later than its event."""
+"""The time of a label without a timestamp: later than any event."""
 ID = pa.large_string()
-"""All ids of a span in one array may be more than two gigabytes."""
+"""All ids of a span in one array may exceed two gigabytes."""
 
 
 def label_span(deployment: Deployment, window: Window) -> Window:
-    """When labels of the window's rows may come: until the last refresh that reads it again is due."""
+    """Return the period in which labels of the window may arrive: until its last re-read is due."""
     last = window
     for _ in range(deployment.lookback_windows):
         last = deployment.cadence.containing(last.end)
@@ -50,18 +50,18 @@ def label_span(deployment: Deployment, window: Window) -> Window:
 class Labels:
     """One label per event.
 
-    Of several labels of an event the newest counts; where the newest contradict each other, none does.
+    The newest label of an event counts; if the newest ones contradict each other, none does.
     """
 
     def __init__(self, ids: pa.ChunkedArray, labels: pa.ChunkedArray, times: np.ndarray) -> None:
         encoded = ids.cast(ID).combine_chunks().dictionary_encode()
         values = labels.combine_chunks()
         codes, plain = (part.to_numpy(zero_copy_only=False) for part in (encoded.indices, values))
-        order = np.lexsort((plain, times, codes))  # by event, then by time, then by label
+        order = np.lexsort((plain, times, codes))  # by event, time, label
         codes, times, plain = codes[order], times[order], plain[order]
         last = np.flatnonzero(np.diff(codes, append=-1))
         first = np.append(0, last[:-1] + 1)[: len(last)]
-        each = codes  # numbered from 0 without gaps, so they lead from a row to its event
+        each = codes  # codes run from 0 without gaps: they index events
         unlike = (times == times[last][each]) & (plain != plain[last][each])
         self.ids: pa.Array = encoded.dictionary
         self.times = times[last]
@@ -73,7 +73,7 @@ class Labels:
         self._index = IdIndex(self.ids, "event_id")
 
     def find(self, ids: pa.Array) -> np.ndarray:
-        """Per id the number of its label, or -1."""
+        """Return the index of each id's label, or −1."""
         known = ids.is_valid()
         found = np.full(len(ids), -1)
         found[np.asarray(known)] = self._index.find(ids.filter(known).cast(ID))
@@ -81,7 +81,7 @@ class Labels:
 
 
 def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
-    """All labels of the span. Memory grows by an id and some thirty bytes a label."""
+    """Return all labels of the span. Memory: the id and about thirty bytes per label."""
     ids: list[pa.Array] = []
     labels: list[pa.Array] = []
     times: list[np.ndarray] = []
@@ -117,7 +117,7 @@ def read_labels(source: Source, settings: Mapped, span: Window) -> Labels:
 
 
 def numbers(labels: pa.Array) -> pa.Array:
-    """Labels that can be compared; another type is refused here, because it cannot be joined."""
+    """Return numeric labels; raise for another type, which cannot be joined."""
     if labels.type not in (pa.int64(), pa.float64()):
         raise InputError(f"the labels' column label is {labels.type}; expected whole numbers, 0 or 1")
     return labels
@@ -126,7 +126,7 @@ def numbers(labels: pa.Array) -> pa.Array:
 def joined(
     batches: Iterator[pa.RecordBatch], labels: Labels, window: Window, lag: timedelta, notes: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with their labels; rows whose label has not come are counted and left out."""
+    """Yield the rows with their labels (null where none applies); add the counts to ``notes``."""
     used = np.zeros(len(labels.ids), bool)
     early = 0
     for batch in batches:
@@ -144,7 +144,7 @@ def joined(
     notes[READ], notes[EARLY] = labels.read, early
     notes[REPEATED] = labels.read - len(labels.ids)
     notes[CONTRADICTORY] = int(labels.contradictory.sum())
-    # Labels of these times belong to rows of this window, if they came within the lag.
+    # Labels of these times belong to rows of this window, if they arrived within the lag.
     start, end = (
         pa.scalar(timestamp, TIME).cast(pa.int64()).as_py() for timestamp in (window.start, window.end)
     )
@@ -153,13 +153,13 @@ def joined(
 
 
 def put(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
-    """The batch with these labels instead of its own."""
+    """Return the batch with its labels replaced."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     return pa.record_batch(columns | {"label": labels})
 
 
 def without_waiting(batches: Iterator[pa.RecordBatch], notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The rows that have a label; the others are counted."""
+    """Yield the rows that have a label; count the others in ``notes``."""
     notes[WAITING] = 0
     for batch in batches:
         waiting = batch.column("label").null_count if "label" in batch.schema.names else 0
@@ -170,14 +170,14 @@ def without_waiting(batches: Iterator[pa.RecordBatch], notes: dict[str, Any]) ->
 
 
 def changed_labels(old: Path, new: Path) -> int:
-    """How many events of the new log have another label than in the old one."""
+    """Count the events whose label differs between the old log and the new one."""
     if not (has_labels(old) and has_labels(new)):
         return 0
     return changed_between(*(read_parquet(path, ["event_id", "label"]).drop_null() for path in (old, new)))
 
 
 def has_labels(path: Path) -> bool:
-    """Whether a log has events with labels that can be compared."""
+    """Return True when a log has event ids and numeric labels."""
     with open_parquet(path) as file:
         schema = file.schema_arrow
     numeric = "label" in schema.names and pa.types.is_primitive(schema.field("label").type)
@@ -185,7 +185,7 @@ def has_labels(path: Path) -> bool:
 
 
 def changed_between(before: pa.Table, now: pa.Table) -> int:
-    """The same of rows, none of which lacks its event_id or its label."""
+    """Count the changed labels between two tables without nulls in event_id and label."""
     known = Labels(before["event_id"], before["label"], np.zeros(before.num_rows, np.int64))
     place = known.find(now["event_id"].combine_chunks())
     found = place >= 0

@@ -1,4 +1,4 @@
-"""What an extracted window is: the small record that lies beside its rows."""
+"""The manifest of an extracted window, stored beside its rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ SCHEMA_VERSION = 1
 class WindowManifest:
     """One immutable window of a deployment's log.
 
-    ``digest`` names the content (not the bytes); ``source`` says where the rows came from, without secrets;
-    ``fingerprint`` is what the source looked like then, where it can say so without being read;
-    ``settings_digest`` names what was asked for (the window's bounds and the source's settings);
-    ``file_digest`` is that of the log's bytes, which are compared before rows are used. The log is one file,
-    or a folder of parts where a cluster wrote it (:mod:`slc_ops.base.parquet`).
+    ``digest`` identifies the content (not the bytes); ``source`` describes the origin, without secrets;
+    ``fingerprint`` is the source's state at extraction, if it can be computed without reading the rows;
+    ``settings_digest`` identifies the request (the window's bounds and the source's settings);
+    ``file_digest`` is the digest of the log's bytes, which is verified before rows are used. The log is one
+    file, or a folder of parts that a cluster wrote (:mod:`slc_ops.base.parquet`).
     """
 
     rows: int
@@ -40,22 +40,22 @@ class WindowManifest:
 
     @property
     def directory(self) -> Path:
-        """The window's directory; everything worked out about the window lies in it."""
+        """Return the window's directory, which also holds all results about the window."""
         return self.path.parent
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form, without the path: a window may be moved."""
+        """Return the JSON form without the path: a window may be moved."""
         return {"schema_version": SCHEMA_VERSION, **to_json(self, exclude={"path"})}
 
     def write(self) -> None:
-        """Put the manifest beside the log."""
+        """Write the manifest beside the log."""
         write_json(self.directory / FILE, self.as_dict())
 
     def verify(self, digest: Callable[[Path], str] = digest_log) -> None:
-        """Raise :class:`~slc_ops.base.errors.DamagedFile` where the log is not the one that was written.
+        """Raise :class:`~slc_ops.base.errors.DamagedFile` when the log differs from the extracted one.
 
-        Bytes are compared where their digest is known, which costs a hundredth of reading the rows; the
-        content is compared where it is not. ``digest`` reads the bytes where the rows are worked on.
+        Compare the bytes if their digest is known, which costs a hundredth of reading the rows; otherwise the
+        content. ``digest`` computes the digest of the bytes, on a cluster if the rows are there.
         """
         if not self.path.exists():
             raise MissingFile(self.path)
@@ -64,7 +64,7 @@ class WindowManifest:
         else:
             found, expected = self._content(), self.digest
         if found != expected and WindowManifest.read(self.directory).digest == self.digest:
-            # else late rows have replaced the window meanwhile, and whoever uses it will notice
+            # otherwise late rows have replaced the window, which its user detects
             raise DamagedFile(self.path, "its rows are not those that were extracted")
 
     def _content(self) -> str:
@@ -78,7 +78,7 @@ class WindowManifest:
 
     @classmethod
     def read(cls, directory: Path) -> "WindowManifest":
-        """Read the manifest of a finished window."""
+        """Read the manifest of a finished window; raise :class:`InputError` if there is none."""
         path = directory / FILE
         try:
             value = read_json(path)

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from slc_ops.intake.manifest import WindowManifest
 
 SPAN = 1 << 16
-"""Rows that are hashed and observed together; they fit a processor's cache."""
+"""Rows that are hashed and observed together; they fit into a processor's cache."""
 
 ROW_GROUP = 4 * SPAN
 
 
 class Watcher(Protocol):
-    """Sees rows while they are being written."""
+    """Receives rows while they are written."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """The next rows of the log, :data:`SPAN` of them (the last ones: fewer), and their column hashes."""
+        """Receive the next :data:`SPAN` rows of the log (fewer at the end) and their column hashes."""
 
 
 class Observer(Watcher, Protocol):
-    """Sees every row of a window while it is being extracted, so that nobody has to read it again."""
+    """Receives every row of a window during extraction, which saves a second read."""
 
     def finish(self, manifest: "WindowManifest") -> object:
-        """All rows were shown and lie where ``manifest`` says; what is kept about them goes beside them."""
+        """Store results beside the rows that ``manifest`` describes; no more rows follow."""
 
 
 class LogWriter:
-    """Holds back one row group, so that its columns' types are known before the file is begun.
+    """Write batches to one file; buffer one row group, to know the column types before opening the file.
 
-    ``types`` are those known beforehand, from the footers of all files of the window; a column that is
-    absent from a batch is null there. Row groups and spans begin at fixed row numbers, however the source
-    cuts its batches. A row group is compressed by a thread while its rows are hashed and observed.
+    ``types`` are known from the footers of the window's files; a column that is absent from a batch is null
+    there. Row groups and spans start at fixed row numbers, independent of the source's batches. A thread
+    compresses a row group while its rows are hashed and observed.
     """
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], observer: Watcher | None = None) -> None:
@@ -60,7 +60,7 @@ class LogWriter:
         self._writing: Future[None] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take one batch of contract columns."""
+        """Add one batch of contract columns."""
         for field in batch.schema:
             known = self.types.get(field.name, pa.null())
             if self._writer is None:
@@ -71,7 +71,7 @@ class LogWriter:
             self._flush(self._rows_waiting // ROW_GROUP * ROW_GROUP)
 
     def close(self) -> pa.Schema:
-        """Write what is left; a window without rows becomes a file without rows."""
+        """Write the remaining rows and return the schema; a window without rows gives a file without rows."""
         writer = self._flush(self._rows_waiting)
         self._wait()
         writer.close()
@@ -79,14 +79,14 @@ class LogWriter:
         return writer.schema
 
     def abandon(self) -> None:
-        """Release the file after an error, which is the one to be told."""
+        """Close the file after an error; suppress further errors."""
         self._thread.shutdown()
         if self._writer is not None:
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
 
     def _flush(self, count: int) -> pq.ParquetWriter:
-        """Write the first ``count`` waiting rows."""
+        """Write the first ``count`` buffered rows."""
         writer = self._writer = self._writer or self._open()
         schema = writer.schema
         rows = pa.Table.from_batches([self._fit(batch, schema) for batch in self._waiting], schema)
@@ -125,7 +125,7 @@ class LogWriter:
         columns = []
         for field in schema:
             if field.name not in batch.schema.names:
-                ones = field.name == "weight" and field.type == pa.float64()  # a weight that is missing is 1
+                ones = field.name == "weight" and field.type == pa.float64()  # the default weight is 1
                 columns.append(
                     pa.array(np.ones(batch.num_rows)) if ones else pa.nulls(batch.num_rows, field.type)
                 )
@@ -137,5 +137,5 @@ class LogWriter:
 
 
 def pa_type(name: str) -> pa.DataType:
-    """A type by Arrow's own name for it."""
+    """Return the Arrow type of a name."""
     return pa.timestamp("us", "UTC") if name.startswith("timestamp") else pa.type_for_alias(name)

@@ -1,4 +1,4 @@
-"""Where logs come from. A source hands over the batches of one window with its own columns and types."""
+"""Sources of logs. A source yields the batches of one window with its own columns and types."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,42 +13,42 @@ from slc_ops.settings.sources import READERS, Mapped
 
 
 class Source(Protocol):
-    """What extraction asks of a source about one window. It looks around once and remembers what it saw."""
+    """One window of a source, as extraction uses it. The state is listed once and cached."""
 
     selects: bool
-    """Whether the source itself says which rows are the window's. Then a row with a time outside of the
-    window is kept and validated; otherwise extraction chooses the rows by their time."""
+    """True when the source itself selects the window's rows. Then a row with a time outside of the window is
+    kept and validated; otherwise extraction filters the rows by time."""
 
     def describe(self) -> dict[str, Any]:
-        """Where the rows come from, for the manifest, with the version of a table; no secrets."""
+        """Return the origin of the rows for the manifest, with the version of a table, without secrets."""
 
     def fingerprint(self) -> str | None:
-        """What the source looks like without being read; None where that cannot be told."""
+        """Return a digest of the source's state without reading rows; None if there is no such digest."""
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Part by part, its name and its columns, where they are known before reading."""
+        """Yield name and columns of each part, if they are known before reading."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """At least the window's rows, in batches of bounded size."""
+        """Yield at least the window's rows, in batches of bounded size."""
 
 
 class Reader(Protocol):
-    """What the registry :data:`slc_ops.settings.sources.READERS` names: opens a window of a source."""
+    """An entry of the registry :data:`slc_ops.settings.sources.READERS`: opens a window of a source."""
 
     def __call__(self, source: Any, home: Path, window: Window) -> Source:
-        """A window of the source; relative paths begin at ``home``."""
+        """Open a window of the source; paths are relative to ``home``."""
 
     def datasets(self, source: Any, home: Path) -> list[DatasetName]:
-        """How lineage calls what the rows are read from."""
+        """Return the data sets of the source, for lineage."""
 
 
 def reader_of(source: Mapped) -> Reader:
-    """The reader of a kind of source."""
+    """Return the reader of a source's kind."""
     module, _, name = READERS[type(source)].partition(":")
     reader: Reader = getattr(import_module(module), name)
     return reader
 
 
 def open_source(source: Mapped, home: Path, window: Window) -> Source:
-    """A window of the source that a deployment names; relative paths begin at ``home``."""
+    """Open a window of a deployment's source; paths are relative to ``home``."""
     return reader_of(source)(source, home, window)

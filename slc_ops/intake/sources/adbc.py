@@ -1,4 +1,4 @@
-"""Databases as Arrow batches, through ADBC: what its drivers have in common."""
+"""Databases as Arrow batches through ADBC: code that all drivers share."""
 
 import queue
 import re
@@ -20,7 +20,7 @@ from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
 from slc_ops.settings.sources import SqlSource
 
 ColumnOf = Callable[[list[Any]], pa.Array]
-"""A column of Python values in Arrow, as the other way has it."""
+"""Converts Python values to an Arrow column, as the path through SQLAlchemy does."""
 
 MODULES = {
     "bigquery": "adbc_driver_bigquery",
@@ -32,18 +32,18 @@ MODULES = {
 REFUSED = {
     "INVALID_ARGUMENT", "INVALID_DATA", "NOT_FOUND", "NOT_IMPLEMENTED", "UNAUTHENTICATED", "UNAUTHORIZED",
 }  # fmt: skip
-"""What trying again does not cure."""
+"""Status codes for which a retry is useless."""
 
 
 def has_driver(backend: str) -> bool:
-    """Whether a database can be read through ADBC here."""
+    """Return True when an ADBC driver for the database is installed."""
     return backend in MODULES and find_spec(MODULES[backend]) is not None
 
 
 def arrow_batches(
     url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the query, at most ``batch_rows`` at a time, fetched by a thread while they are used."""
+    """Yield the rows of the query, at most ``batch_rows`` at a time; a thread fetches ahead."""
     if url.get_backend_name() == "postgresql":
         from slc_ops.intake.sources.postgresql import batches
 
@@ -54,10 +54,9 @@ def arrow_batches(
 def prepared_batches(
     url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a prepared statement whose parameters are the window's bounds.
+    """Yield the rows of a prepared statement with the window's bounds as parameters.
 
-    These servers know no read-only sessions: the user that the URL names should have the right to read, and
-    no other.
+    These servers have no read-only sessions: the user of the URL should have read access only.
     """
     from slc_ops.intake.sources.warehouses import connection_of
 
@@ -80,7 +79,7 @@ def prepared_batches(
 
 @contextmanager
 def asking(shown: str) -> Iterator[None]:
-    """A driver's complaints in one line each; a server that does not answer may be back in a minute."""
+    """Turn a driver's errors into one-line errors; an unreachable server is :class:`SourceUnavailable`."""
     import adbc_driver_manager as manager
 
     try:
@@ -93,7 +92,7 @@ def asking(shown: str) -> Iterator[None]:
 
 @contextmanager
 def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
-    """Cancel what takes longer than ``limit_seconds``: some drivers try again for ever."""
+    """Cancel the query after ``limit_seconds``: some drivers retry for ever."""
     import adbc_driver_manager as manager
 
     with in_time(source.limit_seconds, cursor.adbc_cancel) as clock:
@@ -110,7 +109,7 @@ def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
 def cut(
     columns: list[pa.Array], names: list[str], rows: int, column_of: ColumnOf
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most ``rows`` rows with plain values; a name that is there twice is refused."""
+    """Yield batches of at most ``rows`` rows with plain values; raise for a duplicate column name."""
     if len(set(names)) < len(names):
         raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
     found = pa.record_batch([plain(column, column_of) for column in columns], names=names)
@@ -119,14 +118,15 @@ def cut(
 
 
 def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
-    """The values as the other way has them: exact decimals, UUIDs as text, short floats as written.
+    """Convert values as the path through SQLAlchemy does: exact decimals, UUIDs as text, shortest float32
+    digits.
 
-    Whole decimals, which warehouses call NUMBER, are whole numbers.
+    Decimals with scale 0 (NUMBER in warehouses) become 64-bit integers.
     """
     if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "numeric":
         texts = found.storage.to_pylist()
         return column_of([None if text is None else Decimal(text) for text in texts])
-    if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "uuid":  # of older drivers
+    if isinstance(found.type, pa.OpaqueType) and found.type.type_name == "uuid":  # older drivers
         values = found.storage.to_pylist()
         return column_of([None if value is None else uuid.UUID(bytes=value) for value in values])
     if isinstance(found, pa.ExtensionArray):
@@ -144,7 +144,7 @@ def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
 
 
 def ahead(batches: Iterator[pa.RecordBatch], depth: int = 2) -> Iterator[pa.RecordBatch]:
-    """The same batches, made by a thread that is up to ``depth`` of them ahead."""
+    """Yield the same batches, produced by a thread up to ``depth`` batches ahead."""
     made: queue.Queue[tuple[pa.RecordBatch | None, BaseException | None]] = queue.Queue(depth)
     left = threading.Event()
 
@@ -162,10 +162,10 @@ def ahead(batches: Iterator[pa.RecordBatch], depth: int = 2) -> Iterator[pa.Reco
                 if left.is_set():
                     break
             put(None, None)
-        except BaseException as error:  # it is raised where the batches are used
+        except BaseException as error:  # raised in the consumer
             put(None, error)
         finally:
-            batches.close()  # type: ignore[attr-defined]  # a generator; it gives the connection back
+            batches.close()  # type: ignore[attr-defined]  # a generator; closes the connection
 
     thread = threading.Thread(target=work, name="slc-ops-fetch", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""What every database is handed (the window's bounds as values, a time to answer in) and what it says."""
+"""Shared by all databases: the window's bounds as values, the time limit, one-line errors."""
 
 import re
 import threading
@@ -17,19 +17,20 @@ BOUND = re.compile(r"(?<![:\w]):(window_start|window_end)\b")
 
 
 def one_line(error: Exception) -> str:
-    """What a library says, without colours, in one line of bounded length.
+    """Return an error's text without colours, in one line of bounded length.
 
     >>> one_line(ValueError("no\\n  \x1b[31mtable\x1b[0m"))
     'no table'
     """
-    text = str(getattr(error, "orig", None) or error)  # SQLAlchemy's own words hold the whole query
+    text = str(getattr(error, "orig", None) or error)  # SQLAlchemy's text contains the whole query
     return " ".join(re.sub(r"\x1b\[\d+m|↳", "", text).split())[:300]
 
 
 def bounds(source: Mapped, window: Window, *, text: bool = False) -> dict[str, Any]:
-    """The bounds as the column counts: numbers, timestamps, or wall-clock times of ``naive_time_zone``.
+    """Return the bounds in the column's form: numbers, timestamps, or wall-clock times of
+    ``naive_time_zone``.
 
-    ``text`` is for databases that have no times.
+    ``text`` is for databases without time types.
     """
     return {
         "window_start": _bound(source, window.start, text=text),
@@ -47,9 +48,9 @@ def _bound(source: Mapped, timestamp: datetime, *, text: bool) -> Any:
 
 
 class Patience:
-    """How long a database may look for the next rows; what their reader does with them does not count.
+    """Time limit of a database for the next rows; the consumer's time does not count.
 
-    With ``whole`` the time is for all rows together.
+    With ``whole`` the limit applies to all rows together.
     """
 
     def __init__(self, seconds: float, *, whole: bool = False) -> None:
@@ -57,7 +58,7 @@ class Patience:
         self.until = time.monotonic() + seconds
 
     def with_each(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Begin again with each part, or go on where the time is for all of them."""
+        """Yield the parts; restart the limit after each, or continue it with ``whole``."""
         for part in parts:
             left = self.until - time.monotonic() if self.whole else self.seconds
             self.until = float("inf")
@@ -65,13 +66,13 @@ class Patience:
             self.until = time.monotonic() + left
 
     def is_over(self) -> bool:
-        """Whether it has taken too long."""
+        """Return True after the limit."""
         return time.monotonic() > self.until
 
 
 @contextmanager
 def in_time(seconds: float, interrupt: Callable[[], object], *, whole: bool = False) -> Iterator[Patience]:
-    """Call ``interrupt`` from a thread when the patience is over, for databases that keep no time."""
+    """Call ``interrupt`` from a thread after the limit, for databases without a time limit of their own."""
     patience, done = Patience(seconds, whole=whole), threading.Event()
 
     def watch() -> None:

@@ -1,7 +1,7 @@
-"""A Delta table: the files that its log names, without the rows that were deleted from them.
+"""A Delta table: the files that its log lists, without deleted rows.
 
-The log is replayed by the library; the files are read as a lake's are, one after the other, so that the same
-version gives the same rows in the same order (the library's own engine promises none).
+The library replays the log. The files are read like those of a lake, one after the other, so that the same
+version gives the same rows in the same order (the library's own engine guarantees no order).
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ UNDERSTOOD = {
     "columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview",
     "v2Checkpoint", "vacuumProtocolCheck", "variantType", "variantType-preview",
 }  # fmt: skip
-"""Features of a table that change how its files are read, and that are heeded here (or by the library)."""
+"""Table features that affect reading and are supported here or by the library."""
 DELETED = "deletionVectors"
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -53,17 +53,17 @@ class Delta:
 
     @staticmethod
     def datasets(source: DeltaSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data set for lineage."""
         return [at(source.path, home)]
 
     def describe(self) -> dict[str, Any]:
-        """Which table, and which version of it."""
+        """Return the table and its version."""
         return {"kind": "delta", "path": self.source.path, "version": self.table.version()}
 
     def fingerprint(self) -> str | None:
-        """The files that may hold rows of the window, what was deleted from them, and the columns' names.
+        """Return a digest of the files that may contain rows of the window, their deletions and the columns.
 
-        A version that only touches other windows, or that only adds a column, leaves it as it is.
+        A version that only changes other windows, or only adds a column, does not change it.
         """
         fields = self._fields
         chosen = selection([each.name for each in fields.values()], self.source.columns).values()
@@ -77,19 +77,19 @@ class Delta:
         return digest_json([names, seen])
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """The table's columns, then those of each file that may hold rows of the window."""
+        """Yield the table's columns, then those of each file that may contain rows of the window."""
         yield self.source.path, pa.schema(list(self._fields.values()))
         for part, fragment in self.opened:
             yield part.path, self.parts.schema(part, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the version has, file by file."""
+        """Yield the rows of the version, file by file."""
         for part, fragment in self.opened:
             yield from self.parts.batches(part, fragment)
 
     @cached_property
     def table(self) -> "DeltaTable":
-        """The table in the version that is asked for; only the log is read."""
+        """Return the table in the requested version; only the log is read."""
         from deltalake import DeltaTable
 
         place = self.root if isinstance(self.filesystem, pafs.LocalFileSystem) else self.source.path
@@ -113,7 +113,7 @@ class Delta:
 
     @cached_property
     def files(self) -> list[SourceFile]:
-        """The files of the version that may hold rows of the window, by path."""
+        """Return the files of the version that may contain rows of the window, by path."""
         with asking(self.source.path):
             actions = pa.table(self.table.get_add_actions(flatten=True))
             kept = self._kept()
@@ -140,7 +140,7 @@ class Delta:
 
     @cached_property
     def _fields(self) -> dict[str, pa.Field]:
-        """Name in the files → the table's column."""
+        """Map names in the files to columns of the table."""
         fields = pa.schema(self.table.schema().to_arrow())
         key = b"delta.columnMapping.physicalName"
         return {
@@ -150,7 +150,7 @@ class Delta:
 
     @cached_property
     def opened(self) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
-        """The files that may hold rows of the window, with their footers."""
+        """Return the files that may contain rows of the window, with their footers."""
         try:
             return self.parts.opened(self.files)
         except InputError as error:
@@ -172,7 +172,7 @@ class Delta:
             ) from None
 
     def _version(self, table: "DeltaTable") -> int | None:
-        """The version that is asked for: by number, or the newest one at a time, by the log's own times."""
+        """Return the requested version: by number, or the newest at a time, by the log's timestamps."""
         timestamp = self.source.timestamp(self.window.end)
         if not isinstance(timestamp, datetime):
             return timestamp
@@ -195,7 +195,7 @@ class Delta:
         return max(known)
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """Path → which of the file's rows were not deleted, for the files that have lost some."""
+        """Map each file with deleted rows to a mask of the remaining rows."""
         if DELETED not in (self.table.protocol().reader_features or ()):
             return {}
         vectors = pa.table(self.table.deletion_vectors())
@@ -212,7 +212,7 @@ class Delta:
         return by_path
 
     def _may_hold(self, actions: pa.Table, row: int) -> bool:
-        """Whether a file's statistics leave room for rows of the window, or for rows without a time."""
+        """Return False when a file's statistics exclude rows of the window and rows without a time."""
         name = self.source.columns.get("event_time", "event_time")
         low, high, nulls = (
             actions[f"{what}.{name}"][row].as_py() if f"{what}.{name}" in actions.column_names else None
@@ -220,7 +220,7 @@ class Delta:
         )
         if not (isinstance(low, datetime) and isinstance(high, datetime) and low.tzinfo and high.tzinfo):
             return True
-        # Statistics may be cut to milliseconds.
+        # Statistics may be truncated to milliseconds.
         return (
             bool(nulls)
             or nulls is None
@@ -230,7 +230,7 @@ class Delta:
 
 @contextmanager
 def asking(path: str) -> Iterator[None]:
-    """The library's complaints in one line each; a store that does not answer may be back in a minute."""
+    """Turn the library's errors into one-line errors; an unreachable store is :class:`SourceUnavailable`."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -247,7 +247,7 @@ def asking(path: str) -> Iterator[None]:
 
 
 def storage_options(source: DeltaSource) -> dict[str, str]:
-    """The store's address for the library; credentials come from the environment or the machine."""
+    """Return the store's address for the library; credentials come from the environment or the machine."""
     parts = urlsplit(source.path)
     clear = str((source.endpoint or "").startswith("http://")).lower()
     if parts.scheme in ("abfs", "abfss"):

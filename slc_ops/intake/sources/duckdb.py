@@ -1,4 +1,4 @@
-"""A table or a query of a DuckDB file, opened read-only and cut off from files and networks."""
+"""A table or a query of a DuckDB file, opened read-only without access to other files and networks."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,13 +24,13 @@ ALONE = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-"""No other file, no network."""
+"""Disables access to other files and to the network."""
 IN_UTC = "SET TimeZone = 'UTC'; SET lock_configuration = true"
-"""And no setting that a query could change back."""
+"""Locks the settings, so that a query cannot change them."""
 
 
 class Duckdb:
-    """The rows of a table, which extraction chooses by their time, or those that a query selects."""
+    """The rows of a table, which extraction filters by time, or those that a query selects."""
 
     def __init__(self, source: DuckdbSource, home: Path, window: Window) -> None:
         require("a DuckDB file", "warehouse")
@@ -40,30 +40,30 @@ class Duckdb:
 
     @staticmethod
     def datasets(source: DuckdbSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data sets for lineage."""
         tables = [source.table] if source.table else tables_of(source.query or "")
         return [DatasetName(f"duckdb://{at(source.path, home).name}", table) for table in tables]
 
     def describe(self) -> dict[str, Any]:
-        """Which file, and what of it."""
+        """Return the file with its table or the digest of the query."""
         asked = (
             {"query": digest_json(self.source.query)} if self.source.query else {"table": self.source.table}
         )
         return {"kind": "duckdb", "path": self.source.path, **asked}
 
     def fingerprint(self) -> str | None:
-        """Size and time of change of the file and of its write-ahead log."""
+        """Return a digest of size and modification time of the file and its write-ahead log."""
         self._require_file()
         wal = self.path.with_name(f"{self.path.name}.wal")
         seen = [path.stat() for path in (self.path, wal) if path.exists()]
         return digest_json([[stat.st_size, stat.st_mtime_ns] for stat in seen])
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Known from the first batch."""
+        """Yield nothing: the columns are known from the first batch."""
         return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, a batch at a time."""
+        """Yield the rows in batches."""
         import duckdb
 
         self._require_file()
@@ -88,7 +88,7 @@ class Duckdb:
         return query, bounds(self.source, self.window)
 
     def _require_file(self) -> None:
-        if not self.path.is_file():  # DuckDB would say that it cannot create it
+        if not self.path.is_file():  # DuckDB would report that it cannot create it
             raise InputError(f"there is no DuckDB file {self.path}; check its path in the deployments file")
 
     @contextmanager
@@ -108,7 +108,7 @@ class Duckdb:
 
 
 def quoted(name: str) -> str:
-    """A table's name, with its schema before a dot, as SQL has names.
+    """Quote a table's name for SQL, with its schema before a dot.
 
     >>> quoted('logs.odd"name')
     '"logs"."odd""name"'

@@ -20,7 +20,7 @@ from slc_ops.settings.sources import FilesSource
 
 
 class Files:
-    """All rows of the named files; extraction chooses those of the window."""
+    """All rows of the named files; extraction filters those of the window."""
 
     selects = False
 
@@ -31,21 +31,21 @@ class Files:
 
     @staticmethod
     def datasets(source: FilesSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data sets for lineage."""
         return [at(path, home) for path in source.paths]
 
     def describe(self) -> dict[str, Any]:
-        """Where the rows come from."""
+        """Return the paths as configured."""
         return {"kind": "files", "paths": list(self.source.paths)}
 
     def fingerprint(self) -> str | None:
-        """Paths, sizes and times of change; times are compared for being equal, never with a clock."""
+        """Return a digest of paths, sizes and modification times; times are compared for equality only."""
         seen = [(path, path.stat()) for path in self.files]
         return digest_json([[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in seen])
 
     @cached_property
     def files(self) -> list[Path]:
-        """The files that the patterns name, each once."""
+        """Return the files that match the patterns, each once."""
         found: set[Path] = set()
         for pattern in self.source.paths:
             matches = glob.glob(str(self.home / pattern), recursive=True)
@@ -58,19 +58,19 @@ class Files:
         return sorted(found)
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Each file's columns."""
+        """Yield the columns of each file."""
         for path in self.files:
             with reading(str(path), LOCAL):
                 yield str(path), self._open(path).schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, file by file."""
+        """Yield all rows, file by file."""
         for path in self.files:
             with reading(str(path), LOCAL):
                 yield from self._open(path).batches()
 
     def _open(self, path: Path) -> TabularFile:
-        """CSV has no types, so the contract's are asked for: ids stay text (007 is not 7), times too."""
+        """Open a file with the contract's types for CSV: ids stay text (007 is not 7), times too."""
         if path not in self._opened:
             rename = self.source.columns
             texts = ["event_id", "user_id", "item_id", "group_id", "backbone_version"]
@@ -87,7 +87,7 @@ class Files:
 
 
 def marks_around(files: Iterable[Path]) -> Iterator[str]:
-    """What a table format keeps beside or above the files."""
+    """Yield the metadata of table formats beside or above the files."""
     for directory in sorted({parent for path in files for parent in path.parents}):
         for pattern in ("_delta_log", "metadata/*.metadata.json", ".hoodie"):
             yield from map(str, directory.glob(pattern))

@@ -1,4 +1,4 @@
-"""A table of an Iceberg catalogue: one snapshot of it, planned and read by pyiceberg, file by file."""
+"""A table of an Iceberg catalogue: one snapshot, planned and read by pyiceberg, file by file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ SQLITE = "sqlite:///"
 
 
 class Iceberg:
-    """The rows of a window in one snapshot of a table. Files are taken in the order of their paths."""
+    """The rows of a window in one snapshot of a table. Files are read in the order of their paths."""
 
     selects = False
 
@@ -35,11 +35,11 @@ class Iceberg:
 
     @staticmethod
     def datasets(source: IcebergSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data set for lineage."""
         return [DatasetName(f"iceberg://{source.catalog}", source.table)]
 
     def describe(self) -> dict[str, Any]:
-        """Which table, and which snapshot of it."""
+        """Return the table and its snapshot."""
         return {
             "kind": "iceberg",
             "catalog": self.source.catalog,
@@ -48,9 +48,10 @@ class Iceberg:
         }
 
     def fingerprint(self) -> str | None:
-        """The files that may hold rows of the window, those that say what was deleted, and the columns.
+        """Return a digest of the files that may contain rows of the window, their delete files and the
+        columns.
 
-        Files never change. A snapshot that only touches other windows leaves it as it is.
+        Files never change. A snapshot that only changes other windows does not change it.
         """
         fields = [
             [field.field_id, field.name, str(field.field_type)] for field in self._scan.projection().fields
@@ -62,11 +63,11 @@ class Iceberg:
         return digest_json([fields, files])
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """The snapshot's columns: the library brings every file to them, also after a rename."""
+        """Yield the snapshot's columns: the library converts every file to them, also after a rename."""
         yield self.source.table, self._schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the snapshot has, file by file."""
+        """Yield the rows of the snapshot, file by file."""
         from pyiceberg.io.pyarrow import ArrowScan
 
         scan = self._scan
@@ -97,7 +98,7 @@ class Iceberg:
                 ) from None
 
     def _properties(self) -> dict[str, str]:
-        """A SQLite catalogue lies at ``home``, and none is made where none is."""
+        """Resolve a SQLite catalogue's path relative to ``home``; raise if the file does not exist."""
         properties = dict(self.source.properties)
         uri = properties.get("uri", "")
         if uri.startswith(SQLITE):
@@ -109,7 +110,7 @@ class Iceberg:
 
     @cached_property
     def _snapshot(self) -> int | None:
-        """The snapshot that is asked for: by its id, or the newest one at a time; None: there is none."""
+        """Return the requested snapshot: by id, or the newest at a time; None if the table has none."""
         table, asked = self._table, self.source.timestamp(self.window.end)
         if asked is None:
             current = table.current_snapshot()
@@ -128,12 +129,14 @@ class Iceberg:
 
     @cached_property
     def _scan(self) -> "DataScan":
-        """Only the log's columns, and only files that may hold rows of the window or rows without a time."""
+        """Return a scan of the log's columns and of files that may contain rows of the window or without a
+        time.
+        """
         from pyiceberg import expressions
         from pyiceberg.types import TimestamptzType
 
         with self._asking():
-            # A snapshot that is named has the columns of its time; the newest has those of now.
+            # A requested snapshot has the columns of its time; the newest has the current ones.
             scan = self._table.scan(snapshot_id=None if self.source.as_of is None else self._snapshot)
             fields = {field.name: field for field in scan.projection().fields}
             chosen = selection(fields, self.source.columns)
@@ -146,7 +149,7 @@ class Iceberg:
                 )
             if isinstance(time.field_type, TimestamptzType):
                 start, end = (each.isoformat() for each in (self.window.start, self.window.end))
-                e: Any = expressions  # their declared signatures are not those they take
+                e: Any = expressions  # the declared signatures are wrong
                 inside = e.And(e.GreaterThanOrEqual(time.name, start), e.LessThan(time.name, end))
                 scan = scan.filter(e.Or(inside, e.IsNull(time.name)))
             return scan.select(*chosen.values())
@@ -162,7 +165,9 @@ class Iceberg:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """The library's complaints in one line each; a catalogue that is down may be back in a minute."""
+        """Turn the library's errors into one-line errors; an unreachable catalogue is
+        :class:`SourceUnavailable`.
+        """
         from pyiceberg.exceptions import RESTError, ServerError, ServiceUnavailableError
         from requests.exceptions import ConnectionError as Unreachable
         from requests.exceptions import Timeout

@@ -22,7 +22,7 @@ from slc_ops.settings.sources import LakeSource
 
 
 class Lake:
-    """Rows of a window: by their time, in whatever file they lie, or in the partitions that claim them.
+    """Rows of a window: by their time in any file, or all rows of the window's partitions.
 
     The lake is listed once and each file's footer is read once: a listing may take seconds, a footer of a
     remote file two requests.
@@ -36,23 +36,24 @@ class Lake:
 
     @staticmethod
     def datasets(source: LakeSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data set for lineage."""
         return [at(source.path, home)]
 
     def describe(self) -> dict[str, Any]:
-        """Where the rows come from."""
+        """Return the path as configured."""
         return {"kind": "lake", "path": self.source.path}
 
     def fingerprint(self) -> str | None:
-        """Paths, sizes and times of change of the files that may hold rows of the window.
+        """Return a digest of paths, sizes and modification times of the files that may contain rows of the
+        window.
 
-        Times are compared for being equal and never with a clock, so a clock may jump.
+        Times are compared for equality only, so clock changes do not matter.
         """
         return digest_json([[info.path, info.size, str(info.mtime_ns)] for info in self.files])
 
     @cached_property
     def files(self) -> list[pafs.FileInfo]:
-        """The Parquet files to look at, by path. In a Hive lake only partitions hold rows."""
+        """Return the Parquet files to read, by path. In a Hive lake only partitions contain rows."""
         with reading(f"the lake {self.source.path}", self.filesystem):
             root = self.filesystem.get_file_info(self.root)
             if root.type != pafs.FileType.Directory:
@@ -67,17 +68,17 @@ class Lake:
         return sorted(chosen, key=lambda info: info.path)
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """The columns of each file that may hold rows of the window, and its partition's keys."""
+        """Yield the columns of each file that may contain rows of the window, and its partition's keys."""
         for part, fragment in self.opened:
             yield part.path, self.parts.schema(part, fragment)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows with the source's own columns, file by file."""
+        """Yield the rows with the source's own columns, file by file."""
         for part, fragment in self.opened:
             yield from self.parts.batches(part, fragment)
 
     def keys(self, path: str) -> dict[str, str]:
-        """Hive keys of a file.
+        """Return the Hive keys of a file.
 
         ``week=2026-01-05/site=a%20b/part-0.parquet`` has ``{"week": "2026-01-05", "site": "a b"}``.
         """
@@ -101,15 +102,15 @@ class Lake:
                 f"{path} has no date as partition {partition.key!r}; "
                 f"expected {partition.key}=2026-01-05/ in its path"
             ) from None
-        try:  # days of the window's zone, which a change of its clock makes longer or shorter
+        try:  # days of the window's zone; a clock change alters their length
             beyond = begin + timedelta(days=partition.days)
             return begin < self.window.end and beyond > self.window.start
-        except OverflowError:  # the last days of the calendar
+        except OverflowError:  # the end of the calendar
             return begin.year < self.window.end.year
 
     @cached_property
     def opened(self) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
-        """The files that may hold rows of the window, with their footers."""
+        """Return the files that may contain rows of the window, with their footers."""
         parts = [
             SourceFile(
                 info.path,

@@ -1,4 +1,4 @@
-"""From the path or URI of a deployment to a filesystem."""
+"""Resolve the path or URI of a deployment to a filesystem."""
 
 import os
 import re
@@ -18,11 +18,11 @@ AZURE_KEY = "AZURE_STORAGE_ACCOUNT_KEY"
 AZURE_TOKEN = "AZURE_STORAGE_SAS_TOKEN"  # noqa: S105 - the variable's name
 
 PATIENCE = 60.0
-"""Seconds that a store may take for an answer."""
+"""Timeout of a store's response, in seconds."""
 
 
 def locate(source: Located, home: Path) -> tuple[pafs.FileSystem, str]:
-    """A filesystem and the lake's path in it; relative local paths begin at ``home``."""
+    """Return a filesystem and the lake's path in it; local paths are relative to ``home``."""
     if "://" not in source.path:
         return pafs.LocalFileSystem(), str(home / source.path)
     scheme, query = urlsplit(source.path).scheme, urlsplit(source.path).query
@@ -51,7 +51,7 @@ TABLES = (
 
 
 def refuse_tables(what: str, paths: Iterable[str]) -> None:
-    """Refuse files of a table format: beside its rows lie those that were deleted or replaced."""
+    """Raise for files of a table format, which include deleted and replaced rows."""
     for path in paths:
         for mark, table, remedy in TABLES:
             if mark.search(path):
@@ -61,7 +61,7 @@ def refuse_tables(what: str, paths: Iterable[str]) -> None:
 
 
 def s3(source: Located) -> tuple[pafs.FileSystem, str]:
-    """S3 or a server that speaks its language. Credentials come from the environment or the machine."""
+    """Open S3 or a compatible server. Credentials come from the environment or the machine."""
     parts = urlsplit(source.path)
     endpoint = urlsplit(source.endpoint) if source.endpoint else None
     filesystem = pafs.S3FileSystem(
@@ -76,7 +76,7 @@ def s3(source: Located) -> tuple[pafs.FileSystem, str]:
 
 
 def google(source: Located) -> tuple[pafs.FileSystem, str]:
-    """Google Cloud Storage, or a server that speaks its language; credentials are the machine's."""
+    """Open Google Cloud Storage or a compatible server; credentials come from the machine."""
     parts = urlsplit(source.path)
     endpoint = urlsplit(source.endpoint) if source.endpoint else None
     filesystem = pafs.GcsFileSystem(
@@ -89,10 +89,10 @@ def google(source: Located) -> tuple[pafs.FileSystem, str]:
 
 
 def azure(source: Located) -> tuple[pafs.FileSystem, str]:
-    """Azure's blobs: ``abfs://container@account.dfs.core.windows.net/prefix``.
+    """Open Azure blob storage: ``abfs://container@account.dfs.core.windows.net/prefix``.
 
-    A key or a token of the account comes from the environment; without one the identity of the machine or
-    of the environment is asked (``AZURE_CLIENT_ID`` and the like).
+    An account key or token comes from the environment; without one the identity of the machine or of the
+    environment applies (``AZURE_CLIENT_ID`` and the like).
     """
     parts = urlsplit(source.path)
     account = (parts.hostname or "").partition(".")[0]
@@ -118,7 +118,7 @@ def azure(source: Located) -> tuple[pafs.FileSystem, str]:
 
 @contextmanager
 def reading(what: str, filesystem: pafs.FileSystem) -> Iterator[None]:
-    """Turn a filesystem's complaints into ours; a remote one may be back in a minute, a local one not."""
+    """Convert filesystem errors; a transient error of a remote filesystem is :class:`SourceUnavailable`."""
     try:
         yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

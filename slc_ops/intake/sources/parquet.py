@@ -1,4 +1,4 @@
-"""Parquet files of a lake or of a table, read one after the other in the order of their paths."""
+"""Parquet files of a lake or a table, read one after the other in the order of their paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file. ``values`` are its columns that stand outside of it: Hive keys, a table's partition.
+    """One file. ``values`` are columns stored outside of it: Hive keys, a table's partition.
 
-    ``fields`` are those columns of the file that count, with their name and type in the table; None: all, as
-    they are. ``kept`` says row by row what was not deleted, where it is silent (or None) nothing was.
+    ``fields`` maps the file's columns to their name and type in the table; None: all columns unchanged.
+    ``kept`` is a mask of rows that are not deleted; rows beyond its end, or None, are not deleted.
     """
 
     path: str
@@ -36,7 +36,7 @@ class SourceFile:
     kept: np.ndarray | None = None
 
     def columns(self, schema: pa.Schema) -> list[tuple[pa.Field, str]]:
-        """The columns that count, as the source has them, each with its name in the file."""
+        """Return the columns to read, each as the source defines it and with its name in the file."""
         if self.fields is None:
             return [(each, each.name) for each in schema]
         known = [(each, self.fields[each.name]) for each in schema if each.name in self.fields]
@@ -47,15 +47,15 @@ class SourceFile:
 
 
 def in_utc(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a file's times without a zone are in UTC because the table says so (INT96 knows no zones)."""
+    """Return True when a file's times without a zone are in UTC by the table's schema (INT96 has no zone)."""
     naive = pa.types.is_timestamp(found) and found.tz is None
     return naive and pa.types.is_timestamp(wanted) and wanted.tz is not None
 
 
 class Parts:
-    """The files of a window: footers are read once, row groups without wanted rows are passed over.
+    """The files of a window: footers are read once, row groups without matching rows are skipped.
 
-    ``inside`` False reads everything: then the source itself says which rows are the window's.
+    With ``inside`` False all row groups are read, because the source itself selects the window's rows.
     """
 
     def __init__(self, filesystem: pafs.FileSystem, source: Mapped, window: Window, *, inside: bool) -> None:
@@ -63,7 +63,7 @@ class Parts:
         self.remote = not isinstance(filesystem, pafs.LocalFileSystem)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Whoever is sent this opens the filesystem anew, by the credentials of its own surroundings."""
+        """Omit the filesystem: the receiver opens it with the credentials of its own environment."""
         return {name: value for name, value in vars(self).items() if name != "filesystem"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Parts:
         self.filesystem, _ = locate(self.source, Path())
 
     def opened(self, parts: Sequence[SourceFile]) -> list[tuple[SourceFile, ds.ParquetFileFragment]]:
-        """The files with their footers, without row groups that by their statistics hold nothing wanted."""
+        """Return the files with their footers, without row groups that the statistics exclude."""
         found = []
         for part in parts:
             with reading(part.path, self.filesystem):
@@ -88,7 +88,7 @@ class Parts:
         return found
 
     def groups(self, part: SourceFile, numbers: Sequence[int]) -> ds.ParquetFileFragment:
-        """Some row groups of a file, opened by somebody who has not looked at it before."""
+        """Open some row groups of a file, in a process that has not read its footer."""
         with reading(part.path, self.filesystem):
             fragment = ds.ParquetFileFormat().make_fragment(
                 part.path, self.filesystem, row_groups=list(numbers), file_size=part.size
@@ -97,14 +97,14 @@ class Parts:
         return fragment
 
     def schema(self, part: SourceFile, fragment: ds.ParquetFileFragment) -> pa.Schema:
-        """The columns of a file and those that stand outside of it."""
+        """Return the columns of a file and those stored outside of it."""
         fields = [each for each, _ in part.columns(fragment.physical_schema)]
         known = {each.name for each in fields}
         outside = [pa.field(name, each.type) for name, each in part.values.items() if name not in known]
         return pa.schema([*fields, *outside])
 
     def batches(self, part: SourceFile, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
-        """The rows of a file with the columns that a log has."""
+        """Yield the rows of a file with the columns of the log."""
         columns = part.columns(fragment.physical_schema)
         chosen = selection([each.name for each, _ in columns], self.source.columns).values()
         wanted = {inner: each for each, inner in columns if each.name in chosen}
@@ -120,7 +120,7 @@ class Parts:
             )
             lengths = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
             begins = [0, *accumulate(lengths)]
-            for group in fragment.row_groups:  # one at a time, so that memory holds one and not the file
+            for group in fragment.row_groups:  # one at a time: memory holds one group, not the file
                 row = begins[group.id]
                 for batch in file.iter_batches(BATCH_ROWS, row_groups=[group.id], columns=list(wanted)):
                     yield self._as_named(part, batch, wanted, row)
@@ -146,7 +146,7 @@ class Parts:
         return batch
 
     def _inside(self, part: SourceFile, schema: pa.Schema) -> ds.Expression | None:
-        """A filter where the time decides; rows without a time come too, to be counted."""
+        """Return a filter on the event time; it keeps rows without a time, to be counted."""
         columns = part.columns(schema)
         name = selection([each.name for each, _ in columns], self.source.columns).get("event_time")
         if not self.inside or name is None:

@@ -1,4 +1,4 @@
-"""A query on a database, streamed. The window's bounds are bound parameters, never text in the query."""
+"""A database query, streamed. The window's bounds are bound parameters, never text in the query."""
 
 import json
 import os
@@ -29,15 +29,15 @@ NEEDED = {
     "postgresql": {"mlflow": "psycopg"},
     "snowflake": {"snowflake": "adbc-driver-snowflake"},
 }
-"""Database → the extra that brings what it is read with; others come with their dialect."""
+"""Database → the extra with its driver; other databases need their dialect's driver."""
 
 
 class Query:
     """Rows that the operator's query selects for the window.
 
     The session is read-only and in UTC, and a fetch may take ``limit_seconds``. PostgreSQL streams through a
-    server-side cursor. SQLite has no times: it gets the bounds as text such as ``2026-01-05 00:00:00+00:00``,
-    to be compared with ``datetime(column) >= datetime(:window_start)``.
+    server-side cursor. SQLite has no time type: its bounds are text such as ``2026-01-05 00:00:00+00:00``,
+    for ``datetime(column) >= datetime(:window_start)``.
     """
 
     selects = True
@@ -48,32 +48,32 @@ class Query:
 
     @staticmethod
     def datasets(source: SqlSource, home: Path) -> list[DatasetName]:
-        """For lineage."""
+        """Return the data sets for lineage."""
         return in_database(database_url(source, home), source.query)
 
     def describe(self) -> dict[str, Any]:
-        """Which database and which query; no user, no password."""
+        """Return the database and the digest of the query, without user and password."""
         url = self.url
         shown = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
         return {"kind": "sql", "database": shown.render_as_string(), "query": digest_json(self.source.query)}
 
     def fingerprint(self) -> str | None:
-        """A database cannot tell what has changed; it is asked again."""
+        """Return None: a database has no cheap fingerprint, so it is always queried again."""
         return None
 
     def schemas(self) -> Iterator[tuple[str, pa.Schema]]:
-        """Known from the first batch."""
+        """Yield nothing: the columns are known from the first batch."""
         return iter(())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The query's rows, ``batch_rows`` at a time: as Arrow where ADBC's driver is installed."""
+        """Yield the query's rows, ``batch_rows`` at a time: as Arrow if the ADBC driver is installed."""
         if not has_driver(self.url.get_backend_name()):
             return self.through_python()
         values = bounds(self.source, self.window)
         return arrow_batches(self.url, self.source, values, self._shown(), column_of)
 
     def through_python(self) -> Iterator[pa.RecordBatch]:
-        """The same rows through SQLAlchemy."""
+        """Yield the same rows through SQLAlchemy."""
         engine = self._engine()
         options = {"stream_results": True, "max_row_buffer": self.source.batch_rows}
         if engine.dialect.name == "postgresql":
@@ -131,16 +131,16 @@ class Query:
 
 
 def guard(connection: Any, patience: Patience) -> None:
-    """Let a SQLite session read and compute, nothing else: no ATTACH, no PRAGMA, no VACUUM INTO a file."""
+    """Restrict a SQLite session to reading and computing: no ATTACH, no PRAGMA, no VACUUM INTO a file."""
     allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
     connection.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
     )
-    connection.set_progress_handler(patience.is_over, 100_000)  # of its instructions: some milliseconds
+    connection.set_progress_handler(patience.is_over, 100_000)  # instructions: some milliseconds
 
 
 def database_url(source: SqlSource, home: Path) -> sa.URL:
-    """The database's address, from the environment or an Airflow connection."""
+    """Return the database's URL, from the environment or an Airflow connection."""
     if source.connection is not None:
         return connection_url(source.connection)
     text = os.environ.get(source.url_env or "")
@@ -151,20 +151,20 @@ def database_url(source: SqlSource, home: Path) -> sa.URL:
         )
     try:
         url = sa.make_url(text)
-    except saexc.ArgumentError:  # the text may hold a password: it is not shown
+    except saexc.ArgumentError:  # not shown: the text may contain a password
         raise SettingsError(f"the environment variable {source.url_env} holds no database URL") from None
     if url.drivername in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
         path = home / url.database
-        if not path.exists():  # SQLite would create it and answer "no such table"
+        if not path.exists():  # SQLite would create it and report "no such table"
             raise SourceUnavailable(f"there is no SQLite database {path}")
         return url.set(database=str(path))
     return url
 
 
 def connection_url(name: str) -> sa.URL:
-    """A database's address from an Airflow connection."""
+    """Return a database's URL from an Airflow connection."""
     found = find_connection(name)
     if found is None:
         raise SettingsError(f"there is no Airflow connection {name!r}; create it or use url_env")
@@ -185,7 +185,7 @@ def connection_url(name: str) -> sa.URL:
 
 
 def postgresql_url(found: Connection) -> sa.URL:
-    """A connection of Airflow's type ``postgres``."""
+    """Return the URL of an Airflow connection of type ``postgres``."""
     return sa.URL.create(
         "postgresql+psycopg",
         username=found.login,
@@ -197,7 +197,7 @@ def postgresql_url(found: Connection) -> sa.URL:
 
 
 def snowflake_url(found: Connection) -> sa.URL:
-    """A connection of Airflow's type ``snowflake``, whose account and database are extras."""
+    """Return the URL of an Airflow connection of type ``snowflake``; account and database are extras."""
     account = found.extra.get("account") or found.host
     if not account:
         raise SettingsError(f"the Airflow connection {found.conn_id!r} names no account")
@@ -215,7 +215,7 @@ def snowflake_url(found: Connection) -> sa.URL:
 
 
 def bigquery_url(found: Connection) -> sa.URL:
-    """A connection of Airflow's type ``google_cloud_platform``; ``schema`` names the dataset."""
+    """Return the URL of an Airflow connection of type ``google_cloud_platform`` (``schema``: dataset)."""
     given = {
         "credentials_path": found.extra.get("key_path"),
         "credentials": found.extra.get("keyfile_dict"),
@@ -230,7 +230,7 @@ def bigquery_url(found: Connection) -> sa.URL:
 
 
 def column_of(values: Sequence[Any]) -> pa.Array:
-    """A column of Python values in Arrow; a mixture of times with and without a zone is refused."""
+    """Convert Python values to an Arrow column; raise for a mixture of times with and without a zone."""
     kinds = {type(value) for value in values} - {type(None)}
     if uuid.UUID in kinds:
         return pa.array([None if value is None else str(value) for value in values], pa.string())

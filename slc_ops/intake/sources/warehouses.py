@@ -1,7 +1,6 @@
-"""How each warehouse is addressed through ADBC: Flight SQL, Snowflake, BigQuery.
+"""Addresses of warehouses for ADBC: Flight SQL, Snowflake, BigQuery.
 
-Credentials come with the URL or the Airflow connection, or from the machine; nothing of them is in the
-deployments file.
+Credentials come from the URL, the Airflow connection or the machine, never from the deployments file.
 """
 
 from collections.abc import Callable
@@ -19,33 +18,35 @@ LOGIN_SECONDS = 10
 
 
 def same(value: Any) -> Any:
-    """What a server takes as it is."""
+    """Return the value unchanged."""
     return value
 
 
 @dataclass(frozen=True)
 class Address:
-    """What a driver is handed, and how its server takes the bounds and names the columns."""
+    """Arguments of a driver, and the conversion of bounds and column names."""
 
     address: str | None = field(repr=False)
-    options: dict[str, str] = field(repr=False)  # with credentials
+    options: dict[str, str] = field(repr=False)  # includes credentials
     parameter: str = "?"
     value: Callable[[Any], Any] = same
     name: Callable[[str], str] = same
 
     @property
     def place(self) -> dict[str, str]:
-        """The address as an argument, for drivers that have one."""
+        """Return the address as an argument, for drivers that have one."""
         return {} if self.address is None else {"uri": self.address}
 
 
 def connection_of(url: sa.URL, source: SqlSource) -> Address:
-    """The address and the options for the driver of the URL's database."""
+    """Return the address and options for the driver of the URL's database."""
     return {"grpc": flight, "snowflake": snowflake, "bigquery": bigquery}[url.get_backend_name()](url, source)
 
 
 def flight(url: sa.URL, source: SqlSource) -> Address:
-    """A Flight SQL server (Dremio, InfluxDB, Doris, …), which takes user and password apart."""
+    """Return the address of a Flight SQL server (Dremio, InfluxDB, Doris, …), with user and password as
+    options.
+    """
     if url.drivername == "grpc":
         refuse_clear_text(url, "use grpc+tls://")
     host = f"[{url.host}]" if ":" in (url.host or "") else url.host
@@ -59,11 +60,10 @@ def flight(url: sa.URL, source: SqlSource) -> Address:
 
 
 def snowflake(url: sa.URL, source: SqlSource) -> Address:
-    """``snowflake://user:password@account/database/schema?warehouse=…&role=…``.
+    """Return the address of ``snowflake://user:password@account/database/schema?warehouse=…&role=…``.
 
-    ``private_key_file`` instead of a password names the key of a user with key-pair authentication; other
-    parameters are the driver's own. Its columns are called ``EVENT_ID`` where nobody quoted them, and mean
-    ``event_id``.
+    ``private_key_file`` replaces the password for key-pair authentication; other parameters go to the driver.
+    Upper-case column names (unquoted identifiers) become lower case: ``EVENT_ID`` means ``event_id``.
     """
     query = {name: str(value) for name, value in url.query.items()}
     if query.get("protocol") == "http":
@@ -88,9 +88,9 @@ def snowflake(url: sa.URL, source: SqlSource) -> Address:
 
 
 def bigquery(url: sa.URL, source: SqlSource) -> Address:
-    """``bigquery://project/dataset?location=EU``, with the credentials of the machine.
+    """Return the options of ``bigquery://project/dataset?location=EU``, with the machine's credentials.
 
-    ``credentials_path`` names another file of credentials, ``credentials`` holds one.
+    ``credentials_path`` names another credentials file, ``credentials`` contains one.
     """
     own = "adbc.bigquery.sql"
     query = {name: str(value) for name, value in url.query.items()}
@@ -114,18 +114,18 @@ def bigquery(url: sa.URL, source: SqlSource) -> Address:
 
 
 def typed(source: SqlSource, instant: str, local: str) -> str:
-    """A parameter in the type of the log's times: these drivers take no times, so they get text."""
+    """Return a parameter cast to the type of the log's times: these drivers accept times as text only."""
     if source.epoch_unit:
         return "?"
     return f"cast(? as {local if source.naive_time_zone else instant})"
 
 
 def spelled(value: Any) -> Any:
-    """A time as text."""
+    """Return a time as text; other values unchanged."""
     return value.isoformat(sep=" ") if isinstance(value, datetime) else value
 
 
 def refuse_clear_text(url: sa.URL, remedy: str) -> None:
-    """No password travels without TLS, except on this machine."""
+    """Raise when a password would be sent without TLS to another machine."""
     if url.password and url.host not in LOOPBACK:
         raise SettingsError(f"{url.drivername}:// would send the password in the clear; {remedy}")
