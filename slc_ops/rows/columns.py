@@ -1,7 +1,7 @@
-"""The contract's columns as typed arrays: what a batch must look like, and errors that say where it does not.
+"""The contract's columns as typed arrays, and the validation of batches.
 
-Every check names the column, how many rows break the rule, the first of them (rows count from 0) and what
-stands there. Nothing is repaired.
+Every error states the column, the number of rows that break the rule, the first of them (counted from 0) and
+its value. Nothing is repaired.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ CONTRACT_COLUMNS = (
 
 
 def missing_columns(names: Iterable[str], rename: Mapping[str, str]) -> list[str]:
-    """Which of the columns that every fit needs are not there."""
+    """Return the columns that every fit needs and the source does not have."""
     present = set(names)
     missing = [name for name in ("item_id", "label") if rename.get(name, name) not in present]
     if not {rename.get("logit", "logit"), rename.get("probability", "probability")} & present:
@@ -32,7 +32,7 @@ def missing_columns(names: Iterable[str], rename: Mapping[str, str]) -> list[str
 
 
 def as_labels(column: pa.Array, first_row: int) -> NDArray[np.int8]:
-    """Labels as 0/1 in one byte each."""
+    """Return labels as 0/1 in one byte each."""
     values = as_numbers(column, "label", first_row)
     if values.dtype.kind == "f":
         bad = (values != 0) & (values != 1)
@@ -44,7 +44,7 @@ def as_labels(column: pa.Array, first_row: int) -> NDArray[np.int8]:
 
 
 def as_logits(column: pa.Array, name: str, first_row: int) -> NDArray[np.floating]:
-    """Logits, or probabilities turned into logits; ``float32`` stays so (half the memory, same value)."""
+    """Return logits, or probabilities converted to logits; ``float32`` stays as it is (half the memory)."""
     values = as_numbers(column, name, first_row)
     if values.dtype != np.float32:
         values = values.astype(np.float64, copy=False)
@@ -61,7 +61,7 @@ def as_logits(column: pa.Array, name: str, first_row: int) -> NDArray[np.floatin
 
 
 def as_weights(column: pa.Array, first_row: int) -> NDArray[np.floating]:
-    """Observation weights, finite and not negative."""
+    """Return observation weights, finite and not negative."""
     values = as_numbers(column, "weight", first_row)
     if values.dtype != np.float32:
         values = values.astype(np.float64, copy=False)
@@ -72,13 +72,13 @@ def as_weights(column: pa.Array, first_row: int) -> NDArray[np.floating]:
 
 
 def as_times(column: pa.Array, first_row: int) -> NDArray[np.float64]:
-    """Moments as seconds since 1970 in UTC (no zone means UTC), or the number that stands there."""
+    """Return timestamps as seconds since 1970 in UTC (no zone means UTC); numbers unchanged."""
     if column.null_count:
         refuse_rows(~as_numpy(column.is_valid()), "event_time", "is null", first_row)
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("us"))
     if pa.types.is_timestamp(column.type):
-        if column.type.unit == "ns":  # beyond what a float64 can hold since 1970; the contract is in µs
+        if column.type.unit == "ns":  # exceeds the precision of float64; the contract is in µs
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         ticks = as_numpy(column.cast(pa.int64()))
         per_second = {"s": 1, "ms": 10**3, "us": 10**6}[column.type.unit]
@@ -90,7 +90,7 @@ def as_times(column: pa.Array, first_row: int) -> NDArray[np.float64]:
 
 
 def as_numbers(column: pa.Array, name: str, first_row: int) -> NDArray[Any]:
-    """A numeric column without nulls, as NumPy sees it."""
+    """Return a numeric column as a NumPy array; raise for nulls and other types."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()

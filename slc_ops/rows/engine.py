@@ -1,9 +1,9 @@
-"""Where the rows of a refresh are worked on: in this process, or on a cluster.
+"""The engine that processes the rows of a refresh: this process, or a cluster.
 
-:class:`Engine` is all that an engine must be able to do; everything else is asked of the logs that it
-opens (:class:`slc_ops.rows.rows.Log`), and the kernels that run over their rows are the same. The default is
-the local engine: rows stream from Parquet into compact columns and threads pass over them. Another engine is
-a package ``slc_ops.engines.<name>`` with a function ``open_engine()``; only :func:`engine_of` imports it.
+:class:`Engine` is the interface of an engine; further operations are methods of the logs that it opens
+(:class:`slc_ops.rows.rows.Log`), and the kernels that run over their rows are the same. In the local engine,
+the default, rows stream from Parquet into compact columns and threads pass over them. Another engine is a
+package ``slc_ops.engines.<name>`` with a function ``open_engine()``; only :func:`engine_of` imports it.
 """
 
 from collections.abc import Sequence
@@ -24,32 +24,33 @@ from slc_ops.rows.stored import Divide, RowObserver, divide, show
 
 
 class Engine(Puller, Protocol):
-    """Extracts windows, looks at their rows and bytes where it works, and opens them."""
+    """Extracts windows, reads their rows and bytes where it runs, and opens them as logs."""
 
     def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> Log:
-        """The windows' rows as one log; ``items`` where they are known."""
+        """Open the windows' rows as one log; ``items`` are its items, if known."""
         ...
 
     def digest(self, path: Path) -> str:
-        """The digest of a stored log's bytes."""
+        """Return the digest of a stored log's bytes."""
         ...
 
     def show(self, path: Path, observer: RowObserver) -> None:
-        """Show a stored log's rows to an observer."""
+        """Pass a stored log's rows to an observer."""
         ...
 
     def divide(
         self, path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool
     ) -> tuple[int, str]:
-        """Let ``work`` divide a stored log's rows; how many are bad, and the digest of the good ones' file.
+        """Divide a stored log's rows with ``work``; return the number of bad rows and the digest of the clean
+        file.
 
-        ``ids_repeat`` says that an event_id occurs twice; only then are repeated ones looked for.
+        ``ids_repeat`` states that an event_id occurs twice; only then are repeated ids searched.
         """
         ...
 
 
 class LocalEngine:
-    """Rows in this process, in memory or beyond a budget in a temporary file."""
+    """Rows in this process, in memory or, beyond a budget, in a temporary file."""
 
     pull = staticmethod(pull)
     changed_labels = staticmethod(changed_labels)
@@ -58,7 +59,7 @@ class LocalEngine:
     divide = staticmethod(divide)
 
     def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> InteractionLog:
-        """The windows' rows; read when they are needed, where their items are known."""
+        """Open the windows' rows as one log; with known items they are read on first use."""
         return InteractionLog(open_source(paths, {}), items=items)
 
 
@@ -66,7 +67,7 @@ LOCAL = LocalEngine()
 
 
 def engine_of(name: str) -> Engine:
-    """The engine of a deployment; a cluster is reached when rows are asked for."""
+    """Return the engine of a deployment; it connects to a cluster on first use of rows."""
     if name == "local":
         return LOCAL
     package = f"slc_ops.engines.{name}"

@@ -1,7 +1,7 @@
-"""Data frames of users as Arrow tables and logs: pandas, Polars, Arrow, or a mapping of columns.
+"""Users' data frames as Arrow tables and logs: pandas, Polars, Arrow, or a mapping of columns.
 
-Columns are converted one by one and only those that are asked for, so that an error names the column, and a
-column that nobody looks at may hold anything.
+Columns are converted one by one and only on request, so that an error names the column, and an unused column
+may contain anything.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from slc_ops.rows.reading import TableSource
 from slc_ops.rows.rows import Log
 
 Frame = Any
-"""A pandas, Polars or Arrow frame, anything with Arrow's stream interface, or a mapping of columns."""
+"""A pandas, Polars or Arrow frame, any object with Arrow's stream interface, or a mapping of columns."""
 
 EXPECTED = "a pandas, Polars or Arrow frame, or a mapping of columns"
 
 
 def is_frame(value: object) -> bool:
-    """Whether a value has named columns.
+    """Return True when a value has named columns.
 
     >>> is_frame({"item_id": ["a"]}), is_frame(pa.table({"item_id": ["a"]})), is_frame([[1.0, 2.0]])
     (True, True, False)
@@ -33,9 +33,9 @@ def is_frame(value: object) -> bool:
 
 
 def column_names(frame: Frame) -> list[str]:
-    """The names of a frame's columns, as text.
+    """Return the names of a frame's columns, as text.
 
-    Raises :class:`InputError` for what is no frame and for two columns of one name.
+    Raises :class:`InputError` for other objects and for two columns of one name.
     """
     names = [str(name) for name in _names(frame)]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -45,9 +45,9 @@ def column_names(frame: Frame) -> list[str]:
 
 
 def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
-    """The columns (default: all) of a frame as an Arrow table.
+    """Return the columns (default: all) of a frame as an Arrow table.
 
-    Raises :class:`InputError` for what is no frame, a column that is not there, and a column of mixed types.
+    Raises :class:`InputError` for other objects, a missing column, and a column of mixed types.
 
     >>> as_table({"item_id": ["a"], "label": [1], "notes": [object()]}, ["item_id", "label"]).num_rows
     1
@@ -64,9 +64,10 @@ def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
 def as_log(
     frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame", times: bool = False
 ) -> InteractionLog:
-    """A frame's rows as a log; ``rename`` maps a contract's column to the frame's (``{"item_id": "pid"}``).
+    """Return a frame's rows as a log; ``rename`` maps a contract's column to the frame's (``{"item_id":
+    "pid"}``).
 
-    A log is returned as it is.
+    A log is returned unchanged.
 
     >>> as_log({"pid": ["a", "b"], "label": [0, 1], "logit": [0.1, 0.2]}, {"item_id": "pid"}).n_rows
     2
@@ -80,7 +81,7 @@ def as_log(
 
 
 def log_of(rows: Log | Frame) -> Log:
-    """A log as it is, wherever its rows lie; a frame with the contract's columns as a log."""
+    """Return a log unchanged, local or on a cluster; convert a frame with the contract's columns."""
     return rows if hasattr(rows, "add_up") else as_log(rows)
 
 
@@ -103,7 +104,7 @@ def _is_lazy(frame: Frame) -> bool:
 
 
 def _as_arrow(frame: Frame) -> pa.Table | None:
-    """The frame where it is Arrow's already, without a copy; None for frames that are read by column."""
+    """Return an Arrow-compatible frame as a table, without a copy; None for frames to read by column."""
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -121,7 +122,7 @@ def _column(arrow: pa.Table | None, frame: Frame, name: str, position: int) -> A
 
 
 def column_array(values: Any, name: str) -> pa.Array:
-    """One column as an Arrow array; missing values of pandas become nulls, mixed types are refused."""
+    """Return one column as an Arrow array; missing values of pandas become nulls, mixed types raise."""
     try:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             return values

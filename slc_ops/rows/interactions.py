@@ -1,9 +1,9 @@
-"""The interaction log: holds validated rows as compact columns, item ids as dictionary codes.
+"""The interaction log: validated rows as compact columns, with item ids as dictionary codes.
 
-A log is read once (:mod:`slc_ops.rows.loading`). What every fit needs (code, label, logit, weight: 9 to 21
-bytes a row) is kept, in memory or beyond a budget in a temporary file; what only some analyses need (time,
-user, slice columns) is read when it is first asked for. A log whose items are known beforehand reads its rows
-only when they are needed.
+A log is read once (:mod:`slc_ops.rows.loading`). The columns that every fit needs (code, label, logit,
+weight: 9 to 21 bytes a row) stay in memory or, beyond a budget, in a temporary file. The columns of some
+analyses (time, user, slice columns) are read on first use. A log with known items reads all its rows on first
+use.
 """
 
 import hashlib
@@ -69,8 +69,8 @@ class InteractionLog(InSpans):
         self._n_rows: int = source.n_rows
         self._budget = memory_budget() if memory is None else memory
         self._reading = threading.RLock()
-        self._columns: dict[str, ColumnStore] = {}  # those that were read
-        self._ids: dict[str, pa.Array] = {}  # of users and slice columns
+        self._columns: dict[str, ColumnStore] = {}  # columns read so far
+        self._ids: dict[str, pa.Array] = {}  # ids of users and slice columns
         self._whole: tuple[InteractionLog, int] | None = None
         self._translation: pa.Array | None = None
         self.items: pa.Array = items
@@ -88,20 +88,20 @@ class InteractionLog(InSpans):
     ) -> "InteractionLog":
         """Read Parquet, CSV or Feather files or directories; several are joined in the given order.
 
-        ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the number
-        of bytes to keep before rows go to a temporary file; ``times`` says that event times will be needed,
-        so that one pass over the file brings them too.
+        ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the budget
+        in bytes before rows go to a temporary file; ``times`` reads event times in the same pass over the
+        file.
         """
         return cls(open_source(source, rename or {}), rename=rename, memory=memory, times=times)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> "InteractionLog":
-        """Take the rows of an Arrow table."""
+        """Create a log from the rows of an Arrow table."""
         return cls(TableSource(table))
 
     @classmethod
     def from_rows(cls, rows: Rows, items: pa.Array) -> "InteractionLog":
-        """Take rows that have been read, with their items, times and weights; nothing is copied."""
+        """Create a log from rows in memory, with their items, times and weights, without a copy."""
         own: dict[str, NDArray[Any]] = {"label": rows.label, "logit": rows.logit}
         own |= {} if rows.weight is None else {"weight": rows.weight}
         own |= {} if rows.time is None else {"event_time": rows.time}
@@ -113,9 +113,9 @@ class InteractionLog(InSpans):
         return log
 
     def within(self, whole: "InteractionLog", first: int) -> Self:
-        """Let this log, whose items are known, use rows that another one reads: ``first, first + 1, …``.
+        """Let this log, whose items are known, share the rows ``first, first + 1, …`` of another one.
 
-        Where its items are not the first ones of the whole log's, its codes are translated and kept.
+        If its items are not a prefix of the whole log's, its codes are translated and stored.
         """
         if not whole.items.slice(0, len(self.items)).equals(self.items):
             self._translation = pc.index_in(whole.items, value_set=self.items)
@@ -126,41 +126,42 @@ class InteractionLog(InSpans):
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return self._n_rows
 
     def has(self, column: str) -> bool:
-        """Whether the source has this column of the contract."""
+        """Return True when the source has this column of the contract."""
         return self._loader.has(column)
 
     def called(self, column: str) -> str:
-        """What the source calls a column of the contract."""
+        """Return the source's name of a column of the contract."""
         return self._loader.called(column)
 
     @property
     def columns(self) -> dict[str, pa.DataType]:
-        """The columns of the source, whether they are used or not."""
+        """Return all columns of the source with their types, used or not."""
         return dict(self._source.types)
 
     def describe(self) -> str:
-        """Where the rows come from."""
+        """Return the origin of the rows, for messages."""
         return self._source.describe()
 
     # --- spans of rows, for passes --------------------------------------------------------------------
 
     def in_memory(self) -> "InteractionLog | None":
-        """This log; None where work on all rows at once would take too much memory."""
+        """Return this log; None when work on all rows at once would take too much memory."""
         return self if self.n_rows <= IN_MEMORY_ROWS else None
 
     def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]:
-        """``length`` rows from each of the given row numbers on."""
+        """Return ``length`` rows from each of the given row numbers on."""
         return [self.rows(first, first + length, columns) for first in firsts]
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 without a value.
+        """Return rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 without a
+        value.
 
-        Raises :class:`InputError` where times are asked for and there are none; users and slice columns then
-        are absent.
+        Raises :class:`InputError` when times are requested and missing; missing users and slice columns are
+        omitted.
         """
         if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
@@ -183,7 +184,7 @@ class InteractionLog(InSpans):
         )
 
     def cut(self, timestamp: float) -> tuple["InteractionLog", "InteractionLog"]:
-        """The rows up to and including a timestamp, and the rows after it; there must be some."""
+        """Return the rows up to and including a timestamp, and the rows after it; raise if none is later."""
         if self.time is None:
             raise InputError(f"{self.describe()} has no column event_time, so it cannot be cut in time")
         later = self.time > timestamp
@@ -205,22 +206,22 @@ class InteractionLog(InSpans):
     def over_splits(
         self, work: Callable[[ReadableRows], Partial], *, columns: Columns = NO_COLUMNS
     ) -> Partial:
-        """What ``work`` makes of the rows: those of this process are one split."""
+        """Return the result of ``work``: a local log is one split."""
         return work(self)
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
-        """The user of each row, piece by piece, and the number of the piece's first row; nothing is kept."""
+        """Yield the first row number and the users of each batch; nothing is cached."""
         return self._loader.user_ids()
 
     def _column(self, name: str) -> ColumnStore:
-        """The store of a column; read by whoever asks first, while others wait."""
+        """Return the store of a column; the first caller reads it while others wait."""
         with self._reading:
             if name not in self._columns:
                 self._columns |= self._read_with(name)
             return self._columns[name]
 
     def _read_with(self, name: str) -> dict[str, ColumnStore]:
-        """A column, and those that the same pass brings."""
+        """Read a column, and those of the same pass."""
         if self._whole is not None and name in (*EVERY_FIT, "event_time"):
             whole, first = self._whole
             store = whole._column(name).part(first, first + self.n_rows)
@@ -232,7 +233,7 @@ class InteractionLog(InSpans):
             names = [each for each in EVERY_FIT if each == "logit" or self.has(each)]
             names += ["event_time"] if self._times_too and self.has("event_time") else []
         kept = {id(store): store.nbytes for store in self._columns.values() if not store.spilled}
-        numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices always stay in memory
+        numbers = name in (*EVERY_FIT, "event_time")  # codes of users and slices stay in memory
         loaded = self._loader.load(names, self._budget - sum(kept.values()) if numbers else math.inf)
         found = loaded.ids.pop("item_id", None)
         if found is not None and self.items is None:
@@ -249,7 +250,7 @@ class InteractionLog(InSpans):
         return self._column(name).read(name, 0, self.n_rows)
 
     def _meaning(self, name: str) -> pa.Array | None:
-        """What the codes of a column mean; None without that column."""
+        """Return the ids of a column's codes; None without that column."""
         if not self.has(name):
             return None
         self._column(name)
@@ -259,60 +260,60 @@ class InteractionLog(InSpans):
 
     @property
     def item_codes(self) -> NDArray[np.int32]:
-        """The item of each row: ``items[item_codes[k]]``."""
+        """Return the item code of each row: ``items[item_codes[k]]``."""
         return self._whole_column("item_id")
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
-        """Rows per item; a row of weight 0 does not exist."""
+        """Return the number of rows per item, without rows of weight 0."""
         size = len(self.items)
         return self.add_up(partial(rows_per_item, size), n_keys=size).values.astype(np.int64)
 
     @property
     def label(self) -> NDArray[np.int8]:
-        """Labels, 0 or 1."""
+        """Return the labels, 0 or 1."""
         return self._whole_column("label")
 
     @cached_property
     def logit(self) -> Floats:
-        """The frozen backbone's logits."""
+        """Return the frozen backbone's logits."""
         return self._whole_column("logit").astype(np.float64, copy=False)
 
     @cached_property
     def weight(self) -> Floats:
-        """Observation weights; ones when the log has none."""
+        """Return observation weights; ones when the log has none."""
         if not self.weighted:
             return np.ones(self.n_rows)
         return self._whole_column("weight").astype(np.float64, copy=False)
 
     @property
     def weighted(self) -> bool:
-        """Whether the log brings weights of its own."""
+        """Return True when the log has a column of weights."""
         return self.has("weight")
 
     @cached_property
     def time(self) -> Floats | None:
-        """Seconds since 1970 (UTC) or the number given as ``event_time``; None without that column."""
+        """Return seconds since 1970 (UTC) or the number given as ``event_time``; None without that column."""
         return self._whole_column("event_time") if self.has("event_time") else None
 
     @property
     def user_codes(self) -> NDArray[np.int32] | None:
-        """Users as codes in the order of appearance; None without ``user_id``."""
+        """Return user codes in order of appearance; None without ``user_id``."""
         return self._whole_column("user_id") if self.has("user_id") else None
 
     @property
     def users(self) -> pa.Array | None:
-        """The users themselves; code ``k`` means ``users[k]``."""
+        """Return the user ids; code ``k`` means ``users[k]``; None without ``user_id``."""
         return self._meaning("user_id")
 
     @property
     def groups(self) -> pa.Array | None:
-        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        """Return the distinct groups, as text, in order of appearance; None without ``group_id``."""
         return self._meaning(SLICE_COLUMNS["group"])
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
-        """The distinct backbone versions, sorted; empty without that column."""
+        """Return the distinct backbone versions, sorted; empty without that column."""
         if not self.has("backbone_version"):
             return ()
         found: set[str] = set()
@@ -321,7 +322,7 @@ class InteractionLog(InSpans):
         return tuple(sorted(found))
 
     def as_table(self) -> pa.Table:
-        """What a fit sees, as an Arrow table: items (dictionary-encoded), labels, logits, weights, times."""
+        """Return the inputs of a fit: items (dictionary-encoded), labels, logits, weights, times."""
         columns = {
             "item_id": pa.DictionaryArray.from_arrays(as_arrow(self.item_codes), self.items),
             "label": as_arrow(self.label),
@@ -334,10 +335,11 @@ class InteractionLog(InSpans):
         return pa.table(columns)
 
     def digest(self, threads: int | None = None) -> str:
-        """SHA-256 of what a fit sees: item ids, labels, logits, weights and times, in row order.
+        """Return the SHA-256 of the inputs of a fit: item ids, labels, logits, weights and times, in row
+        order.
 
-        It is the digest of a header (numbers of rows and items, the items' type, lengths and text) and of one
-        digest for each 2²⁰ rows, whose columns lie one after the other; spans are digested by threads.
+        It covers a header (numbers of rows and items, the items' type, lengths and text) and one digest for
+        each 2²⁰ rows, column after column; threads digest the spans.
         """
         digest = hashlib.sha256(f"{self.n_rows} rows, {len(self.items)} items of {self.items.type}".encode())
         plain = self.items.cast(pa.string())
@@ -361,9 +363,9 @@ class InteractionLog(InSpans):
 
 
 def read_history(path: Path, rename: Mapping[str, str]) -> InteractionLog:
-    """The history of a log: event times (and weights) of earlier rows, which help to place time bins.
+    """Read event times (and weights) of earlier rows, which help to place time bins.
 
-    Raises :class:`InputError` where the file has no ``event_time`` or cannot be read.
+    Raises :class:`InputError` when the file has no ``event_time`` or cannot be read.
     """
     source = open_source(path, rename)
     wanted = {name: rename.get(name, name) for name in ("event_time", "weight")}

@@ -1,6 +1,6 @@
-"""Reading: columns of a source, checked against the log's contract, into a store of known types.
+"""Read columns of a source, validated against the log's contract, into a typed store.
 
-Ids become codes on the way. Nothing is kept here: whoever asks keeps the answer.
+Ids become codes. The loader caches nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,17 +29,17 @@ NUMBERS: dict[str, Callable[..., NDArray[Any]]] = {
 
 @dataclass(frozen=True)
 class Loaded:
-    """Columns of all rows under their names in the contract; for those that are codes, what they mean."""
+    """Columns of all rows under their names in the contract, and the ids of columns of codes."""
 
     store: ColumnStore
     ids: dict[str, pa.Array]
 
 
 class Loader:
-    """One source under the names that it gives to the contract's columns.
+    """One source, with the mapping of the contract's columns to its own.
 
     ``rename`` maps a contract's column to the source's. A source without rows or without the columns that
-    every fit needs is refused with an :class:`InputError`.
+    every fit needs raises :class:`InputError`.
     """
 
     def __init__(self, source: Source, rename: Mapping[str, str]) -> None:
@@ -47,18 +47,18 @@ class Loader:
         self.source, self.rename = source, dict(rename)
 
     def has(self, column: str) -> bool:
-        """Whether the source has this column of the contract."""
+        """Return True when the source has this column of the contract."""
         return self.rename.get(column, column) in self.source.types
 
     def called(self, column: str) -> str:
-        """What the source calls a column of the contract."""
+        """Return the source's name of a column of the contract."""
         return self.rename.get(self._score(column), self._score(column))
 
     def load(self, names: Sequence[str], budget: float) -> Loaded:
-        """These columns in one pass; above ``budget`` bytes they go to temporary files.
+        """Read these columns in one pass; above ``budget`` bytes they go to temporary files.
 
-        Items, users and slice columns (any other column) become codes in the order in which their ids first
-        appear; a row without a value of a slice column has code −1.
+        Items, users and slice columns (any other column) become codes in order of first appearance; a missing
+        value of a slice column has code −1.
         """
         store = ColumnStore(self.source.n_rows, {name: self._type(name) for name in names}, budget)
         ids = {name: IdIndex(name=name) for name in names if name not in NUMBERS}
@@ -70,12 +70,12 @@ class Loader:
         return Loaded(store, {name: index.ids for name, index in ids.items()})
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
-        """The user of each row, piece by piece, and the number of the piece's first row."""
+        """Yield the first row number and the users of each batch."""
         for first, piece in self.pieces("user_id"):
             yield first, converted(self.source, self.rename, as_ids, piece, first, "user_id")
 
     def pieces(self, name: str) -> Iterator[tuple[int, pa.Array]]:
-        """One column as it is, piece by piece, and the number of the piece's first row."""
+        """Yield the first row number and the unconverted values of one column, batch by batch."""
         first = 0
         for batch in self.source.batches([self.called(name)]):
             yield first, batch.column(0)
@@ -85,7 +85,7 @@ class Loader:
         return "probability" if name == "logit" and not self.has("logit") else name
 
     def _values(self, name: str, column: pa.Array, first: int, index: IdIndex | None) -> NDArray[Any]:
-        """A piece of a column as numbers or codes."""
+        """Return a batch of a column as numbers or codes."""
         if index is None:
             convert = NUMBERS[name]
             score = self._score(name) if name == "logit" else ""
@@ -111,7 +111,7 @@ class Loader:
 
 
 def check_columns(source: Source, rename: Mapping[str, str]) -> None:
-    """Refuse a source without rows or without the columns that every fit needs."""
+    """Raise for a source without rows or without the columns that every fit needs."""
     unknown = sorted(set(rename) - set(contract.CONTRACT_COLUMNS))
     if unknown:
         raise InputError(

@@ -1,14 +1,13 @@
 """One pass over the rows: spans in parallel, their sums added in a fixed order.
 
-A pass is a *kernel*, a pure function from some consecutive rows to small sums that add up; whoever holds the
-rows offers ``add_up(kernel)``. Here that is a log whose rows this process keeps; in
-:mod:`slc_ops.engines.spark` it is one whose rows a cluster keeps, and the kernels are the same.
+A pass is a *kernel*, a pure function from consecutive rows to small sums that add up; a holder of rows offers
+``add_up(kernel)``. Here the holder is a log in this process; in :mod:`slc_ops.engines.spark` it is a log on a
+cluster. The kernels are the same.
 
-Where a span begins depends on the row's number alone, and the order in which sums are added never depends
-on the number of threads: the same rows give the same bytes on one core and on sixty-four, however the file
-was batched.
+The start of a span depends on the row number alone, and the order of addition never depends on the number of
+threads: the same rows give the same bytes on one core and on sixty-four, for any batches of the file.
 
-Threads are kept between passes, because the memory that they have warmed up is worth more than they are.
+Threads persist between passes, because their warmed-up memory is expensive to create.
 """
 
 import os
@@ -23,58 +22,58 @@ from numpy.typing import NDArray
 
 SPAN_ROWS = 1 << 18
 SAMPLE_ROWS = 1 << 15
-SAMPLE_SHARE = 8  # one slice in eight is sampled, but never more than
-SAMPLE_SLICES = 64  # these, which are two million rows
+SAMPLE_SHARE = 8  # one slice in eight is sampled, up to
+SAMPLE_SLICES = 64  # this many, which are two million rows
 
 Result = TypeVar("Result")
 Piece = TypeVar("Piece")
 Partial = TypeVar("Partial", bound="Addable")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-# A forked child inherits the executors without their threads; it must start its own.
+# A forked child inherits the executors without their threads and must start its own.
 os.register_at_fork(after_in_child=_pools.clear)
 
 
 class Addable(Protocol):
-    """Partial sums that can take up further ones."""
+    """Partial sums that merge."""
 
     def merge(self: Partial, other: Partial) -> None: ...
 
 
 @dataclass
 class Totals:
-    """A few numbers that add up."""
+    """An array of numbers that add up."""
 
     values: NDArray[np.float64]
 
     def merge(self, other: "Totals") -> None:
-        """Take up further ones."""
+        """Add another part."""
         self.values += other.values
 
 
 @dataclass
 class Pieces(Generic[Piece]):
-    """What has to be brought whole, piece by piece in row order: a sample, or the rows of a small log."""
+    """Parts to collect in row order: a sample, or the rows of a small log."""
 
     all: list[Piece]
 
     def merge(self, other: "Pieces[Piece]") -> None:
-        """Take up further ones."""
+        """Append another part."""
         self.all += other.all
 
 
 def workers(threads: int | None) -> int:
-    """Threads to use: as told, otherwise one per core this process may run on."""
+    """Return the number of threads: as given, otherwise one per core this process may run on."""
     return threads or len(os.sched_getaffinity(0))
 
 
 def span_for(n_keys: int) -> int:
-    """Rows of a span: sums per key cost their number once a span, so spans are longer where keys are many."""
+    """Return the rows of a span: sums per key have a cost per span, so many keys need longer spans."""
     return SPAN_ROWS if n_keys <= 1 << 16 else 4 * SPAN_ROWS if n_keys <= 1 << 20 else 16 * SPAN_ROWS
 
 
 def evenly_spaced(n_rows: int) -> tuple[list[int], int]:
-    """Where the slices of a sample begin, and how long they are; few rows are their own sample.
+    """Return the first rows of a sample's slices and their length; a small log is its own sample.
 
     >>> evenly_spaced(1000)
     ([0], 1000)
@@ -91,7 +90,7 @@ def evenly_spaced(n_rows: int) -> tuple[list[int], int]:
 def in_spans(
     work: Callable[[int, int], Result], n_rows: int, threads: int, span_rows: int = SPAN_ROWS
 ) -> Iterator[Result]:
-    """``work(first, last)`` for consecutive spans, by threads, a bounded number ahead, in order.
+    """Yield ``work(first, last)`` for consecutive spans in order, computed by threads a bounded number ahead.
 
     ``work`` must not start a pass of its own.
 
@@ -119,7 +118,7 @@ def in_spans(
 def add_up(
     work: Callable[[int, int], Partial], n_rows: int, threads: int, span_rows: int = SPAN_ROWS
 ) -> Partial:
-    """The sum of ``work`` over all spans, added from the first to the last."""
+    """Return the sum of ``work`` over all spans, added from the first to the last."""
     spans = in_spans(work, n_rows, threads, span_rows)
     total = next(spans)
     for part in spans:

@@ -1,7 +1,6 @@
-"""Where rows come from: Parquet, Feather and CSV files or directories of them, or an Arrow table.
+"""Sources of rows: Parquet, Feather and CSV files or directories of them, or an Arrow table.
 
-A source knows its columns and its number of rows, and streams any of its columns in row order, as often as
-it is asked.
+A source has columns and a number of rows, and streams any of its columns in row order, any number of times.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,13 +65,13 @@ class ParquetSource:
         self._path, self._groups = path, groups
 
     def group_rows(self) -> list[int]:
-        """The number of rows of each row group."""
+        """Return the number of rows of each row group."""
         return list(self._group_rows)
 
     def batches(self, columns: Sequence[str], *, as_written: bool = False) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        # Text stays in the dictionary form that it has in the file: no string is touched per row.
+        # Text stays dictionary-encoded as in the file, without a string per row.
         text = [name for name in columns if pa.types.is_string(self.types[name]) and not as_written]
         try:
             with pq.ParquetFile(self._path, read_dictionary=text, page_checksum_verification=True) as file:
@@ -89,7 +88,7 @@ class ParquetSource:
 
 
 def _one_ahead(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Decode the next batch while the current one is being used; columns in the order asked for."""
+    """Decode the next batch while the current one is in use; return columns in the requested order."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -122,9 +121,9 @@ def converted(
     first: int,
     name: str = "",
 ) -> Any:
-    """A piece of a column, checked; on bad rows they are counted in the whole source before it is said.
+    """Convert and validate a batch of a column; for bad rows, count them in the whole source, then raise.
 
-    Errors name the source and the column as it is called there.
+    Errors name the source and its name of the column.
     """
     extra = (name,) if name else ()
     try:
@@ -144,7 +143,7 @@ def converted(
 
 
 class Completed:
-    """A source with what others of the same input have: a weight of 1, the logits of its probabilities."""
+    """A source with columns that others of the input have: a weight of 1, logits from probabilities."""
 
     def __init__(self, source: Source, weight: str | None, logit: tuple[str, str] | None) -> None:
         self._source, self._weight = source, weight
@@ -180,7 +179,7 @@ def _widest(types: list[pa.DataType]) -> pa.DataType:
 
 
 def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, str]) -> Source:
-    """Files and directories as one source, in the given order."""
+    """Open files and directories as one source, in the given order."""
     given = [source] if isinstance(source, str | Path) else list(source)
     files = [file for entry in given for file in files_of(Path(entry))]
     if not files:
@@ -189,10 +188,10 @@ def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, 
 
 
 def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
-    """Several sources as one, in the given order.
+    """Join several sources, in the given order.
 
-    Where only some have weights, the others' are 1; where only some have logits, those of the others are made
-    of their probabilities.
+    If only some have weights, the others get weight 1; if only some have logits, the others' logits come from
+    their probabilities.
     """
     weight, logit, probability = (rename.get(name, name) for name in ("weight", "logit", "probability"))
     having = {name: [name in part.types for part in parts] for name in (weight, logit)}
@@ -207,7 +206,7 @@ def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file itself; of a directory the data files below it, sorted (of a Hive lake only its partitions)."""
+    """Return a file itself, or the sorted data files of a directory (of a Hive lake only its partitions)."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -245,7 +244,7 @@ def _open_file(path: Path) -> Source:
 
 
 def _refuse_other_separators(path: Path, header: str) -> None:
-    """A CSV whose only column is called "item_id;label;logit" has another separator."""
+    """Raise for a CSV with a single column such as "item_id;label;logit": it has another separator."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if separator in header:
             raise InputError(

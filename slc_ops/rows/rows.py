@@ -1,4 +1,4 @@
-"""Rows, and what can be asked of whoever holds them: sums of a kernel, wherever the rows lie."""
+"""Rows, and the protocols of their holders: sums of a kernel, local or on a cluster."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 SLICE_COLUMNS = {"group": "group_id"}
-"""Columns that cut rows into slices, and their names in the contract: a pass gets their codes."""
-Columns = Set[Literal["time", "user", "group"]]  # what a pass asks for beside code, label, logit and weight
+"""Columns that divide rows into slices, with their names in the contract: a pass gets their codes."""
+Columns = Set[Literal["time", "user", "group"]]  # columns of a pass beside code, label, logit and weight
 NO_COLUMNS: Columns = frozenset()
 TIME: Columns = frozenset({"time"})
 NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: they share one event_time"
@@ -25,7 +25,7 @@ NO_LATER_ROW = "no row of {} is later than the timestamp at which it is cut: the
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows: item codes, 0/1 labels, logits, weights if there are any; the rest if asked for.
+    """Consecutive rows: item codes, 0/1 labels, logits, weights if present; other columns on request.
 
     ``extra`` has the codes of slice columns by name, −1 where a row has no value.
     """
@@ -42,22 +42,22 @@ class Rows:
         return len(self.codes)
 
     def chosen(self, rows: slice | NDArray[Any]) -> "Rows":
-        """Some of the rows, by a slice (without a copy), a mask or their indices."""
+        """Return some of the rows, by a slice (without a copy), a mask or their indices."""
         return _each(lambda values: values[0][rows], [self])
 
     @property
     def group(self) -> NDArray[np.integer] | None:
-        """The codes of groups; None where they were not asked for or the log has none."""
+        """Return the group codes; None if they were not requested or the log has none."""
         return self.extra.get("group")
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows one after the other, as one."""
+    """Concatenate rows with the same columns."""
     return _each(np.concatenate, parts)
 
 
 def _each(make: Callable[[list[Any]], Any], parts: Sequence[Rows]) -> Rows:
-    """Rows whose columns are made of those of some rows that have the same columns."""
+    """Return rows whose columns are ``make`` of the parts' columns."""
     columns: dict[str, Any] = {}
     for each in fields(Rows)[:-1]:
         values = [getattr(part, each.name) for part in parts]
@@ -67,7 +67,7 @@ def _each(make: Callable[[list[Any]], Any], parts: Sequence[Rows]) -> Rows:
 
 
 def rows_per_item(size: int, rows: Rows) -> Totals:
-    """Rows that count, by item."""
+    """Count the rows with positive weight, by item."""
     codes = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
     return Totals(np.bincount(codes, minlength=size).astype(np.float64))
 
@@ -76,7 +76,7 @@ Kernel = Callable[[Rows], Partial]
 
 
 class Needs(TypedDict, total=False):
-    """What a pass needs: columns beside the usual ones, the length of its sums, rows worked on together."""
+    """Requirements of a pass: additional columns, the length of its sums, rows per span."""
 
     columns: Columns
     n_keys: int
@@ -84,33 +84,33 @@ class Needs(TypedDict, total=False):
 
 
 class RowSource(Protocol):
-    """Rows that sums can be taken over, wherever they lie."""
+    """Rows that can be summed over, local or on a cluster."""
 
     @property
     def n_rows(self) -> int: ...
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
-        """The kernel's sums over all rows, which it is shown span by span.
+        """Return the kernel's sums over all rows, computed span by span.
 
-        A kernel is a pure function of its rows: where the rows lie on a cluster, it is sent there.
+        A kernel is a pure function of its rows: for rows on a cluster, it is sent there.
         """
         ...
 
 
 class InSpans(ABC):
-    """The one way to sum over rows that can be read here: span by span, by threads, in a fixed order."""
+    """Sums over rows that can be read here: span by span, by threads, in a fixed order."""
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
 
     @abstractmethod
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Rows ``first`` to ``last`` (exclusive), with the columns that are asked for."""
+        """Return rows ``first`` to ``last`` (exclusive), with the requested columns."""
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
-        """The kernel's sums over all rows (see :class:`RowSource`)."""
+        """Return the kernel's sums over all rows (see :class:`RowSource`)."""
 
         columns = needs.get("columns", NO_COLUMNS)
 
@@ -128,13 +128,13 @@ class ReadableRows(Protocol):
 
     @property
     def items(self) -> pa.Array:
-        """The items of the whole log; code ``k`` means ``items[k]``."""
+        """Return the items of the whole log; code ``k`` means ``items[k]``."""
         ...
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows: ...
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
-        """The user of each row, piece by piece, and the number of the piece's first row."""
+        """Yield the first row number and the users of each batch."""
         ...
 
 
@@ -163,20 +163,20 @@ class Log(RowSource, Protocol):
     def describe(self) -> str: ...
 
     def in_memory(self) -> "InteractionLog | None":
-        """All rows as a log in this process, where they are few enough to be held at once."""
+        """Return all rows as a log in this process; None when they are too many."""
         ...
 
     def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]: ...
 
     def cut(self, timestamp: float) -> "tuple[Log, Log]":
-        """The rows up to and including a timestamp, and the rows after it; there must be some."""
+        """Return the rows up to and including a timestamp, and the rows after it; raise if none is later."""
         ...
 
     def over_splits(
         self, work: Callable[[ReadableRows], Partial], *, columns: Columns = NO_COLUMNS
     ) -> Partial:
-        """The sum of what ``work`` makes of all rows, wherever they can be read, in their order.
+        """Return the sum of ``work`` over all splits, in row order, computed where they can be read.
 
-        ``columns`` are those whose codes of the whole log it looks at.
+        ``columns`` are those of which ``work`` uses the whole log's codes.
         """
         ...

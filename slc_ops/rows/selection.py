@@ -1,12 +1,12 @@
 """Timestamps at given ranks of a log: quantiles (the edges of time bins) and order statistics.
 
 The edges are observed timestamps (the inverse of the empirical distribution function, no interpolation), so a
-row of weight 2 counts like the row twice. Edges that coincide are one edge: where many rows share a timestamp
-there are fewer bins, never an empty one between two equal edges.
+row of weight 2 counts like the row twice. Equal edges are one edge: where many rows share a timestamp there
+are fewer bins, never an empty bin between two equal edges.
 
-No row is sorted or collected. The bits of a float, turned so that they order like the float, are a 64-bit
-number; a pass counts rows by the upper 16 bits of the range that is left around each edge, and three or four
-passes leave one number. What a pass gives is small and adds up, so it does not matter where the rows lie.
+No row is sorted or collected. The bits of a float, mapped to preserve order, are a 64-bit number. A pass
+counts rows by the upper 16 bits of the remaining range around each edge, and three or four passes leave one
+number. The result of a pass is small and adds up, so the rows may be local or on a cluster.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,30 +22,30 @@ from slc_ops.numerics.time_bins import Ordered, ordered, timestamp_of
 from slc_ops.rows.passes import Partial
 from slc_ops.rows.rows import Rows
 
-_DIGIT = 16  # bits that one pass settles
+_DIGIT = 16  # bits that one pass determines
 _CELLS = 1 << _DIGIT
 
 
 @dataclass
 class Extent:
-    """The least and the greatest timestamp that counts, as ordered bits."""
+    """The smallest and largest timestamp of rows with positive weight, as ordered bits."""
 
     low: int
     high: int
 
     def merge(self, other: "Extent") -> None:
-        """Take up further rows."""
+        """Add another part."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
 
 @dataclass
 class Counts:
-    """Σw per cell of each range that is looked into; a range in which no row lies may be absent."""
+    """Σw per cell of each searched range; a range without rows may be absent."""
 
     mass: dict[int, Floats]
 
     def merge(self, other: "Counts") -> None:
-        """Take up further rows."""
+        """Add another part."""
         for number, mass in other.mass.items():
             if number in self.mass:
                 self.mass[number] += mass
@@ -57,8 +57,8 @@ class Counts:
 class Digit:
     """One pass: count the timestamps of the ranges ``[base, base + width)`` by their next 16 bits.
 
-    ``first`` marks the cells of the first pass that hold such a range, so that a row that lies in none of
-    them costs one look-up.
+    ``first`` marks the cells of the first pass that contain such a range, so that a row outside of them costs
+    one lookup.
     """
 
     low: int
@@ -69,7 +69,7 @@ class Digit:
     shift: int
 
     def __call__(self, rows: Rows) -> Counts:
-        """Count a span."""
+        """Count the rows of a span."""
         assert rows.time is not None  # noqa: S101 - the pass asked for times
         found: dict[int, list[tuple[Ordered, Any]]] = {}
         for part in slices(len(rows)):
@@ -84,7 +84,7 @@ class Digit:
     def _cells(
         self, time: Floats, weight: NDArray[np.floating] | None
     ) -> Iterator[tuple[int, Ordered, NDArray[np.floating] | None]]:
-        """The cells of a slice's rows in each range, and the rows' weights."""
+        """Yield each range's number, the cells of a slice's rows in it, and their weights."""
         least, most = ordered(np.array([time.min(), time.max()])).tolist()
         numbers = [
             k for k, base in enumerate(self.bases.tolist()) if base <= most and least < base + self.width
@@ -98,7 +98,7 @@ class Digit:
             hit = np.flatnonzero(self.first.take(cell.view(np.intp)))
             bits, weight = bits[hit], None if weight is None else weight[hit]
         for number in numbers:
-            # Below the base the difference wraps round to a number beyond any width.
+            # Below the base the difference wraps around to a number beyond any width.
             inner = bits - self.bases[number]
             inside = np.flatnonzero(inner < np.uint64(self.width))
             if len(inside) < len(inner):
@@ -114,13 +114,13 @@ def _counted(pieces: list[tuple[Ordered, Any]]) -> Floats:
 
 
 class AddUp(Protocol):
-    """The sum of a kernel over all rows, wherever they lie."""
+    """The sum of a kernel over all rows, local or on a cluster."""
 
     def __call__(self, kernel: Callable[[Rows], Partial]) -> Partial: ...
 
 
 def extent(rows: Rows) -> Extent:
-    """The range of a span; rows of weight 0 do not exist."""
+    """Return the range of a span, without rows of weight 0."""
     assert rows.time is not None  # noqa: S101 - the pass asked for times
     time = rows.time if rows.weight is None else rows.time[rows.weight > 0]
     if len(time) == 0:
@@ -130,7 +130,7 @@ def extent(rows: Rows) -> Extent:
 
 
 def quantile_edges(add_up: AddUp, bins: int) -> Floats:
-    """Edges of equal-count bins over all rows that ``add_up`` sums over.
+    """Return edges of equal-count bins over all rows of ``add_up``.
 
     >>> rows = Rows(np.zeros(10, np.int32), np.zeros(10, np.int8), np.zeros(10), time=np.arange(10.0))
     >>> quantile_edges(lambda kernel: kernel(rows), 2).tolist()
@@ -144,17 +144,17 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
 
 
 def span_of_time(add_up: AddUp) -> Extent:
-    """The range of all rows that count."""
+    """Return the range of all rows with positive weight."""
     return add_up(extent)
 
 
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
-    """The timestamps at these ranks (from 1) in the order of time, of so many rows without weights."""
+    """Return the timestamps at these ranks (from 1) among ``n_rows`` rows without weights."""
     return np.array(_select(add_up, add_up(extent), ranks, n_rows))
 
 
 def _select(add_up: AddUp, span: Extent, parts: NDArray[np.int_], of: int) -> list[float]:
-    """When the rows, in order of time, reach so many of that many parts of their weight."""
+    """Return the timestamps at which the cumulative weight reaches ``parts / of`` of the total."""
     first_shift = shift = max(0, (span.high - span.low).bit_length() - _DIGIT)
     digit = partial(Digit, span.low, first_shift)
     mass = add_up(digit(None, np.array([span.low], np.uint64), span.high - span.low + 1, shift)).mass

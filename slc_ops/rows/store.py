@@ -1,8 +1,8 @@
 """Columns of a known length, in memory or, beyond a budget, in an anonymous temporary file.
 
-A fit passes over the rows several times. Decoding the source again each time would cost more than the fit,
-so the few bytes per row that it needs are kept: in memory while they fit into the budget, otherwise in an
-unlinked file that the operating system caches and that vanishes with the process.
+A fit passes over the rows several times. Decoding the source each time would cost more than the fit, so the
+few bytes per row that it needs are stored: in memory within the budget, otherwise in an unlinked file, which
+the operating system caches and removes with the process.
 """
 
 import os
@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 def memory_budget() -> int:
-    """Bytes of row data one log may keep in memory: ``SLC_OPS_MEMORY_MB``, by default 512 MB."""
+    """Return the bytes of row data that a log may keep in memory: ``SLC_OPS_MEMORY_MB``, default 512 MB."""
     from slc_ops.settings.environment import RowVariables
 
     return RowVariables.read().memory_mb << 20
@@ -44,14 +44,14 @@ class ColumnStore:
         self._files: dict[str, Any] = {}
         for name, kind in self._types.items():
             if self.spilled:
-                # Open as long as the store lives: it vanishes with its last reader.
+                # Stays open: the file disappears with its last reader.
                 self._files[name] = tempfile.TemporaryFile(prefix="slc-ops-", suffix=f".{name}")  # noqa: SIM115
             else:
                 self._arrays[name] = np.empty(n_rows, kind)
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]]) -> "ColumnStore":
-        """Columns that are in memory already."""
+        """Create a store of columns that are in memory."""
         types = {name: values.dtype for name, values in columns.items()}
         store = cls(0, types, 0)
         store.n_rows, store._arrays = len(next(iter(columns.values()))), dict(columns)
@@ -59,13 +59,13 @@ class ColumnStore:
         return store
 
     def part(self, first: int, last: int) -> "ColumnStore":
-        """Rows ``first`` to ``last`` (exclusive) as a store of their own, which shares memory and files."""
+        """Return rows ``first`` to ``last`` (exclusive) as a store that shares memory and files."""
         part = copy(self)
         part.n_rows, part._begin = last - first, self._begin + first
         return part
 
     def write(self, name: str, first: int, values: NDArray[Any]) -> None:
-        """Put ``values`` at rows ``first, first + 1, …``."""
+        """Write ``values`` at rows ``first, first + 1, …``."""
         first += self._begin
         if not self.spilled:
             self._arrays[name][first : first + len(values)] = values
@@ -78,7 +78,7 @@ class ColumnStore:
             data, position = data[written:], position + written
 
     def read(self, name: str, first: int, last: int) -> NDArray[Any]:
-        """Rows ``first`` to ``last`` (exclusive): a view of memory, or a fresh array from the file."""
+        """Return rows ``first`` to ``last`` (exclusive): a view of memory, or a new array from the file."""
         first, last = first + self._begin, min(last, self.n_rows) + self._begin
         if not self.spilled:
             return self._arrays[name][first:last]
@@ -93,7 +93,7 @@ class ColumnStore:
         return result
 
     def translated(self, name: str, mapping: NDArray[Any]) -> "ColumnStore":
-        """A store of its own with one column, every code ``c`` replaced by ``mapping[c]``."""
+        """Return a new store of one column, with every code ``c`` replaced by ``mapping[c]``."""
         budget = self.n_rows * self._types[name].itemsize if not self.spilled else 0
         copied = ColumnStore(self.n_rows, {name: self._types[name]}, budget)
         for start in range(0, self.n_rows, _CHUNK):

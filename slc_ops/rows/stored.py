@@ -1,4 +1,4 @@
-"""The rows of a stored log as they were written: shown to an observer, or divided into good and bad ones."""
+"""The rows of a stored log as written: passed to an observer, or divided into good and bad ones."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,49 +14,49 @@ from slc_ops.base.parquet import digest_log, open_parquet
 from slc_ops.intake.writing import SPAN
 
 Divide = Callable[[Iterable[pa.RecordBatch], pa.Schema, np.ndarray, Path, Path | None], int]
-"""Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and counts
-the bad ones. It gets the batches, their schema and the numbers of the rows whose event_id occurred before. It
-is sent to where the rows lie."""
+"""Writes the bad rows of some batches to one file and the good ones to another (None: nowhere), and returns
+the number of bad ones. Arguments: the batches, their schema and the numbers of rows with an earlier event_id.
+It runs where the rows are."""
 
 
 class RowObserver(Protocol):
-    """Counts rows that it is shown."""
+    """Counts the rows that it receives."""
 
     @property
     def hashed(self) -> Sequence[str]:
-        """The columns whose hashes it needs."""
+        """Return the columns whose hashes it needs."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """The next rows and the hashes of their columns."""
+        """Receive the next rows and the hashes of their columns."""
 
 
 def stored_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The log in batches that fit a processor's cache, as extraction shows them to an observer."""
+    """Yield the log in batches that fit into a processor's cache, as extraction does for observers."""
     with open_parquet(path) as file:
         yield from file.iter_batches(batch_size=SPAN, columns=columns)
 
 
 def stored_schema(path: Path) -> pa.Schema:
-    """The columns of a log."""
+    """Return the columns of a log."""
     with open_parquet(path) as file:
         return file.schema_arrow
 
 
 def show(path: Path, observer: RowObserver) -> None:
-    """Show a log to an observer, from the first row to the last."""
+    """Pass a log to an observer, from the first row to the last."""
     for batch in stored_batches(path):
         observer.add(batch, hashes_for(observer, batch))
 
 
 def hashes_for(observer: RowObserver, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """The hashes of the columns that an observer needs."""
+    """Return the hashes of the columns that an observer needs."""
     return {name: value_hashes(batch.column(name)) for name in observer.hashed if name in batch.schema.names}
 
 
 def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool) -> tuple[int, str]:
-    """Let ``work`` divide a log's rows; answers how many are bad, and the digest of the good ones' file."""
+    """Divide a log's rows with ``work``; return the number of bad rows and the digest of the clean file."""
     for target in (bad, clean):
-        if target is not None and target.is_dir():  # another engine wrote parts
+        if target is not None and target.is_dir():  # parts of another engine
             shutil.rmtree(target)
     schema = stored_schema(path)
     repeated_rows = np.empty(0, np.int64)
@@ -68,7 +68,7 @@ def divide(path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repea
 
 
 def repeated(hashes: np.ndarray) -> np.ndarray:
-    """The values that occur more than once, each once, sorted. Sorts ``hashes`` in place.
+    """Return the values that occur more than once, each once, sorted. Sorts ``hashes`` in place.
 
     >>> repeated(np.array([5, 3, 5, 5, 1]))
     array([5])
@@ -79,10 +79,10 @@ def repeated(hashes: np.ndarray) -> np.ndarray:
 
 
 def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarray:
-    """Row numbers whose value of ``column`` occurred in an earlier row.
+    """Return the row numbers whose value of ``column`` occurred in an earlier row.
 
-    ``suspects`` are the repeated hashes; the values themselves decide, so that two texts with one hash are
-    not taken for duplicates.
+    ``suspects`` are the repeated hashes; the values themselves are compared, so that two texts with one hash
+    do not count as duplicates.
     """
     if not len(suspects):
         return np.empty(0, np.int64)
@@ -99,7 +99,7 @@ def later_occurrences(path: Path, column: str, suspects: np.ndarray) -> np.ndarr
 
 
 def later(values: pa.Array) -> np.ndarray:
-    """Which values occurred before, in order.
+    """Return a mask of the values that occurred before.
 
     >>> later(pa.array(["a", "b", "a", "a"])).tolist()
     [False, False, True, True]
