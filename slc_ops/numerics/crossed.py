@@ -1,17 +1,17 @@
 """Newton's step of crossed effects: items (offset and slope), groups and users beside the line of all rows.
 
 With z the standardised logit a row has η = b₀ + a·z + cᵢ + dᵢ·z + g + u, and every block is normal around 0.
-Rows of one item and one group share a *cell*, so the curvature of line, items and groups is made of five sums
-per cell: Σr, Σrz, Σh, Σhz, Σhz². What crosses items with users stays with the rows (:class:`UserCurve`).
+Rows of one item and one group share a *cell*, so the curvature of line, items and groups needs five sums per
+cell: Σr, Σrz, Σh, Σhz, Σhz². The products of items and users need the rows (:class:`UserCurve`).
 
-A step solves H·s = −g exactly but for a tolerance:
+A step solves H·s = −g up to a tolerance:
 
-1. an item's offset and slope meet those of no other item, so they are eliminated, 2×2 by 2×2;
-2. what remains (line, groups, users) is solved by conjugate gradients, with the line's 2×2 block and the
+1. offset and slope of an item do not interact with those of other items, so they are eliminated, 2×2 by 2×2;
+2. the rest (line, groups, users) is solved by conjugate gradients, with the line's 2×2 block and the
    diagonal of the others as preconditioner.
 
-Items and their groups explain the same rows. Steps of one block after the other would creep along what one
-block can hand to another; here both move together, and three or four passes over the rows are enough.
+Items and their groups explain the same rows. Steps of one block after the other would converge slowly along
+directions that two blocks share; here both move together, and three or four passes over the rows are enough.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ MAX_ROUNDS = 200
 EXACT, WITH_USERS = (
     1e-9,
     1e-3,
-)  # of the gradient that a step may leave: a round with users is a pass over rows
+)  # share of the gradient that a step may leave: a round with users costs a pass over rows
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,18 @@ class Variances:
     user: float = 0.0
 
     def precision(self, block: str) -> float:
-        """1/v; of an absent block 0, because nothing of it is counted."""
+        """Return 1/v; 0 for an absent block, which contributes nothing."""
         variance: float = getattr(self, block)
         return 1.0 / variance if variance else 0.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How many items, groups and users; the item and the group of each cell.
+    """The numbers of items, groups and users; the item and the group of each cell.
 
-    The coefficients lie one after the other: offsets and slopes of the items, groups, users. The last group
-    and the last user are those of rows that have none, and are always 0. ``mean`` is the items' prior mean
-    where it is not 0; their offsets are what comes on top of it.
+    The coefficients are concatenated: offsets and slopes of the items, groups, users. The last group and the
+    last user belong to rows that have none, and are always 0. ``mean`` is the items' prior mean where it is
+    not 0; their offsets are added to it.
     """
 
     items: int
@@ -65,18 +65,18 @@ class Shape:
     mean: Floats | None = None
 
     def split(self, offset: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Items' offsets, items' slopes, groups, users."""
+        """Return items' offsets, items' slopes, groups, users."""
         ends = np.cumsum([self.items, self.items, self.groups + 1])
         item, slope, group, user = np.split(offset, ends)
         return item, slope, group, user
 
     @property
     def zeros(self) -> Floats:
-        """No effect of anything."""
+        """Return coefficients that are all 0."""
         return np.zeros(2 * self.items + self.groups + self.users + 2)
 
     def tables(self, state: State) -> tuple[Floats, Floats, Floats]:
-        """η of a row is base[cell] + tilt[cell]·z + user[its user]."""
+        """Return base, tilt and user, with η of a row = base[cell] + tilt[cell]·z + user[its user]."""
         item, slope, group, user = self.split(state.offset)
         item = item if self.mean is None else item + self.mean
         base = item[self.item_of] + group[self.group_of] + state.link[1]
@@ -103,7 +103,7 @@ class CellSums:
 
 
 class UserCurve(Protocol):
-    """What the rows say of users: Σr and Σh of each, and what crosses them with the cells."""
+    """Sums over the rows of each user: Σr and Σh, and the products of users and cells."""
 
     @property
     def r(self) -> Floats: ...
@@ -112,17 +112,17 @@ class UserCurve(Protocol):
     def h(self) -> Floats: ...
 
     def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
-        """Per user Σ h·(flat[cell] + tilted[cell]·z)."""
+        """Return Σ h·(flat[cell] + tilted[cell]·z) per user."""
         ...
 
     def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
-        """Per cell Σ h·user and Σ hz·user."""
+        """Return Σ h·user and Σ hz·user per cell."""
         ...
 
 
 @dataclass(frozen=True)
 class Crossed(Local):
-    """The penalised likelihood at a state; its gradient and block are the line's."""
+    """The penalised likelihood at a state; ``block`` is the line's part of the Hessian."""
 
     shape: Shape
     variances: Variances
@@ -133,7 +133,7 @@ class Crossed(Local):
     def of(
         cls, state: State, shape: Shape, variances: Variances, sums: CellSums, users: UserCurve | None
     ) -> "Crossed":
-        """From the sums of the rows."""
+        """Create it from the sums of the rows."""
         item, slope, group, user = shape.split(state.offset)
         found = {
             "item": (total(shape.item_of, sums.r, shape.items), item),
@@ -155,7 +155,7 @@ class Crossed(Local):
 
     @cached_property
     def eliminated(self) -> tuple[Floats, Floats, Floats]:
-        """The inverse of each item's 2×2 block (offset, both, slope); 0 where a block is absent."""
+        """Return the inverse of each item's 2×2 block (offset, both, slope); 0 where a block is absent."""
         sums, shape, variances = self.sums, self.shape, self.variances
         nothing = np.zeros(shape.items)
         if not variances.item:
@@ -169,7 +169,7 @@ class Crossed(Local):
         return steep / determinant, -both / determinant, flat / determinant
 
     def step(self, limit: float = np.inf) -> tuple[State, float]:
-        """−H⁻¹g, and by how much the function falls along it if it is as curved as it looks here."""
+        """Return −H⁻¹g, and the decrease along it that the local curvature predicts."""
         item, slope, group, user = self.shape.split(self.gradient.offset)
         down = self._per_item(item, slope)
         right = -np.concatenate([self.gradient.link, group, user]) + self._rest(*self._through(*down))
@@ -185,12 +185,12 @@ class Crossed(Local):
         return step, -0.5 * (dot(self.gradient.link, step.link) + dot(self.gradient.offset, step.offset))
 
     def evidence(self) -> float:
-        """The negative log marginal likelihood, by Laplace's approximation; users count as if alone."""
+        """Return Laplace's approximation of −log marginal likelihood; users enter without interactions."""
         v, found = self.variances, self.value
         if v.item:
             flat = total(self.shape.item_of, self.sums.h, self.shape.items) + 1.0 / v.item
             found += 0.5 * float(np.sum(np.log(v.item * flat)))
-            if v.slope:  # 1/steep is the slope's own part of the inverse
+            if v.slope:  # 1/steep is the slope's entry of the inverse
                 found += 0.5 * float(np.sum(np.log(v.slope / self.eliminated[2])))
         if v.group:
             found += 0.5 * float(np.sum(np.log(v.group * self._of_groups()[:-1])))
@@ -199,11 +199,11 @@ class Crossed(Local):
         return found
 
     def relinked(self) -> State:
-        """The same effects with the line that goes with them: one Newton step of the line alone."""
+        """Return the same effects with a refitted line: one Newton step of the line alone."""
         block = self.block + (1e-13 * float(np.trace(self.block)) + 1e-300) * np.eye(2)
         return State(self.state.link - np.linalg.solve(block, self.gradient.link), self.state.offset)
 
-    # --- what remains without the items: line, groups, users -------------------------------------------
+    # --- the rest without the items: line, groups, users -----------------------------------------------
 
     def _parts(self, rest: Floats) -> tuple[Floats, Floats, Floats]:
         line, group, user = np.split(rest, [2, 3 + self.shape.groups])
@@ -214,7 +214,7 @@ class Crossed(Local):
         return flat * item + both * slope, both * item + steep * slope
 
     def _through(self, item: Floats, slope: Floats) -> tuple[Floats, Floats, Floats]:
-        """What offsets and slopes of items do to the cells' Σr and Σrz and to the users' Σr."""
+        """Return the effect of items' offsets and slopes on the cells' Σr and Σrz and on the users' Σr."""
         sums, flat, tilted = self.sums, item[self.shape.item_of], slope[self.shape.item_of]
         users = np.zeros(self.shape.users + 1)
         if self.users is not None:
@@ -222,7 +222,7 @@ class Crossed(Local):
         return sums.h * flat + sums.hz * tilted, sums.hz * flat + sums.hzz * tilted, users
 
     def _of_cells(self, rest: Floats) -> tuple[Floats, Floats]:
-        """What line, groups and users do to the cells' Σr and Σrz."""
+        """Return the effect of line, groups and users on the cells' Σr and Σrz."""
         sums, (line, group, user) = self.sums, self._parts(rest)
         level = line[1] + group[self.shape.group_of]
         flat, tilted = sums.h * level + sums.hz * line[0], sums.hz * level + sums.hzz * line[0]
@@ -232,12 +232,12 @@ class Crossed(Local):
         return flat, tilted
 
     def _rest(self, flat: Floats, tilted: Floats, users: Floats) -> Floats:
-        """Changes of cells and users as changes of the gradient of line, groups and users."""
+        """Convert changes of cells and users to changes of the gradient of line, groups and users."""
         group = total(self.shape.group_of, flat, self.shape.groups + 1)
         return np.concatenate([[np.sum(tilted), np.sum(flat)], group, users])
 
     def _curved(self, rest: Floats) -> Floats:
-        """The curvature of what remains, applied to a direction."""
+        """Apply the curvature of the rest to a direction."""
         shape, sums, (line, group, user) = self.shape, self.sums, self._parts(rest)
         flat, tilted = self._of_cells(rest)
         item, slope = self._per_item(*(total(shape.item_of, each, shape.items) for each in (flat, tilted)))
@@ -253,7 +253,9 @@ class Crossed(Local):
         return curved
 
     def _preconditioner(self) -> tuple[Floats, Floats]:
-        """The inverse of the line's 2×2 block, and of the diagonal of groups and users; 0 keeps one at 0."""
+        """Return the inverse of the line's 2×2 block and of the diagonal of groups and users; 0 fixes one at
+        0.
+        """
         shape, sums, variances = self.shape, self.sums, self.variances
         group = self._of_groups()
         user = np.zeros(shape.users + 1) if self.users is None else self.users.h + variances.precision("user")
@@ -268,7 +270,7 @@ class Crossed(Local):
         return np.asarray(np.linalg.inv(line), np.float64), np.concatenate(inverse)
 
     def _of_groups(self) -> Floats:
-        """The curvature of each group once its items have moved with it."""
+        """Return the curvature of each group after elimination of its items."""
         shape, sums = self.shape, self.sums
         p, q, s = (each[shape.item_of] for each in self.eliminated)
         left = sums.h - (sums.h * sums.h * p + 2.0 * sums.h * sums.hz * q + sums.hz * sums.hz * s)
@@ -276,8 +278,8 @@ class Crossed(Local):
         return found + self.variances.precision("group")
 
     def _absorbed(self, h: Floats, hz: Floats, hzz: Floats) -> Floats:
-        """What the items take of the line's curvature: Σ T·D⁻¹·T of their 2×2 blocks."""
-        columns = {0: (hz, hzz), 1: (h, hz)}  # of slope and intercept, against offset and slope of the item
+        """Return the items' part of the line's curvature: Σ T·D⁻¹·T of their 2×2 blocks."""
+        columns = {0: (hz, hzz), 1: (h, hz)}  # slope and intercept against the item's offset and slope
         moved = {j: self._per_item(*column) for j, column in columns.items()}
         return np.array(
             [
@@ -300,7 +302,7 @@ class Crossed(Local):
             if size <= enough or size <= 0:
                 break
             curved = self._curved(direction)
-            if (bend := dot(direction, curved)) <= 0:  # nothing but rounding is left
+            if (bend := dot(direction, curved)) <= 0:  # only rounding error is left
                 break
             found = found + size / bend * direction
             residual = residual - size / bend * curved
@@ -311,6 +313,6 @@ class Crossed(Local):
 
 
 def shrunk(shape: Shape, state: State, shares: Sequence[float]) -> State:
-    """A share of each block: of items' offsets, of their slopes, of groups and of users."""
+    """Multiply each block by its share: items' offsets, their slopes, groups and users."""
     parts = zip(shares, shape.split(state.offset), strict=True)
     return State(state.link, np.concatenate([share * values for share, values in parts]))

@@ -1,6 +1,6 @@
-"""How a parameter set turns logit and offset into a probability: four small value objects.
+"""The curves of a parameter set, which map logit and offset to a probability: four small value objects.
 
-Each knows its formula, its JSON form, and nothing about items.
+Each has its formula and its JSON form, and is independent of items.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Curve(Protocol):
     def probability(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats: ...
 
     def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        """A number that orders rows as their probabilities do, and does not crowd where those are near 1."""
+        """Return a number that orders rows like their probabilities, with full resolution near 1."""
         ...
 
     def as_dict(self) -> dict[str, Any]: ...
@@ -43,13 +43,13 @@ class Affine:
         return sigmoid(self.a * logit + self.b0 + offset)
 
     def score(self, logit: Floats, offset: Floats | float, time: Floats | None) -> Floats:
-        # η/a − b₀/a: without offsets the logit itself, so that no link of this kind can change an order.
+        # η/a − b₀/a: without offsets the logit itself, so that this link cannot change the order.
         if self.a == 0:
             return np.zeros_like(logit) + offset
         return logit + offset / self.a if self.a > 0 else -logit - offset / self.a
 
     def probability_of_one(self, logit: float, offset: float) -> float:
-        """The same for one row, without NumPy's price per call."""
+        """Return the probability of one row, without NumPy's overhead per call."""
         eta = self.a * logit + self.b0 + offset
         e = exp(-abs(eta))
         return 1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)
@@ -104,7 +104,7 @@ class Isotonic:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The value of the right-closed, equal-width bin in which σ(η₀ + δ) falls."""
+    """The value of the right-closed, equal-width bin that contains σ(η₀ + δ)."""
 
     values: Floats
     kind: ClassVar[str] = "histogram"
@@ -121,21 +121,21 @@ class Histogram:
 
 
 def bin_of(probability: Floats, bins: int) -> Any:
-    """The right-closed equal-width bin of each probability; 0 belongs to the first.
+    """Return the right-closed equal-width bin of each probability; 0 belongs to the first.
 
     >>> bin_of(np.array([0.0, 0.2, 0.21, 1.0]), 5).tolist()
     [0, 0, 1, 4]
     """
     edges = np.linspace(0.0, 1.0, bins + 1)
     guess = np.minimum((probability * bins).astype(np.intp), bins - 1)
-    # The product is rounded, so a probability on an edge may be one bin off; the edges themselves decide.
+    # The product is rounded, so a probability on an edge may be one bin off; compare with the edges.
     guess -= (probability <= edges[guess]) & (guess > 0)
     guess += (probability > edges[guess + 1]) & (guess < bins - 1)
     return guess
 
 
 def curve_from_dict(value: dict[str, Any]) -> Curve:
-    """Read what :meth:`Curve.as_dict` wrote."""
+    """Parse the output of :meth:`Curve.as_dict`; raise :class:`ParameterSetError` for an unknown form."""
     try:
         match value["kind"]:
             case Affine.kind:

@@ -1,11 +1,10 @@
 """Isotonic regression of labels on a score: the non-decreasing function with the least squared error.
 
-Pool adjacent violators: neighbouring scores whose mean labels do not increase are pooled, until none are
-left. In which order they are pooled does not matter, so each round pools *all* runs of non-increasing means
-at once, the first round by the labels alone; after a few rounds hardly any are left, and those are pooled one
-by one. The result is scikit-learn's
-``IsotonicRegression(out_of_bounds="clip")``, without the second that importing it takes: linear between its
-knots, constant beyond them.
+Pool adjacent violators: adjacent scores whose mean labels do not increase are pooled, until none are left.
+The order of pooling does not matter, so each round pools *all* runs of non-increasing means at once, the
+first round by the labels alone; after a few rounds few are left, and those are pooled one by one. The result
+equals scikit-learn's ``IsotonicRegression(out_of_bounds="clip")``, without its import time of a second:
+linear between its knots, constant beyond them.
 """
 
 from typing import Any
@@ -36,7 +35,7 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
     begin = np.flatnonzero(_unpooled(new, rows.positive))
     mass, ones = _masses(rows, begin)
     starts, level = pooled_levels(mass, ones)
-    # A pool of several scores is a step with a knot at either end: where its first and its last score begin.
+    # A pool of several scores is a step with two knots: at the start of its first and of its last score.
     first, following = begin[starts], np.append(begin[starts[1:]], len(new))
     distinct = np.flatnonzero(new)
     last = distinct[np.searchsorted(distinct, following, side="left") - 1]
@@ -46,7 +45,7 @@ def isotonic_map(score: Floats, label: NDArray[Any], weight: NDArray[Any] | None
 
 
 def isotonic_of_counts(counts: GridCounts) -> Isotonic:
-    """The same from counts on a grid of logits, which say how far off it can be."""
+    """Fit counts on a grid of logits; :mod:`slc_ops.numerics.score_grid` has the error bound."""
     assert counts.score is not None  # noqa: S101 - counted with it
     mass, ones = counts.positive + counts.negative, counts.positive
     seen = np.flatnonzero(mass)
@@ -54,13 +53,13 @@ def isotonic_of_counts(counts: GridCounts) -> Isotonic:
     starts, level = pooled_levels(mass, ones)
     last = np.append(starts[1:], len(mass)) - 1
     x, y = np.column_stack([score[starts], score[last]]).ravel(), np.repeat(level, 2)
-    # The knots of a pool of one cell coincide; so do scores that are all but 0 or 1.
+    # The knots of a pool of one cell coincide; so do scores very close to 0 or 1.
     knots = np.append(True, np.diff(x) >= RESOLUTION)
     return Isotonic(x[knots], y[knots])
 
 
 def pooled_levels(mass: Floats, ones: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Where each pool begins, and its mean label; the means increase.
+    """Return the start of each pool and its mean label; the means increase.
 
     >>> starts, level = pooled_levels(np.ones(5), np.array([0.0, 1.0, 1.0, 0.0, 1.0]))
     >>> starts.tolist(), level.round(3).tolist()
@@ -91,7 +90,9 @@ def _one_by_one(starts: NDArray[np.intp], mass: Floats, ones: Floats) -> tuple[N
 
 
 def _new_scores(ranked_score: Floats) -> NDArray[np.bool_]:
-    """Where a new score begins; scores closer than float64's resolution are one, as in scikit-learn."""
+    """Mark the start of each new score; scores closer than float64's resolution are equal, as in
+    scikit-learn.
+    """
     new = np.empty(len(ranked_score), np.bool_)
     new[:1] = True
     for part in slices(len(new) - 1):
@@ -101,9 +102,9 @@ def _new_scores(ranked_score: Floats) -> NDArray[np.bool_]:
 
 
 def _unpooled(new: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where a pool may begin once neighbours with one row each whose labels do not rise are one pool."""
+    """Mark possible starts of pools: adjacent single-row scores with non-increasing labels are one pool."""
     begin = new.copy()
-    shared = ~new  # this row has the score of the row before it
+    shared = ~new  # this row has the score of the previous row
     here = positive[1:] > positive[:-1]
     here |= shared[:-1]
     here[:-1] |= shared[2:]
@@ -112,7 +113,7 @@ def _unpooled(new: NDArray[np.bool_], positive: NDArray[np.bool_]) -> NDArray[np
 
 
 def _masses(rows: Ranked, begin: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """The weight from each of the given rows to the next, and the weight of its positive labels."""
+    """Return the weight from each of the given rows to the next, and the weight of its positive labels."""
     if rows.weight is not None:
         ones = np.add.reduceat(rows.weight * rows.positive, begin)
         return np.add.reduceat(rows.weight, begin), ones

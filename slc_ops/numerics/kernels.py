@@ -1,15 +1,14 @@
-"""The only code of the fits that touches rows: pure functions from a span of rows to small sums.
+"""The only code of the fits that reads rows: pure functions from a span of rows to small sums.
 
 η₀ is the logit, p = σ(η), y the label, w the weight. Sums of spans add up, so the same functions serve
-threads here and the batches of a distributed engine. Everything is computed in float64, whatever the type of
-the column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 1−p = x/(1+x); or from
-e = e^−|η|: σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as exact as
-|η| = 1.
+threads here and the batches of a distributed engine. Everything is computed in float64, for any type of the
+column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 1−p = x/(1+x); or from e = e^−|η|:
+σ(|η|) = 1/(1+e), σ(−|η|) = e/(1+e). Nothing is subtracted from 1, so |η| = 700 is as exact as |η| = 1.
 
-Spans are worked off in slices whose temporaries stay in the processor's cache, yet long enough that two
-threads seldom wait for each other between two operations. Dot products avoid BLAS, whose own threads would
-make the order of additions, and so the last bits, a matter of chance. Decision 0102 says which tricks were
-measured, and what they bring.
+Spans are processed in slices whose temporaries fit into the processor's cache, yet long enough that two
+threads seldom wait for each other between two operations. Dot products avoid BLAS, whose threads would make
+the order of additions, and so the last bits, random. Decision 0102 lists the optimisations with their
+measurements.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 SLICE_ROWS = 1 << 17
-_FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 of them is below 2^512 and exact to rounding
-MODEL_STEPS = 8  # of the offsets of equal rows, each of length 1 at most
-LARGEST_EXPONENT = 700.0  # e to this is finite; further out, a probability is as good as 0
+_FACTORS = 512  # 1 < 1+e ≤ 2, so a product of 512 is at most 2^512 and exact to rounding
+MODEL_STEPS = 8  # steps of the offsets of equal rows, each of length 1 at most
+LARGEST_EXPONENT = 700.0  # e to this is finite; beyond it a probability is effectively 0
 
 
 @dataclass
@@ -36,7 +35,7 @@ class Sums:
     fisher: Floats
 
     def merge(self, other: "Sums") -> None:
-        """Take up the sums of further rows."""
+        """Add the sums of further rows."""
         self.n += other.n
         self.y += other.y
         self.p += other.p
@@ -70,7 +69,7 @@ class RowSums:
 
 @dataclass(frozen=True)
 class RowsAt:
-    """A few rows at one state: the columns xⱼ, η, e = e^−|η|, labels and weights."""
+    """Some rows at one state: the columns xⱼ, η, e = e^−|η|, labels and weights."""
 
     columns: list[Floats]
     eta: Floats
@@ -79,19 +78,19 @@ class RowsAt:
     weight: NDArray[Any] | None
 
     def losses(self) -> Floats:
-        """−log-likelihood of each row, times its weight."""
+        """Return −log-likelihood of each row, times its weight."""
         loss: Floats = np.maximum(self.eta, 0.0) - self.label * self.eta + np.log(1.0 + self.e)
         return loss if self.weight is None else loss * self.weight
 
     def loss(self) -> float:
-        """Their sum."""
+        """Return the sum of the losses."""
         if self.weight is not None:
             return float(np.sum(self.losses()))
         above = float(np.sum(np.maximum(self.eta, 0.0)))
         return sum_of_logs(self.e + 1.0) + above - dot(self.label.astype(np.float64), self.eta)
 
     def residual_and_fisher(self, residual: Floats, fisher: Floats) -> None:
-        """w·r and w·h of each row; ``e`` is used up."""
+        """Write w·r and w·h of each row into the arrays; ``e`` is overwritten."""
         probability(self.eta, self.e, residual, fisher)
         residual -= self.label
         fisher *= self.e
@@ -103,7 +102,7 @@ class RowsAt:
 def row_sums(
     n_rows: int, n_columns: int, at: Callable[[slice], RowsAt], keys: NDArray[Any] | None, n_keys: int
 ) -> RowSums:
-    """The sums over rows that ``at`` shows slice by slice; without ``keys`` all rows share one."""
+    """Return the sums over rows that ``at`` returns slice by slice; without ``keys`` all rows share one."""
     residual, fisher = np.empty((2, n_rows))
     cross = np.empty((n_columns, n_rows))
     nll, pull, square = 0.0, np.zeros(n_columns), np.zeros((n_columns, n_columns))
@@ -128,7 +127,7 @@ def row_sums(
 
 
 def sigmoid(eta: NDArray[Any]) -> Floats:
-    """σ(η); where e^−η has no number any more, σ(η) is 0.
+    """Return σ(η); 0 where e^−η overflows.
 
     >>> sigmoid(np.array([-800.0, -700.0, 0.0, 700.0])).tolist()
     [0.0, 9.85967654375977e-305, 0.5, 1.0]
@@ -142,19 +141,19 @@ def sigmoid(eta: NDArray[Any]) -> Floats:
 
 
 def probability(eta: NDArray[Any], e: Floats, p: Floats, high: Floats) -> None:
-    """``p`` = σ(η) and ``high`` = σ(|η|) from e = e^−|η|, which becomes σ(−|η|)."""
+    """Write ``p`` = σ(η) and ``high`` = σ(|η|) from e = e^−|η|, which becomes σ(−|η|)."""
     np.add(e, 1.0, out=high)
     np.divide(1.0, high, out=high)
     np.multiply(e, high, out=e)
     # p = high where η ≥ 0, else e: σ(|η|) is never the smaller of the two. np.where would make the pass over
-    # link and offsets 1.25 times as long, as no processor can guess the signs.
+    # link and offsets 1.25 times as long, because branch prediction fails on random signs.
     p[...] = eta >= 0
     np.multiply(p, high, out=p)
     np.maximum(p, e, out=p)
 
 
 def both_sides(eta: NDArray[Any]) -> tuple[Floats, Floats]:
-    """σ(η) and σ(−η), each exact where it is small."""
+    """Return σ(η) and σ(−η), each exact where it is small."""
     q = np.negative(eta, dtype=np.float64)
     np.minimum(q, LARGEST_EXPONENT, out=q)
     np.exp(q, out=q)
@@ -171,7 +170,7 @@ def key_sums(
     logit: NDArray[Any],
     weight: NDArray[Any] | None,
 ) -> Sums:
-    """n, Σy, Σp and Fisher weight per key, at η₀."""
+    """Return n, Σy, Σp and Fisher weight per key, at η₀."""
     n, y, p_sum, fisher_sum = np.zeros((4, n_keys))
     for part in slices(len(keys)):
         indices, w = keys[part].astype(np.intp, copy=False), None if weight is None else weight[part]
@@ -191,23 +190,23 @@ def _add(into: Floats, indices: NDArray[np.intp], values: Floats, weight: NDArra
 
 
 def slices(n_rows: int) -> Iterator[slice]:
-    """Consecutive slices of at most ``SLICE_ROWS`` rows."""
+    """Yield consecutive slices of at most ``SLICE_ROWS`` rows."""
     for first in range(0, n_rows, SLICE_ROWS):
         yield slice(first, min(first + SLICE_ROWS, n_rows))
 
 
 def total(keys: NDArray[np.intp], values: Floats, n_keys: int) -> Floats:
-    """Σ of the values per key."""
+    """Return Σ of the values per key."""
     return np.bincount(keys, values, n_keys).astype(np.float64, copy=False)
 
 
 def dot(left: Floats, right: Floats) -> float:
-    """Σ left·right, added in one fixed order."""
+    """Return Σ left·right, added in one fixed order."""
     return float(np.einsum("i,i->", left, right))
 
 
 def sum_of_logs(values: Floats) -> float:
-    """Σ log(v) of values in [1, 2], with one logarithm per product of 512 of them.
+    """Return Σ log(v) of values in [1, 2], with one logarithm per product of 512 of them.
 
     A logarithm per value would make the pass of a link 1.12 times as long, that of a loss 1.24 times.
     """
@@ -217,10 +216,10 @@ def sum_of_logs(values: Floats) -> float:
 
 
 def homogeneous_offsets(sums: Sums, offset: Floats, precision: float) -> Floats:
-    """The offsets that would be best if the rows of an item were all equal.
+    """Return the offsets that would be optimal if all rows of an item were equal.
 
-    An offset far from its end sees another curvature there than here. This follows it: an item's rows are
-    taken for n rows with p = σ(x + κ·shift) each, of the same Σp and the same slope Σp(1 − p) at ``offset``.
+    The curvature at a distant optimum differs from the local one. This model accounts for it: an item has n
+    rows with p = σ(x + κ·shift) each, with the same Σp and the same slope Σp(1 − p) at ``offset``.
     """
     share = np.clip(
         np.divide(sums.p, sums.n, out=np.full(len(sums.n), 0.5), where=sums.n > 0), 1e-12, 1 - 1e-12

@@ -1,10 +1,10 @@
-"""Rows in the order of their scores, labels carried along: what isotonic maps and the AUC begin with.
+"""Sort rows by their scores together with their labels, for isotonic maps and the AUC.
 
 The bits of a non-negative float, read as an unsigned integer, keep its order, so ``bits << 1 | label`` is one
-integer per row that carries score *and* label; a negative float works too once its bits are flipped, and
-always lies before the others. Sorting those integers is several times faster than sorting indices, and needs
-no memory beside them. Where indices are asked for, they take the place of the score's lowest bits
-(:func:`ranked_rows`). Weights do not fit in, so weighted rows are sorted by their indices.
+integer per row with score *and* label. The bits of a negative float are flipped, and negative floats precede
+the others. Sorting these integers is several times faster than sorting indices, and needs no further memory.
+For indices, the index replaces the score's lowest bits (:func:`ranked_rows`). Weights do not fit, so weighted
+rows are sorted by their indices.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK = 1 << 17  # rows whose temporaries stay in the processor's cache
-_SORT_ALONE = 1 << 21  # below this a second thread costs more than it sorts
+BLOCK = 1 << 17  # rows whose temporaries fit into the processor's cache
+_SORT_ALONE = 1 << 21  # below this a second thread does not pay
 _ONE = np.uint64(1)
 
 
@@ -27,7 +27,7 @@ class Ranked:
 
 
 def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Ranked:
-    """The rows in order.
+    """Return the rows in order.
 
     >>> rows = ranked(np.array([1, 1, 0]), np.array([0.5, -2.0, 0.5]))
     >>> rows.score.tolist(), rows.positive.tolist()
@@ -44,16 +44,16 @@ def ranked(label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = Non
         block = keys[start : start + BLOCK]
         np.not_equal(block & _ONE, 0, out=positive[start : start + BLOCK])
         block >>= _ONE
-    keys[:below] ^= np.uint64((1 << 64) - 1)  # the bits of a negative float, sign included
+    keys[:below] ^= np.uint64((1 << 64) - 1)  # restores the bits of a negative float, with its sign
     return Ranked(keys.view(np.float64), positive)
 
 
 def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranked]:
-    """The rows of scores from 0 on in the order of :func:`ranked`, and their indices in that order.
+    """Return the indices of non-negative scores in the order of :func:`ranked`, and the rows in that order.
 
-    One integer per row holds the upper bits of its score, its label and its index, so that indices are sorted
-    at the price of numbers. Rows whose scores differ only in the bits that were left out are few, and are put
-    in order afterwards.
+    One integer per row holds the upper bits of its score, its label and its index, so that sorting indices
+    costs as little as sorting numbers. Few rows have scores that differ only in the omitted bits; they are
+    sorted afterwards.
 
     >>> order, rows = ranked_rows(np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25]))
     >>> order.tolist(), rows.score.tolist(), rows.positive.tolist()
@@ -85,7 +85,7 @@ def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranke
 
 
 def _layout(score: np.ndarray) -> tuple[np.uint64, int, int]:
-    """The bits of the least score, the bits of an index, and how many low bits of a score find no room."""
+    """Return the bits of the smallest score, the number of index bits and of omitted score bits."""
     if not score.size:
         return np.uint64(0), 0, 0
     least, most = (np.array([value + 0.0]).view(np.uint64)[0] for value in (score.min(), score.max()))
@@ -94,7 +94,7 @@ def _layout(score: np.ndarray) -> tuple[np.uint64, int, int]:
 
 
 def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> None:
-    """Put in order what the upper bits of the scores could not tell apart."""
+    """Sort the rows whose scores differ only in the omitted bits."""
     last = rows.score.size - 1
     wrong = [
         first + np.flatnonzero(rows.score[first:end] > rows.score[first + 1 : end + 1])
@@ -105,7 +105,7 @@ def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> No
         return
     shift = np.uint64(dropped)
     upper = np.unique((rows.score[places].view(np.uint64) - low) >> shift)
-    # Where each run of equal upper bits begins and ends: between the runs all is in order.
+    # Start and end of each run of equal upper bits; rows outside of the runs are in order.
     begin = np.searchsorted(rows.score, ((upper << shift) + low).view(np.float64))
     end = np.searchsorted(rows.score, (((upper + _ONE) << shift) + low).view(np.float64))
     sizes = end - begin
@@ -116,7 +116,9 @@ def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> No
 
 
 def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
-    """``bits << 1 | label`` of the scores below zero, then of the others; and how many are below zero."""
+    """Return ``bits << 1 | label`` of the negative scores, then of the others; and the number of negative
+    ones.
+    """
     starts = range(0, score.size, BLOCK)
     below = [int(np.count_nonzero(score[start : start + BLOCK] < 0)) for start in starts]
     keys = np.empty(score.size, np.uint64)
@@ -126,8 +128,8 @@ def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
         packed = np.left_shift(block.view(np.uint64), _ONE)
         packed |= label[start : start + BLOCK] != 0
         if count:
-            # The shift has dropped the sign. Larger means lower here, so all bits are flipped (the label's
-            # too), and the label is put back.
+            # The shift has dropped the sign. Larger bits mean lower scores here, so all bits are flipped,
+            # and the label's bit is flipped back.
             side = packed.take(np.flatnonzero(block < 0))
             keys[low : low + count] = ~side ^ _ONE
             packed = packed.take(np.flatnonzero(block >= 0))
@@ -137,7 +139,7 @@ def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _sort(keys: np.ndarray) -> None:
-    """Sort in place; many keys are first cut at their median, so that two threads sort one half each."""
+    """Sort in place; partition many keys at their median first, so that two threads sort one half each."""
     if keys.size < _SORT_ALONE:
         keys.sort()
         return

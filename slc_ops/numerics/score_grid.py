@@ -1,24 +1,24 @@
-"""A fine histogram of scores whose cells hold about equally many rows: order without a sort.
+"""A fine histogram of scores whose cells contain about equally many rows: order without a sort.
 
-A *grid* is made from a sample of the scores. It cuts their range into 65,536 strips of equal width, and a
-strip into cells: one cell in two is given to the strips in proportion to the sample's rows in them, the other
-half evenly. So a million cells follow the scores wherever they crowd, and finding a row's cell takes two
-look-ups. Counts of one grid add up, whoever counted.
+A *grid* is built from a sample of the scores. It divides their range into 65,536 strips of equal width, and
+a strip into cells: half of the cells go to the strips in proportion to the sample's rows in them, the other
+half evenly. So a million cells follow the density of the scores, and finding a row's cell takes two lookups.
+Counts on one grid add up across processes.
 
-A score is whatever orders the rows. Logits are the better choice where there are any: they do not crowd at
-the ends as probabilities do. A few scores that lie far beyond all others share the first or the last cell.
+Any number that orders the rows is a score. Logits are preferable: they do not accumulate at the ends as
+probabilities do. A few scores far beyond all others share the first or the last cell.
 
 **Error bounds.** Rows of one cell count as tied.
 
 * AUC: a pair of rows in one cell counts ½ instead of 0 or 1, so the error is at most half the share of
-  (positive, negative) pairs that share a cell, which the counts themselves tell.
+  (positive, negative) pairs that share a cell, which follows from the counts.
 * Isotonic map: let g be the exact fit and h the fit on cells. Both are projections of the labels onto convex
   cones, and the cell means of g are one candidate for h. So the mean squared error of h on its rows is above
-  that of g by at most Σ_c m_c·(3·Δ_c), where m_c is a cell's share of the weight and Δ_c how far g rises
-  within it; g rises by at most 1 in all, so by at most 3·max m_c.
+  that of g by at most Σ_c m_c·(3·Δ_c), where m_c is a cell's share of the weight and Δ_c the increase of g
+  within it; g increases by at most 1 in total, so by at most 3·max m_c.
 
-On scores that are spread out both bounds are below 1e-5. The errors themselves are far smaller, because
-neighbours within a cell are in random order; rows that share one score lose nothing.
+Both bounds are below 1e-5 when the scores are spread out. The errors are far smaller, because rows within a
+cell are in random order; rows that share one score add no error.
 """
 
 from dataclasses import dataclass
@@ -31,15 +31,17 @@ from slc_ops.numerics.kernels import Floats, slices
 from slc_ops.numerics.kernels import total as sum_by_key
 
 CELLS = 1 << 20
-SPAN_ROWS = 1 << 20  # rows counted together: enough that clearing a million counters costs little
+SPAN_ROWS = 1 << 20  # rows per count: enough to outweigh clearing a million counters
 _STRIPS = 1 << 16
-_MARGIN = 1 / 16  # of the sample's range: room for scores beyond it
+_MARGIN = 1 / 16  # share of the sample's range, for scores beyond it
 _FAR = 8.0  # times the range of 98 % of the rows
 
 
 @dataclass(frozen=True)
 class ScoreGrid:
-    """Strips of equal width from ``low`` on, ``per_unit`` of them; of each the first cell and its cells."""
+    """Strips of equal width from ``low`` on, ``per_unit`` of them; the first cell and number of cells of
+    each.
+    """
 
     low: float
     per_unit: float
@@ -48,7 +50,7 @@ class ScoreGrid:
 
     @classmethod
     def of(cls, sample: Floats, cells: int = CELLS) -> "ScoreGrid":
-        """A grid for scores like these.
+        """Build a grid for scores like these.
 
         >>> grid = ScoreGrid.of(np.array([0.0, 0.5, 0.5, 1.0]), cells=100_000)
         >>> placed = grid.place(np.array([-9.0, 0.0, 0.2, 0.5, 0.6, 1.0]))
@@ -65,15 +67,15 @@ class ScoreGrid:
 
     @property
     def cells(self) -> int:
-        """How many cells; one more than the strips have, for a score whose position was rounded up."""
+        """Return the number of cells; one more than the strips have, for a position that was rounded up."""
         return int(self.first[-1] + self.width[-1]) + 1
 
     def place(self, score: Floats, out: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
-        """The cell of each score."""
+        """Return the cell of each score."""
         cells = np.empty(len(score), np.intp) if out is None else out
         for part in slices(len(score)):
             strip, inside = self._strips(score[part])
-            # Exact: the strip is the whole part of the number that ``inside`` holds.
+            # Exact: the strip is the integer part of ``inside``.
             inside -= strip
             inside *= self.width.take(strip, mode="clip")
             inside += self.first.take(strip, mode="clip")
@@ -81,10 +83,10 @@ class ScoreGrid:
         return cells
 
     def _strips(self, score: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """The strip of each of a few scores, and the scores in units of strips."""
+        """Return the strip of each score, and the scores in units of strips."""
         inside = np.subtract(score, self.low, dtype=np.float64)
         inside *= self.per_unit
-        # The largest float below the last strip's end, so that even its last row stays in it.
+        # The largest float below the last strip's end keeps its last row inside.
         np.clip(inside, 0.0, np.nextafter(_STRIPS, 0.0), out=inside)
         return inside.astype(np.intp), inside
 
@@ -115,7 +117,7 @@ class GridCounts:
         weight: NDArray[Any] | None = None,
         score: Floats | None = None,
     ) -> "GridCounts":
-        """Of some rows, whose cells are known."""
+        """Count rows with known cells."""
         total = None
         if score is not None:
             total = sum_by_key(cell, score if weight is None else score * weight, grid.cells)
@@ -124,29 +126,29 @@ class GridCounts:
         return cls(np.bincount(pair, weight, 2 * grid.cells), total)
 
     def merge(self, other: "GridCounts") -> None:
-        """Take up further rows."""
+        """Add the counts of further rows."""
         self.mass += other.mass
         if self.score is not None and other.score is not None:
             self.score += other.score
 
     def __getstate__(self) -> dict[str, Any]:
-        """Counts of rows travel as small integers."""
+        """Serialise counts of rows as small integers."""
         return {"mass": _small(self.mass), "score": self.score}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The other way round."""
+        """Restore the counts."""
         mass = state["mass"]
         self.mass = mass if mass.dtype == np.float64 else mass.astype(np.int64)
         self.score = state["score"]
 
     @property
     def negative(self) -> Floats:
-        """Weight of the negative labels by cell."""
+        """Return the weight of the negative labels by cell."""
         return self.mass[0::2].astype(np.float64)
 
     @property
     def positive(self) -> Floats:
-        """Weight of the positive labels by cell."""
+        """Return the weight of the positive labels by cell."""
         return self.mass[1::2].astype(np.float64)
 
 

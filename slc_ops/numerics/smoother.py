@@ -2,7 +2,7 @@
 
 For each item (row) and time bin t (column), with observation z of variance 1/W where ``seen``:
 
-    u_t = u_{t−1} + ε_t,  ε_t ~ N(0, q),  u_0 ~ N(0, P₀)   (u_0 stands before the first bin)
+    u_t = u_{t−1} + ε_t,  ε_t ~ N(0, q),  u_0 ~ N(0, P₀)   (u_0 precedes the first bin)
     z_t = u_t + ν_t,      ν_t ~ N(0, 1/W_t)
 
 Forward:  P⁻_t = P_{t−1} + q,  K = P⁻W/(1 + P⁻W),  u_t = u_{t−1} + K(z − u_{t−1}),  P_t = (1 − K)P⁻_t
@@ -28,7 +28,7 @@ class Smoothed:
 
 
 def smooth(z: Floats, W: Floats, seen: NDArray[np.bool_], *, q: float, P0: float) -> Smoothed:
-    """Smooth all rows.
+    """Smooth all items.
 
     >>> one = smooth(np.array([[1.0]]), np.array([[1.0]]), np.array([[True]]), q=0.0, P0=1.0)
     >>> one.level.tolist(), one.variance.tolist()
