@@ -1,4 +1,4 @@
-"""The registry: versions in MLflow, the line of champions in a ledger."""
+"""The registry: versions in MLflow, the history of champions in a ledger."""
 
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap

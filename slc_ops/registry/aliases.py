@@ -1,4 +1,4 @@
-"""The aliases are a projection of the ledger: written from it, compared with it, repaired from it."""
+"""MLflow's aliases as a projection of the ledger: written from it, compared with it, repaired from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ REVISION_TAG = "ledger_revision"
 
 @dataclass(frozen=True)
 class Gap:
-    """An alias that does not say what the ledger says."""
+    """An alias that differs from the ledger."""
 
     deployment: str
     alias: str
@@ -26,7 +26,7 @@ class Gap:
     registry: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops verify``."""
+        """Return the JSON form of ``slc-ops verify``."""
         return {"alias": self.alias, "ledger": self.ledger, "registry": self.registry}
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Gap:
 
 
 def gaps(client: "MlflowClient", head: Head) -> list[Gap]:
-    """Where the aliases of a deployment differ from its row in the ledger."""
+    """Return the differences between a deployment's aliases and its row in the ledger."""
     found = _read(client, head.deployment)
     retired = head.revision if head.champion is None and head.revision else None
     wanted = {CHAMPION: head.champion, CHALLENGER: head.challenger, RETIRED_TAG: retired}
@@ -53,11 +53,11 @@ def gaps(client: "MlflowClient", head: Head) -> list[Gap]:
 
 
 def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap]:
-    """Set the aliases to what the ledger says and read them back; answer the gaps that were closed.
+    """Set the aliases to the ledger's state, read them back and return the gaps that were closed.
 
-    Under a lock and from the ledger's present row: whoever comes last writes the newest state, so a slow
-    process cannot put an old champion back. A row that contradicts the line of promotions is not projected,
-    and an alias that another ledger set is left alone.
+    It holds a lock and uses the ledger's current row: the last caller writes the newest state, so a slow
+    process cannot restore an old champion. A row that contradicts the champion history raises
+    :class:`RegistryError`; an alias that another ledger set stays unchanged.
     """
     with ledger.database.lock(f"aliases-{deployment}"):
         head = ledger.head(deployment)
@@ -69,7 +69,7 @@ def project(client: "MlflowClient", ledger: Ledger, deployment: str) -> list[Gap
                 f"version {head.champion} after {head.revision} moves, its line has {len(line)}; run slc-ops "
                 "verify --repair"
             )
-        for gap in sorted(found, key=lambda gap: gap.alias != RETIRED_TAG):  # said before the alias goes
+        for gap in sorted(found, key=lambda gap: gap.alias != RETIRED_TAG):  # tag first, then the alias
             _close(client, gap, line)
         again = gaps(client, head) if found else []
         left = [gap for gap in again if not of_another_ledger(client, gap, line)]
@@ -94,10 +94,10 @@ def _close(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> 
 
 
 def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionChange]) -> bool:
-    """Whether a ledger set this champion's alias that is not this one, which knows of no champion at all.
+    """Return True if another ledger set this champion's alias, and this ledger has no champion history.
 
-    A ledger that was lost, or an address that points to a new one, must not take the champion from the
-    serving hosts. Every promotion marks its version; an alias that a hand set carries no mark.
+    A lost ledger, or an address of a new one, must not remove the champion from the serving hosts. Every
+    promotion tags its version; an alias that was set by hand has no tag.
     """
     if gap.alias == CHALLENGER or gap.ledger is not None or gap.registry is None or line:
         return False
@@ -108,13 +108,13 @@ def of_another_ledger(client: "MlflowClient", gap: Gap, line: Sequence[ChampionC
 
 
 def _mark(client: "MlflowClient", move: ChampionChange) -> None:
-    """Tell serving hosts, before the alias moves, which move of the ledger made this version champion."""
+    """Tag the version with its ledger revision before the alias moves; serving hosts read the tag."""
     for tag, value in ((REVISION_TAG, str(move.revision)), ("ledger_move", move.kind)):
         client.set_model_version_tag(registered_model(move.deployment), str(move.to_version), tag, value)
 
 
 def _read(client: "MlflowClient", deployment: str) -> dict[str, int]:
-    """Aliases and the mark of a retirement; the SQL stores answer with int, REST with str."""
+    """Return the aliases and the retirement mark; SQL stores return int, REST returns str."""
     from mlflow.exceptions import MlflowException
 
     try:

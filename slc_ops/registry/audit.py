@@ -1,4 +1,4 @@
-"""Does MLflow hold what the ledger says? What is found is told in sentences; what can be repaired says so."""
+"""Compare MLflow with the ledger: each finding is a sentence, with a flag if it can be repaired."""
 
 import tempfile
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as the ledger says."""
+    """A difference between the ledger and MLflow, or damage within the ledger."""
 
     deployment: str
     code: str
@@ -34,7 +34,7 @@ class Finding:
     repairable: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops verify``."""
+        """Return the JSON form of ``slc-ops verify``."""
         return {"code": self.code, "sentence": self.sentence, "repairable": self.repairable}
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Finding:
 
 
 def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange]) -> list[Finding]:
-    """Aliases that were moved by hand, or not moved because somebody died in between."""
+    """Find aliases that were moved by hand, or not moved because a process died."""
     findings = []
     for gap in gaps(client, head):
         foreign = of_another_ledger(client, gap, line)
@@ -55,7 +55,7 @@ def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange
 
 
 def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
-    """Everything that can be wrong with a deployment; ``home`` has the list of its erased users."""
+    """Return all findings of a deployment; ``home`` contains the list of its erased users."""
     head, line = ledger.head(deployment), ledger.line(deployment)
     versions = ledger.versions(deployment)
     findings = line_findings(deployment, ledger.row(deployment), line)
@@ -72,13 +72,13 @@ def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -
 
 
 def chain_findings(ledger: Ledger, deployment: str) -> list[Finding]:
-    """Rows of the ledger that were changed, removed or inserted since they were entered."""
+    """Find ledger rows that were changed, removed or inserted after they were entered."""
     found = check_chain(ledger, deployment, Keys.read())
     return [Finding(deployment, "chain", f"{problem}; {_TOUCHED}") for problem in found.problems]
 
 
 def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
-    """Users of receipts who are not on the list any more, by which extractions leave their rows out."""
+    """Find users of erasure receipts who are missing from the list; extractions exclude rows by that list."""
     told = {user for receipt in recorded_erasures(ledger, deployment) for user in receipt.details["users"]}
     listed = Erased(home, deployment)
     lost = len(told - listed.users)
@@ -92,9 +92,9 @@ def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Findin
 
 
 def line_findings(deployment: str, row: Head | None, line: list[ChampionChange]) -> list[Finding]:
-    """The line of champions is 1, 2, 3 …, each move starts where the last one ended, the row is its end.
+    """Check the champion history: revisions 1, 2, 3 …, each from the previous champion, the row at its end.
 
-    What the line still tells can be repaired; moves that are lost cannot.
+    A row can be rebuilt from the history; lost moves cannot be repaired.
     """
     problems = line_breaks(line)
     findings = [Finding(deployment, "line", f"{problem}; {_RESTORE}") for problem in problems]
@@ -123,7 +123,7 @@ _RESTORE = (
 
 
 def _champion_findings(client: "MlflowClient", version: Version, entered: str | None) -> list[Finding]:
-    """The champion's bytes, fetched and recomputed; they are those whose digest was ``entered``."""
+    """Download the champion's set, verify it and compare its digest with ``entered`` (None: not compared)."""
     try:
         with tempfile.TemporaryDirectory(prefix="slc-verify-") as scratch:
             stored = fetch_parameters(client, version, Path(scratch))
@@ -136,7 +136,11 @@ def _champion_findings(client: "MlflowClient", version: Version, entered: str | 
 
 
 def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Path:
-    """Download a version's parameter set and verify it: schema, digests, golden vectors."""
+    """Download a version's parameter set into ``into``, verify it and return its path.
+
+    Schema, digests and golden vectors are verified. A failed download raises :class:`RegistryError`, a
+    damaged set :class:`ParameterSetError`.
+    """
     import requests
     from mlflow.exceptions import MlflowException
 

@@ -1,12 +1,12 @@
-"""The ledger's rows as a chain of hashes: a row that is changed, removed or inserted later breaks it.
+"""The ledger's rows as a hash chain: changing, removing or inserting a row later breaks it.
 
-Whoever enters a row (a version, a move of the champion, a receipt of an erasure, the mark that a version was
-cleaned away) adds an entry to ``slc_chain`` in the same transaction. An entry's hash is the SHA-256 of the
-deployment, its position, the digest of its row, what the row refers to, and the hash of the entry before it.
-With ``SLC_OPS_LEDGER_KEY`` it is signed (Ed25519) by the operator.
+Every new row (a version, a move of the champion, a receipt of an erasure, the mark of a deleted version) adds
+an entry to ``slc_chain`` in the same transaction. An entry's hash is the SHA-256 of the deployment, its
+position, the digest of its row, the digests that the row refers to, and the previous entry's hash. With
+``SLC_OPS_LEDGER_KEY`` it is signed (Ed25519).
 
-Without a signature, whoever may write to the database may also work out a whole new chain: keep a head
-elsewhere, or sign.
+Without signatures, anyone with write access to the database can compute a new chain: store a head elsewhere,
+or sign.
 """
 
 import hashlib
@@ -43,24 +43,24 @@ _START = ""
 
 @dataclass(frozen=True)
 class Chain:
-    """A deployment's chain as it was found."""
+    """The state of a deployment's chain."""
 
     rows: int
     head: str
     signed: int
     problems: list[str]
-    """The first break, then rows that no entry knows; empty where the chain holds."""
+    """The first break, then rows without an entry; empty if the chain is intact."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops verify --chain``."""
+        """Return the JSON form of ``slc-ops verify --chain``."""
         return {"rows": self.rows, "head": self.head, "signed": self.signed, "problems": self.problems}
 
 
 def append(
     connection: Connection, deployment: str, kind: str, key: int | str, refers: Mapping[str, Any]
 ) -> None:
-    """Enter a row that this transaction has written."""
-    if connection.dialect.name == "postgresql":  # SQLite has one writer; released at the end of it
+    """Append an entry for a row that this transaction has written."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer; the lock ends with the transaction
         number = int.from_bytes(hashlib.sha256(f"slc-chain:{deployment}".encode()).digest()[:8], signed=True)
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
     last = connection.execute(
@@ -69,7 +69,7 @@ def append(
         .order_by(entries.c.position.desc())
         .limit(1)
     ).first()
-    # As the database gives it back: what is checked later is what was read.
+    # Digest the row as the database returns it, because the check reads it the same way.
     found = connection.execute(_rows(kind, deployment).where(_KEYS[kind] == key)).one()
     values = {
         "deployment": deployment,
@@ -85,7 +85,7 @@ def append(
 
 
 def hash_of_version(connection: Connection, deployment: str, version: int | None) -> str | None:
-    """The hash of a version's entry."""
+    """Return the hash of a version's entry; None without a version or an entry."""
     if version is None:
         return None
     mine = and_(entries.c.kind == PUBLICATION, entries.c.key == str(version))
@@ -96,7 +96,7 @@ def hash_of_version(connection: Connection, deployment: str, version: int | None
 
 
 def refers_to(ledger: "Ledger", deployment: str, version: int) -> Mapping[str, Any]:
-    """What a version's entry refers to: digests of windows, verdict, settings and parameter set."""
+    """Return the digests in a version's entry: windows, verdict, settings and parameter set."""
     query = select(entries.c.refers).where(
         entries.c.deployment == deployment, entries.c.kind == PUBLICATION, entries.c.key == str(version)
     )
@@ -107,7 +107,7 @@ def refers_to(ledger: "Ledger", deployment: str, version: int) -> Mapping[str, A
 def check_chain(
     ledger: "Ledger", deployment: str, keys: Keys | None = None, head: str | None = None
 ) -> Chain:
-    """Walk the chain and compare every row with it; ``head`` is a hash that the chain once ended with."""
+    """Verify the chain and compare every row with its entry; ``head`` is a former last hash or a prefix."""
     with ledger.database.reading() as connection:
         query = select(entries).where(entries.c.deployment == deployment).order_by(entries.c.position)
         chain = [dict(row._mapping) for row in connection.execute(query)]
@@ -164,7 +164,7 @@ def _first_break(
 
 
 def _rows(kind: str, deployment: str) -> Any:
-    """The rows of one kind with the columns that never change; a mark is the one that is set later."""
+    """Select the rows of one kind, without ``retired_at``, the only column that is set later."""
     table: Table = _KEYS[kind].table
     if kind == RETENTION:
         mark = publication.c.retired_at

@@ -1,9 +1,8 @@
-"""The ledger's database: SQLite (embedded) or PostgreSQL (production), made and migrated by who writes.
+"""The ledger's database: SQLite (embedded) or PostgreSQL (production); writers create and migrate it.
 
-SQLite runs in WAL mode, waits for a busy database and begins every writing transaction with
-``BEGIN IMMEDIATE``: a transaction that reads first and writes later would otherwise fail when another one
-writes in between. Connections are opened per use: an Airflow task is a fork, and a connection that crosses
-a fork is shared by two processes.
+SQLite runs in WAL mode, waits for a busy database and begins every writing transaction with ``BEGIN
+IMMEDIATE``: a transaction that reads first and writes later would otherwise fail when another one writes in
+between. Each use opens a connection: Airflow tasks fork, and two processes must not share one.
 """
 
 import hashlib
@@ -33,8 +32,8 @@ BUSY_SECONDS = 30.0
 class Database:
     """Transactions and named locks on the ledger's database.
 
-    With ``create`` the database is made and migrated when it has to be. Without it nothing is made: where
-    there is no ledger, :attr:`present` is False, reading finds nothing, and writing is an error.
+    With ``create`` the database is created and migrated if necessary. Without it nothing is created: if there
+    is no ledger, :attr:`present` is False, reads return nothing, and writes raise :class:`RegistryError`.
     """
 
     def __init__(self, address: str, *, create: bool = True) -> None:
@@ -58,7 +57,7 @@ class Database:
             self.present, self.engine = False, _empty()
 
     def _for_reading(self) -> URL:
-        """The database, or a copy where the disk is read-only: SQLite's WAL mode needs files beside it."""
+        """Return the URL; on a read-only disk that of a copy, because SQLite's WAL mode writes files."""
         if self._file is None or os.access(self._file.parent, os.W_OK):
             return self.url
         self._copy = TemporaryDirectory(prefix="slc-ledger-")
@@ -69,18 +68,18 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The address, for people."""
+        """The address without secrets."""
         return _shown(self.url)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
+        """Open a read-only transaction."""
         with _typed(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that may write; on SQLite it owns the database from its first statement."""
+        """Open a transaction that may write; on SQLite it locks the database from its first statement."""
         self._check_present()
         with _typed(self.url), self.engine.connect() as connection:
             connection.execution_options(slc_writes=True)
@@ -89,7 +88,7 @@ class Database:
 
     @contextmanager
     def lock(self, name: str, seconds: float = BUSY_SECONDS) -> Iterator[None]:
-        """Hold a named lock that the operating system or PostgreSQL releases when the holder dies."""
+        """Hold a named lock; the operating system or PostgreSQL releases it when the holder dies."""
         self._check_present()
         if self._file is None:
             with _typed(self.url), _advisory_lock(self.engine, name, seconds):
@@ -112,7 +111,7 @@ class Database:
             raise StorageError(f"the ledger {self.shown} cannot be changed: its disk is read-only")
 
     def _migrate(self) -> None:
-        """Bring the tables to the schema of this code."""
+        """Migrate the tables to this code's schema."""
         if self._schema() == SCHEMA:
             return
         with self.lock("schema"):
@@ -123,7 +122,7 @@ class Database:
         with self.reading() as connection:
             if not inspect(connection).has_table(SCHEMA_TABLE):
                 return None
-            # A constant of ours is the only thing that is put into the statement.
+            # The statement contains only our own constant.
             found = connection.execute(text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()  # noqa: S608
             return None if found is None else str(found)
 
@@ -156,7 +155,7 @@ def _exists(file: Path) -> bool:
 
 
 def _empty() -> Engine:
-    """A ledger in memory in which nothing ever happened."""
+    """Return an empty ledger in memory."""
     engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
     metadata.create_all(engine)
     return engine
@@ -202,7 +201,7 @@ def _engine(url: URL) -> Engine:
 def _typed(url: URL) -> Iterator[None]:
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own while a connection is prepared
+    except (SQLAlchemyError, sqlite3.Error) as error:  # sqlite3: while preparing a connection
         cause = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise RegistryError(without_secrets(f"the ledger {_shown(url)} refused: {cause}")) from error
 
@@ -221,7 +220,7 @@ def _advisory_lock(engine: Engine, name: str, seconds: float) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise _too_long(name, seconds)
             time.sleep(0.01)
-        yield  # the pool-less connection closes, and PostgreSQL releases the lock
+        yield  # closing the connection, which has no pool, releases the lock
 
 
 def _too_long(name: str, seconds: float) -> RegistryError:

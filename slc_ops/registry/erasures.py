@@ -1,4 +1,4 @@
-"""Receipts of erasures in the ledger: they only grow, and name nobody."""
+"""Receipts of erasures in the ledger: append-only, without user ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from slc_ops.registry.tables import erasure as erasures
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one erasure took from a deployment.
+    """The record of one erasure in a deployment.
 
-    ``details`` holds the users as salted hashes, the rows and windows that went, and the versions that had
-    learned from them.
+    ``details`` contains the users as salted hashes, the deleted rows and windows, and the versions that were
+    fitted on them.
     """
 
     deployment: str
@@ -28,7 +28,7 @@ class Receipt:
     at: datetime
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form, with the number of users instead of their hashes."""
+        """Return the JSON form, with the number of users instead of their hashes."""
         details = {name: value for name, value in self.details.items() if name != "users"}
         return {
             "deployment": self.deployment,
@@ -41,7 +41,7 @@ class Receipt:
 
 
 def record_erasure(ledger: Ledger, deployment: str, details: Mapping[str, Any], actor: str) -> Receipt:
-    """Enter a receipt; one with the same details is there already and is returned."""
+    """Append a receipt and return it; a receipt with the same details is returned instead of a second one."""
     key = digest_json([deployment, dict(details)])
     with ledger.database.writing() as connection:
         query = select(erasures).where(erasures.c.deployment == deployment, erasures.c.key == key)
@@ -59,7 +59,7 @@ def record_erasure(ledger: Ledger, deployment: str, details: Mapping[str, Any], 
 
 
 def resealed_digest(ledger: Ledger, deployment: str, version: int) -> str | None:
-    """The digest of a version's set after users were taken out of it; None where nobody was."""
+    """Return the digest of a version's set after the last erasure in it; None without one."""
     found = [
         each.details.get("resealed", {}).get(str(version)) for each in recorded_erasures(ledger, deployment)
     ]
@@ -67,7 +67,7 @@ def resealed_digest(ledger: Ledger, deployment: str, version: int) -> str | None
 
 
 def recorded_erasures(ledger: Ledger, deployment: str) -> list[Receipt]:
-    """The receipts of a deployment, oldest first."""
+    """Return the receipts of a deployment, oldest first."""
     query = select(erasures).where(erasures.c.deployment == deployment).order_by(erasures.c.at)
     with ledger.database.reading() as connection:
         return [Receipt(*row) for row in connection.execute(query)]

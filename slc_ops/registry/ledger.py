@@ -1,7 +1,7 @@
-"""The ledger: which versions exist, who made which one champion, when and why.
+"""The ledger: all versions, and every change of the champion with its actor, time and reason.
 
 A promotion reads the deployment's row, decides, and then compares and sets it in one transaction together
-with the new row of the line: the line can neither fork nor have a hole.
+with the new row of the history, so the history cannot fork or have gaps.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ Entry = TypeVar("Entry", Version, ChampionChange)
 
 @dataclass(frozen=True)
 class Head:
-    """A deployment's row: what the aliases should say, and the revision that a promotion compares."""
+    """A deployment's row: the target of the aliases, and the revision that a promotion compares."""
 
     deployment: str
     revision: int = 0
@@ -40,8 +40,8 @@ class Head:
 class Ledger:
     """Reads and writes of the ledger's tables; every method is one transaction.
 
-    The tables hold instants. ``zone_of`` says in which zone a deployment's windows have their days, so that
-    they are called as everywhere else; what it is today holds for old windows, too.
+    The tables contain UTC timestamps. ``zone_of`` returns the current time zone of a deployment; it applies
+    to old windows, too.
     """
 
     def __init__(
@@ -51,54 +51,60 @@ class Ledger:
         self._zone_of = zone_of
 
     def in_zone(self, found: Entry) -> Entry:
-        """A version or a change whose window has the days of its deployment."""
+        """Return a version or a change with its window in the deployment's time zone."""
         return replace(found, window=replace(found.window, zone=self._zone_of(found.deployment)))
 
     def deployments(self) -> list[str]:
-        """Every deployment that has published something, also one whose row is lost."""
+        """Return every deployment with a row or a publication."""
         names = union(select(deployments.c.name), select(publications.c.deployment))
         with self.database.reading() as connection:
             return sorted(connection.scalars(names))
 
     def head(self, deployment: str) -> Head:
-        """The deployment's row, or what it was by the line of promotions where the row is lost."""
+        """Return the deployment's row; a lost row is rebuilt from the champion history."""
         with self.database.reading() as connection:
             return _head(connection, deployment) or _rebuilt(connection, deployment)
 
     def row(self, deployment: str) -> Head | None:
-        """The deployment's row as it is; None where there is none."""
+        """Return the deployment's row as stored, or None."""
         with self.database.reading() as connection:
             return _head(connection, deployment)
 
     def line(self, deployment: str) -> list[ChampionChange]:
-        """Every move of the champion, oldest first."""
+        """Return every move of the champion, oldest first."""
         with self.database.reading() as connection:
             return [self.in_zone(change) for change in _line(connection, deployment)]
 
     def published(self, key: str) -> Version | None:
-        """The living version of an idempotency key."""
+        """Return the version of an idempotency key, or None; deleted versions do not count."""
         query = select(publications).where(publications.c.key == key, publications.c.retired_at.is_(None))
         with self.database.reading() as connection:
             row = connection.execute(query).first()
             return None if row is None else self.in_zone(version_of(row))
 
     def version(self, deployment: str, number: int) -> Version:
-        """One version; an error when the ledger does not know it."""
+        """Return one version; an unknown number raises :class:`RegistryError`."""
         with self.database.reading() as connection:
             return self.in_zone(_find(connection, deployment, number))
 
     def versions(self, deployment: str) -> list[Version]:
-        """Every version of a deployment that was ever published, oldest first."""
+        """Return every version of a deployment that was ever published, oldest first."""
         query = select(publications).where(publications.c.deployment == deployment)
         with self.database.reading() as connection:
             rows = connection.execute(query.order_by(publications.c.version))
             return [self.in_zone(version_of(row)) for row in rows]
 
     def record(self, version: Version, refers: Mapping[str, Any] | None = None) -> None:
-        """Enter a version, and make it the challenger unless something newer is champion or waits.
+        """Enter a version, and make it the challenger unless the champion or challenger has a later window.
 
-        A backfill therefore never takes the place of a newer challenger. ``refers`` are the digests of what
-        it was made of, for the chain.
+        A backfill therefore never replaces a newer challenger.
+
+        Args:
+            version: The version; its number must be free or have the same key.
+            refers: Digests of its inputs, for the chain.
+
+        Raises:
+            RegistryError: Another version has this number.
         """
         name = version.deployment
         with self.database.writing() as connection:
@@ -124,7 +130,11 @@ class Ledger:
     ) -> ChampionChange:
         """Compare and set: make ``version`` the champion if ``head`` is still the deployment's row.
 
-        Without a version the champion goes and nobody comes: a retirement.
+        None as ``version`` retires the champion; the frozen model serves until a version is promoted.
+
+        Raises:
+            PromotionConflict: Another process changed the champion first.
+            RegistryError: No champion to retire, or the version is unknown or deleted.
         """
         name, number = head.deployment, None if version is None else version.number
         with self.database.writing() as connection:
@@ -169,10 +179,10 @@ class Ledger:
         return self.in_zone(move)
 
     def repair(self, deployment: str) -> str | None:
-        """Write the deployment's row again from the line of promotions; answer what was done, if anything.
+        """Rebuild the deployment's row from the champion history; return a sentence on the repair, or None.
 
-        A row that is lost or behind the line is written; a line that is broken, or shorter than the row
-        says, is left alone: then moves are lost, and only a backup knows them.
+        A lost row, or one behind the history, is written. A broken history, or one shorter than the row's
+        revision, stays unchanged: moves are lost, and only a backup has them.
         """
         with self.database.writing() as connection:
             row, line = _head(connection, deployment, lock=True), _line(connection, deployment)
@@ -201,9 +211,9 @@ class Ledger:
         )
 
     def discard(self, deployment: str, keep: int) -> list[Version]:
-        """Mark what may be cleaned: beyond the ``keep`` newest, never champion, not the challenger.
+        """Mark versions for deletion: beyond the ``keep`` newest, never champion, not the challenger.
 
-        The answer holds every version marked so far; who cleans can be interrupted and begin again.
+        Returns every version marked so far, so an interrupted cleanup can restart.
         """
         with self.database.writing() as connection:
             head = _head(connection, deployment, lock=True) or _rebuilt(connection, deployment)
@@ -228,7 +238,7 @@ class Ledger:
 
 
 def check_living(version: Version) -> None:
-    """Refuse a version whose parameters have been cleaned away."""
+    """Raise :class:`RegistryError` for a version whose parameters were deleted."""
     if version.retired_at is not None:
         raise RegistryError(
             f"version {version.number} of {version.deployment} was cleaned away on "
@@ -244,7 +254,7 @@ def _head(connection: Connection, deployment: str, *, lock: bool = False) -> Hea
 
 
 def _ensured(connection: Connection, deployment: str) -> Head:
-    """The deployment's row, locked; made from the line of promotions where it is missing."""
+    """Return the deployment's row, locked; a missing row is rebuilt from the champion history."""
     head = _head(connection, deployment, lock=True)
     if head is None:
         head = _rebuilt(connection, deployment)
@@ -257,10 +267,10 @@ def _ensured(connection: Connection, deployment: str) -> Head:
 
 
 def _rebuilt(connection: Connection, deployment: str) -> Head:
-    """What the deployment's row must have been: the end of the line, and the newest version that waits.
+    """Derive the deployment's row: the end of the history, and the newest pending version.
 
-    It waits if it never was champion, was not cleaned away, and is of no older window than the champion, or
-    than the one that was retired last.
+    A version is pending if it was never champion, is not deleted, and its window does not end before that of
+    the champion or, after a retirement, of the last champion.
     """
     line = _line(connection, deployment)
     champion = line[-1].to_version if line else None
@@ -285,7 +295,7 @@ def _line(connection: Connection, deployment: str) -> list[ChampionChange]:
 
 
 def _served_until(connection: Connection, deployment: str) -> datetime | None:
-    """Where the window of the champion ends, or of the one that was retired; None before the first."""
+    """Return the end of the window of the last champion, retired or not; None before the first promotion."""
     query = select(moves.c.window_end).where(moves.c.deployment == deployment)
     found: datetime | None = connection.scalar(query.order_by(moves.c.revision.desc()).limit(1))
     return found
@@ -299,7 +309,7 @@ def _find(connection: Connection, deployment: str, number: int) -> Version:
     query = select(publications).where(
         publications.c.deployment == deployment, publications.c.version == number
     )
-    # MLflow counts from 1, and the database has no number above this one to compare with.
+    # MLflow counts from 1, and larger numbers do not fit the database column.
     row = connection.execute(query).first() if 1 <= number <= MAX_VERSION else None
     if row is None:
         raise RegistryError(

@@ -1,4 +1,4 @@
-"""The LoggedModel of MLflow 3 behind a version: it holds the files, and links data sets and figures to it."""
+"""MLflow 3's LoggedModel of a version: it owns the files and links data sets and metrics to it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from mlflow.entities import Dataset, LoggedModel, Run
 
 MODEL_TAG = "logged_model"
-"""A tag of the version: the LoggedModel that it is made of. A separate registry has no other link to it."""
+"""Tag of a version: the id of its LoggedModel. A separate registry has no other link to it."""
 
 VERSION_TAG = "registered_version"
-"""And the LoggedModel's tag: the version that was made of it."""
+"""Tag of a LoggedModel: the version created from it."""
 
 
 def logged_model(client: "MlflowClient", run: "Run", publication: Publication) -> "LoggedModel":
-    """The publication's model, found by its run or created."""
+    """Return the publication's LoggedModel, found by its run or created."""
     experiment = run.info.experiment_id
     found = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run.info.run_id}'")
     if found:
@@ -35,7 +35,7 @@ def logged_model(client: "MlflowClient", run: "Run", publication: Publication) -
 
 
 def data_sets(publication: Publication) -> "dict[str, Dataset]":
-    """What the parameters were learned from and what the figures are of, by MLflow's contexts."""
+    """Return MLflow data sets by context: the windows of the fit and those of the metrics."""
     from mlflow.entities import Dataset
 
     name = publication.deployment
@@ -51,7 +51,7 @@ def data_sets(publication: Publication) -> "dict[str, Dataset]":
 
 
 def check_reachable(model: "LoggedModel") -> None:
-    """Refuse files that only the server of the runs can hand out, where versions are kept by another one."""
+    """Raise :class:`RegistryError` if a separate registry cannot reach the tracking server's artifacts."""
     if str(model.artifact_location).startswith("mlflow-artifacts:"):
         raise RegistryError(
             "MLFLOW_REGISTRY_URI is another server than MLFLOW_TRACKING_URI, which keeps the artifacts to "
@@ -61,7 +61,7 @@ def check_reachable(model: "LoggedModel") -> None:
 
 
 def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path:
-    """A part of the files at ``source``, a version's place, on this disk."""
+    """Download ``path`` below a version's ``source`` into ``into``; return its local path."""
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
     into.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path
 
 
 def delete(client: "MlflowClient", source: str, model_id: str | None) -> None:
-    """Take a version's files away, and the LoggedModel that they belong to."""
+    """Delete a version's files and its LoggedModel."""
     from mlflow.exceptions import MlflowException
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 

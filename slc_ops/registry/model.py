@@ -1,4 +1,4 @@
-"""The MLflow model directory of a parameter set: models-from-code, signature, example, named requirements."""
+"""The MLflow model directory of a parameter set: models-from-code, signature, example, fixed requirements."""
 
 import shutil
 from importlib.metadata import version as installed
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 MODEL_CODE = "slc_ops.serving.pyfunc"
 PARAMETERS = "artifacts/parameters"
-"""Where the parameter set lies inside the model directory."""
+"""Path of the parameter set inside the model directory."""
 
 
 def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> None:
     """Write the pyfunc model of a parameter set, read from ``source``, into the new ``directory``.
 
-    The requirements are named, not guessed: guessing starts a second Python and imports the world.
+    The requirements are listed, because inferring them starts a second Python and imports every library.
     """
     load_mlflow()
     import mlflow
@@ -42,16 +42,16 @@ def write_model(source: Path, parameters: "ParameterSet", directory: Path) -> No
 
 
 def requirements() -> list[str]:
-    """What a scoring host installs: the core of slc_ops, and the part of MLflow that loads and serves.
+    """Return a scoring host's requirements: the core of slc_ops and MLflow's part for serving.
 
-    The whole of MLflow and the extras would be three times as large, and nothing there would be imported.
+    Full MLflow and the extras would be three times as large, and unused.
     """
     pinned = ("mlflow-skinny", "numpy", "pandas", "pyarrow")
     return [f"slc-ops=={__version__}", *(f"{name}=={installed(name)}" for name in pinned)]
 
 
 def _code() -> str:
-    """The file that a scoring container runs; it is named, not imported: nothing is served here."""
+    """Return the path of the model's code without importing it, because this process does not serve."""
     spec = find_spec(MODEL_CODE)
     if spec is None or spec.origin is None:
         raise RegistryError(f"the module {MODEL_CODE} is not installed; install slc-ops again")
@@ -59,7 +59,7 @@ def _code() -> str:
 
 
 def _inputs(parameters: "ParameterSet") -> Any:
-    """The signature follows the set: ids of the type it was fitted on, so that 17 is never taken for "17"."""
+    """Return the input schema; ids have the type of the fit, so 17 never matches "17"."""
     from mlflow.types.schema import AnyType, ColSpec, Schema
 
     kind = {None: AnyType(), True: "long", False: "string"}
@@ -86,7 +86,7 @@ def _outputs() -> Any:
 
 
 def _integer_ids(parameters: "ParameterSet", effect: str = "item") -> bool | None:
-    """Whether an effect has integer ids; None for a method without it."""
+    """Return True if an effect has integer ids; None for a method without it."""
     import pyarrow as pa
 
     if effect not in parameters.effects:

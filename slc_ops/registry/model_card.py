@@ -1,10 +1,10 @@
-"""The model card: what MLflow's page of a version says about it, in Markdown, from plain values."""
+"""The model card on MLflow's page of a version, in Markdown, from plain values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 LENGTH = 5000
-"""MLflow's limit for tags and descriptions; all of it is in the run's artifacts."""
+"""MLflow's limit for tags and descriptions; the run's artifacts contain the full text."""
 _HEADLINES = ("auc", "nll", "ece")
 _PAIRED = ("auc", "nll")
 
@@ -24,11 +24,14 @@ def model_card(
     artifacts: Sequence[str],
     decisions: Mapping[str, str] | None = None,
 ) -> str:
-    """What it is, for whom, evidence, limits, slices, data and code; at most :data:`LENGTH` characters.
+    """Return the card, at most :data:`LENGTH` characters.
 
-    ``figures`` are by dotted name, of the newest window; ``slices`` maps a slice to its difference to Platt
-    in NLL (``estimate``, ``low``, ``high``); ``data`` names digests and the code's version; ``pages`` is
-    where the run's artifacts are shown; ``decisions`` are a verdict's decisions in words, by their titles.
+    Args:
+        figures: Metrics of the newest window by dotted name.
+        slices: Slice → its difference in NLL to Platt (``estimate``, ``low``, ``high``).
+        data: Digests and the code version by name.
+        pages: Address of the run's artifacts.
+        decisions: Title → a decision of the verdict in words.
     """
     parts = [
         f"**{sentence or verdict}**",

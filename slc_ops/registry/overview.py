@@ -1,4 +1,4 @@
-"""Many deployments at a glance: four queries, however many there are."""
+"""Summaries of many deployments in four queries, independent of their number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,22 +15,22 @@ from slc_ops.registry.tables import publication as publications
 
 @dataclass
 class Glance:
-    """A deployment's row, its last move, and versions: of the newest windows, champion and challenger."""
+    """A deployment's row, its last move, and its newest versions, champion and challenger."""
 
     head: Head
     versions: list[Version] = field(default_factory=list)
-    """In the order of their windows, then of their numbers."""
+    """Ordered by window, then by number."""
     last: ChampionChange | None = None
     changes: list[ChampionChange] = field(default_factory=list)
-    """All but renewals, oldest first: what people did is among them."""
+    """All changes but renewals, oldest first."""
 
     def version(self, number: int | None) -> Version | None:
-        """A version by its number."""
+        """Return a version by its number, or None."""
         return next((version for version in self.versions if version.number == number), None)
 
 
 def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Glance]:
-    """What the ledger says of these deployments, with the ``newest`` versions of each; one transaction."""
+    """Return the ledger's summary of each deployment, with its ``newest`` versions, in one transaction."""
     found = {name: Glance(Head(name)) for name in names}
     place: ColumnElement[int] = func.row_number().over(
         partition_by=publications.c.deployment,

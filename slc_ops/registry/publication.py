@@ -1,4 +1,4 @@
-"""What is handed to the registry, and what the registry hands back."""
+"""Value objects of the registry: the publication it takes, and the versions and changes it returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,34 +25,34 @@ CHANGES = {
     ROLLBACK: "rolled back to version {}",
     RETIREMENT: "retired the champion",
 }
-"""Kind of a change of the champion → what was done, in words."""
+"""Kind of a champion change → description."""
 
 
 @dataclass(frozen=True)
 class Publication:
     """A fitted parameter set with its evidence, ready to become one version.
 
-    Two publications are the same when their :attr:`key` is: whoever publishes the second finds the first.
+    Publications with the same :attr:`key` are the same: the second call returns the first one's version.
     """
 
     deployment: str
     window: Window
     method: str
     parameters: Path
-    """A parameter set's directory (params.json, a table for each effect, golden.json)."""
+    """Directory of the parameter set (params.json, a table for each effect, golden.json)."""
     verdict: Mapping[str, Any]
     """``{"verdict": "promote" | "hold" | "reject", "reasons": [...], "sentence": ...}``."""
     metrics: Mapping[str, Any]
-    """Figures by name, nested if you like; a figure that is not defined is ``None``."""
+    """Metrics by name, nested or flat; an undefined metric is ``None``."""
     input_digest: str
     config_digest: str
     code_version: str
     data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """``training`` and ``evaluation`` → windows and digests; by default the figures are of the window."""
+    """``training`` and ``evaluation`` → windows and digests; ``evaluation`` defaults to the window."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Name in the run → a file or directory: report, figures, detectability, validation."""
     keep_versions: int = 50
-    """How many versions that were never champion are kept; older ones are retired after publishing."""
+    """Number of never-promoted versions to keep; older ones are deleted after publishing."""
 
     def __post_init__(self) -> None:
         model_name(self.deployment)
@@ -70,7 +70,7 @@ class Publication:
 
     @property
     def params(self) -> dict[str, str]:
-        """What it came from, as MLflow's run and model name it."""
+        """The origin of the parameters, as MLflow's run and model record it."""
         return {
             "deployment": self.deployment,
             "window": str(self.window),
@@ -82,7 +82,7 @@ class Publication:
 
     @property
     def refers(self) -> dict[str, Any]:
-        """Digests of what it was made of and says, for the ledger's chain."""
+        """Digests of its inputs, verdict and parameters, for the ledger's chain."""
         return {
             "windows": {context: dict(windows) for context, windows in self.data.items()},
             "input": self.input_digest,
@@ -108,7 +108,7 @@ class Publication:
 
 
 def digest_of_set(directory: Path) -> str:
-    """One digest of a parameter set's files."""
+    """Return one digest of a parameter set's files."""
     return digest_json({path.name: digest_file(path) for path in sorted(directory.iterdir())})
 
 
@@ -124,7 +124,7 @@ def _check_json(name: str, value: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Version:
-    """One version of ``slc-<deployment>``, as the ledger knows it."""
+    """One version of ``slc-<deployment>`` in the ledger."""
 
     deployment: str
     number: int
@@ -136,15 +136,15 @@ class Version:
     key: str
     published_at: datetime
     retired_at: datetime | None = None
-    """When retention took its parameters away; the row stays."""
+    """The time when retention deleted its parameters; the row remains."""
 
     @property
     def uri(self) -> str:
-        """The address MLflow understands."""
+        """The model URI for MLflow."""
         return f"models:/{registered_model(self.deployment)}/{self.number}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops status``."""
+        """Return the JSON form of ``slc-ops status``."""
         return {
             "version": self.number,
             "method": self.method,
@@ -168,7 +168,7 @@ class ChampionChange:
     to_version: int | None
     """None: the champion was retired, the frozen model serves."""
     window: Window
-    """Of the new champion; of the one that went, where it was retired."""
+    """The window of the new champion, or of the retired one."""
     actor: str
     reason: str
     override: str | None
@@ -176,7 +176,7 @@ class ChampionChange:
     at: datetime
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops history``."""
+        """Return the JSON form of ``slc-ops history``."""
         return {
             "revision": self.revision,
             "kind": self.kind,

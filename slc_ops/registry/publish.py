@@ -1,8 +1,8 @@
-"""Publish once: a run and a version per idempotency key, completed by whoever comes next after a crash.
+"""Publish once: one run and one version per idempotency key; after a crash the next call completes them.
 
-Every call either looks for what it would create (the run by its tag, the version by its run) or says the
-same thing again (tags, metrics with the window's end as their time, artifacts under fixed names). So the
-same sequence, begun again at any point, ends in the same one run and the same one version.
+Every call either searches for its object before creating it (the run by its tag, the version by its run) or
+writes the same values again (tags, metrics with the window's end as their timestamp, artifacts under fixed
+names). Restarted at any point, the sequence yields the same run and the same version.
 """
 
 import tempfile
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def publish(client: "MlflowClient", installation: Installation, publication: Publication) -> Version:
-    """Bring a publication into MLflow completely; no alias is touched here."""
+    """Write a publication's run, model and version to MLflow; no alias changes."""
     parameters = _verified(publication)
     apart = installation.registry_uri != installation.tracking_uri
     with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
@@ -71,7 +71,7 @@ def publish(client: "MlflowClient", installation: Installation, publication: Pub
 
 
 def restate(client: "MlflowClient", version: Version, publication: Publication) -> None:
-    """Replace what the run and the version say about the verdict; everything else stays as published."""
+    """Replace the verdict in the run and in the version's tags; everything else remains as published."""
     with tempfile.TemporaryDirectory(prefix="slc-publish-") as scratch:
         _log_evidence(client, version.run_id, publication, Path(scratch))
     for name, value in _tags(publication).items():
@@ -118,7 +118,7 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, 
         DatasetInput(data, [InputTag("mlflow.data.context", context)]) for context, data in known.items()
     ]
     client.log_inputs(run_id, inputs)
-    at = int(publication.window.end.timestamp() * 1000)  # a retry says the same, instead of adding a point
+    at = int(publication.window.end.timestamp() * 1000)  # a retry writes the same point instead of a new one
     of = known[EVALUATION]
     metrics = [
         Metric(name, value, at, 0, model_id, of.name, of.digest, run_id)
@@ -129,7 +129,7 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, 
 
 
 def _flat(metrics: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Figures by dotted name; what is undefined (None) or text stays out of MLflow's figures."""
+    """Yield metrics by dotted name; undefined (None) and text values are skipped."""
     for name, value in metrics.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -151,7 +151,7 @@ def _log_evidence(client: "MlflowClient", run_id: str, publication: Publication,
 
 
 def _verified(publication: Publication) -> "ParameterSet":
-    """Read the parameter set as a server would (digests, golden vectors), before anything is created."""
+    """Read and verify the parameter set as a server does (digests, golden vectors)."""
     from slc_ops.parameters.parameter_set import ParameterSet
 
     found = ParameterSet.read(publication.parameters)
@@ -163,7 +163,7 @@ def _verified(publication: Publication) -> "ParameterSet":
 
 
 def _read_back(client: "MlflowClient", model: "LoggedModel", publication: Publication, into: Path) -> None:
-    """The store must hold, byte for byte, the set that was verified."""
+    """Raise :class:`ParameterSetError` unless the store has the verified set, byte for byte."""
     stored = download(client, model.artifact_location, PARAMETERS, into)
     if digest_of_set(stored) != digest_of_set(publication.parameters):
         raise ParameterSetError(
@@ -175,7 +175,7 @@ def _read_back(client: "MlflowClient", model: "LoggedModel", publication: Public
 def _version(
     client: "MlflowClient", run: "Run", model: "LoggedModel", publication: Publication, *, apart: bool
 ) -> int:
-    """The registered version of a model; ``apart`` where the registry is another server than the runs'."""
+    """Return the model's registered version; ``apart`` if the registry is not the tracking server."""
     from mlflow.exceptions import MlflowException
 
     name = registered_model(publication.deployment)
@@ -194,14 +194,14 @@ def _version(
         source=model.artifact_location,
         run_id=run.info.run_id,
         tags=_tags(publication) | {MODEL_TAG: model.model_id},
-        model_id=None if apart else model.model_id,  # a registry of its own does not know the model
+        model_id=None if apart else model.model_id,  # a separate registry does not have the model
         description=describe(publication, run.info.experiment_id, run.info.run_id),
     )
     return int(created.version)
 
 
 def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
-    """The version's model card, from the publication and the evidence that it carries."""
+    """Return the version's model card, from the publication and its evidence."""
     from slc_ops.evidence.verdict import method_in_words, parameters_in_words
     from slc_ops.parameters.parameter_set import ParameterSet
 
@@ -232,7 +232,7 @@ def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
 
 
 def _slices(publication: Publication) -> dict[str, dict[str, Any]]:
-    """The method's differences to Platt in NLL by slice, where the publication brings its backtest."""
+    """Return the method's differences in NLL to Platt by slice; empty without a backtest artifact."""
     evidence = publication.artifacts.get("backtest")
     if evidence is None or not evidence.is_file():
         return {}

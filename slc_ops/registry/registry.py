@@ -1,4 +1,4 @@
-"""The registry: MLflow keeps the versions, the ledger keeps the truth about who is champion.
+"""The registry: MLflow stores the versions, the ledger is the authority on the champion.
 
 >>> from slc_ops.settings.deployments import Installation                              # doctest: +SKIP
 >>> registry = Registry.open(Installation.from_environment())              # doctest: +SKIP
@@ -53,7 +53,7 @@ _PUBLISHERS_WAIT = 120.0
 
 
 class Registry:
-    """Publish, promote, roll back, retire, verify. Safe to call again, safe to call from many processes."""
+    """Publish, promote, roll back, retire, verify; safe with concurrent processes."""
 
     def __init__(self, installation: Installation, ledger: Ledger, *, create: bool = True) -> None:
         self.installation = installation
@@ -62,9 +62,9 @@ class Registry:
 
     @classmethod
     def open(cls, installation: Installation, *, create: bool = True) -> "Registry":
-        """Open the ledger of these installation, and make it on first use; MLflow is met when it is needed.
+        """Open the installation's ledger, created on first use; MLflow is connected when it is needed.
 
-        Who only reads says ``create=False``: nothing is made, and where there is no ledger nothing is found.
+        With ``create=False`` nothing is created, and a missing ledger reads as empty.
         """
         ledger = Ledger(installation.ledger_url, create=create, zone_of=cache(installation.zone_of))
         if installation.rehearsal:
@@ -75,7 +75,7 @@ class Registry:
 
     @cached_property
     def client(self) -> "MlflowClient":
-        """MLflow, connected on first use: reading the ledger does not need it."""
+        """MLflow's client, connected on first use: reading the ledger does not need it."""
         uri = self.installation.tracking_uri
         with typed(uri):
             return connect(uri, create=self._create, registry_uri=self.installation.registry_uri)
@@ -83,7 +83,12 @@ class Registry:
     # --- moves ----------------------------------------------------------------------------------------
 
     def publish(self, publication: Publication) -> Version:
-        """One run and one version for the publication's key, whoever asks and however often."""
+        """Return the one version of the publication's key; the first call creates its run and version.
+
+        Raises:
+            ParameterSetError: The parameter set is damaged or of another method.
+            RegistryError: MLflow or the ledger refused, or another publisher holds the lock too long.
+        """
         from slc_ops.registry.publish import publish
 
         name = publication.deployment
@@ -100,10 +105,10 @@ class Registry:
         return version
 
     def restate(self, version: Version, publication: Publication) -> None:
-        """Let MLflow show the verdict of evidence that was redone against another champion.
+        """Write the verdict of evidence that was recomputed against another champion to MLflow.
 
-        The parameters stay, for they do not depend on it. So does the ledger's row, which says what was said
-        at publication; what decides a promotion is the evidence that it carries.
+        The parameters do not depend on it and stay. The ledger's row keeps the verdict at publication; a
+        promotion is decided by the evidence that it carries.
         """
         from slc_ops.registry.publish import restate
 
@@ -112,7 +117,7 @@ class Registry:
             restate(client, version, publication)
 
     def _publishing(self, deployment: str) -> AbstractContextManager[None]:
-        """One publisher per deployment at a time: whoever comes second finds what the first one made."""
+        """Lock a deployment for publishing: the second publisher finds the version of the first."""
         return self.ledger.database.lock(f"publish-{deployment}", seconds=_PUBLISHERS_WAIT)
 
     def promote(
@@ -131,10 +136,16 @@ class Registry:
     ) -> Version:
         """Make a version the champion, by the rules; promoting the champion again changes nothing.
 
-        ``automatic`` says that a schedule asks, not a person. ``against`` is the champion that the decision
-        was made against, or ``NO_CHAMPION``; if it is another one by now, the promotion is refused. A person
-        may leave it out, a schedule may not. ``request`` names the request (a run of Airflow, say): repeated,
-        it moves nothing a second time. ``kind`` is ``renewal`` for new parameters of the method that serves.
+        Args:
+            override: Reason for promoting a rejected version; it is recorded.
+            automatic: True for a schedule, False for a person.
+            against: The champion of the comparison, or ``NO_CHAMPION``; optional for a person.
+            request: Id of the request, such as an Airflow run; a repeated one changes nothing.
+            kind: ``renewal`` for new parameters of the serving method.
+
+        Raises:
+            PromotionRefused: A rule forbids the promotion.
+            PromotionConflict: The champion is not ``against`` any more.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -163,11 +174,16 @@ class Registry:
         windows: int | None = None,
         exclude_window: bool = False,
     ) -> Version:
-        """Make the champion before this one champion again, or an earlier one by number.
+        """Make the previous champion the champion again, or the earlier one with the number ``to``.
 
-        The method that is taken back returns by rule after so many ``windows``, without them only by a
-        person; ``exclude_window`` leaves the window of the version that is taken back out of later fits.
-        Asked twice it goes back twice, unless both times carry the same ``request``.
+        Two calls go back twice, unless they have the same ``request``.
+
+        Args:
+            windows: Windows until a rule may promote the removed method again; None: only a person may.
+            exclude_window: Exclude the removed version's window from later fits.
+
+        Raises:
+            PromotionRefused: No earlier champion, or ``to`` never was one.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -202,13 +218,18 @@ class Registry:
         request: str | None = None,
         windows: int | None = None,
     ) -> ChampionChange:
-        """Let the frozen model serve again: the champion goes, and nobody comes. Answers the ledger's row.
+        """Retire the champion and return the ledger's row; then the frozen model serves.
 
-        Retiring again changes nothing and answers the retirement that is in force. ``against`` is the
-        champion that is meant; if it is another one by now, :class:`PromotionConflict` says so. A person may
-        leave it out, a schedule (``automatic``) may not. :class:`PromotionRefused` where there never was a
-        champion. :meth:`promote` leads out of it, :meth:`rollback` brings the retired champion back; after so
-        many ``windows`` a rule may.
+        Retiring again changes nothing and returns the retirement in force.
+
+        Args:
+            automatic: True for a schedule, False for a person.
+            against: The champion to retire; optional for a person.
+            windows: Windows until a rule may promote the method again; None: only a person may.
+
+        Raises:
+            PromotionRefused: There never was a champion.
+            PromotionConflict: The champion is not ``against`` any more.
         """
         check_signed(actor, reason)
         head, line = self.ledger.head(deployment), self.ledger.line(deployment)
@@ -229,7 +250,7 @@ class Registry:
         except PromotionConflict:
             last = self.ledger.line(head.deployment)[-1]
             if last.kind != RETIREMENT or last.from_version != head.champion:
-                raise  # otherwise the winner wanted what we wanted
+                raise  # otherwise the other process made the same change
             return last
 
     def _advance(
@@ -251,10 +272,10 @@ class Registry:
             )
         except PromotionConflict:
             if self.ledger.head(version.deployment).champion != version.number:
-                raise  # otherwise the winner wanted what we wanted
+                raise  # otherwise the other process made the same change
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:
-        """Bring the aliases to the ledger's state; a gap that nobody's move explains is reported."""
+        """Set the aliases to the ledger's state; log a gap that no expected move explains."""
         client = self.client
         with typed(self.installation.tracking_uri):
             closed = project(client, self.ledger, deployment)
@@ -266,23 +287,28 @@ class Registry:
     # --- answers --------------------------------------------------------------------------------------
 
     def champion(self, deployment: str) -> Version | None:
-        """The champion, by the ledger."""
+        """Return the champion by the ledger, or None."""
         return self._version_or_none(deployment, self.ledger.head(deployment).champion)
 
     def challenger(self, deployment: str) -> Version | None:
-        """The newest version that waits for a decision, by the ledger."""
+        """Return the newest pending version by the ledger, or None."""
         return self._version_or_none(deployment, self.ledger.head(deployment).challenger)
 
     def _version_or_none(self, deployment: str, number: int | None) -> Version | None:
         return None if number is None else self.ledger.version(deployment, number)
 
     def history(self, deployment: str) -> list[ChampionChange]:
-        """The line of champions, oldest first."""
+        """Return every change of the champion, oldest first."""
         model_name(deployment)
         return self.ledger.line(deployment)
 
     def parameters(self, version: Version, into: Path) -> Path:
-        """Download a version's parameter set into a directory, and verify it; answers where it lies."""
+        """Download a version's parameter set into ``into``, verify it and return its path.
+
+        Raises:
+            RegistryError: The version was deleted or cannot be downloaded.
+            ParameterSetError: The set is damaged.
+        """
         from slc_ops.registry.audit import fetch_parameters
 
         check_living(version)
@@ -292,9 +318,9 @@ class Registry:
             return fetch_parameters(client, version, into)
 
     def status(self, expected: Iterable[str] = ()) -> dict[str, Any]:
-        """Champion and challenger of every deployment, and whether the aliases agree, as JSON.
+        """Return champion, challenger and alias findings of every deployment, as JSON.
 
-        Deployments that are ``expected`` appear even if they have not published anything yet.
+        ``expected`` deployments appear even without a publication.
         """
         published = self.ledger.deployments()
         answer: dict[str, Any] = {
@@ -316,7 +342,7 @@ class Registry:
         return answer
 
     def _alias_findings(self, deployment: str) -> list[dict[str, Any]]:
-        """What ``status`` says about the aliases; it answers from the ledger even when MLflow does not."""
+        """Return the alias findings for ``status``; an unreachable MLflow is a finding, not an error."""
         from slc_ops.registry.audit import Finding, alias_findings
 
         try:
@@ -328,11 +354,11 @@ class Registry:
         return [finding.as_dict() for finding in found]
 
     def verify(self, deployment: str, repair: bool = False) -> "list[Finding]":
-        """Every difference between the ledger and MLflow.
+        """Return every difference between the ledger and MLflow.
 
-        With ``repair`` the deployment's row is written again from the line of promotions where it has to be,
-        and the aliases are set to it; the answer holds what was repaired (``repaired``) and what is left.
-        Where the line has lost moves nothing is touched.
+        With ``repair`` the deployment's row is rebuilt from the champion history if necessary, and the
+        aliases are set to it; the result contains the repairs (``repaired``) and the remaining differences.
+        If moves are lost, nothing changes.
         """
         from slc_ops.registry.audit import Finding, audit, line_findings
 
@@ -350,7 +376,7 @@ class Registry:
     # --- housekeeping ---------------------------------------------------------------------------------
 
     def _clean_quietly(self, deployment: str, keep: int) -> None:
-        """Retire old versions that were never champion; a publication that succeeded must not fail by it."""
+        """Delete old versions that were never champion; a failure must not fail the publication."""
         from slc_ops.registry.retention import clean
 
         client = self.client

@@ -1,4 +1,4 @@
-"""The registry of a replay: the real ledger with its rules, and no MLflow."""
+"""The registry of a replay: the real ledger with its rules, without MLflow."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,10 +9,10 @@ from slc_ops.registry.registry import Registry
 
 
 class RehearsalRegistry(Registry):
-    """Versions are rows of a ledger that is thrown away; parameters stay where the refresh wrote them."""
+    """A registry on a temporary ledger; parameters stay where the refresh wrote them."""
 
     def publish(self, publication: Publication) -> Version:
-        """Enter a version; its number is the next one."""
+        """Enter a version with the next number."""
         known = self.ledger.published(publication.key)
         if known is not None:
             return known
@@ -31,10 +31,10 @@ class RehearsalRegistry(Registry):
         return version
 
     def restate(self, version: Version, publication: Publication) -> None:
-        """There is no MLflow that shows a verdict."""
+        """Do nothing: a replay has no MLflow."""
 
     def parameters(self, version: Version, into: Path) -> Path:
-        """The parameter set where its refresh wrote it; nothing is copied."""
+        """Return the path that the refresh wrote; ``into`` is not used."""
         return Path(version.run_id)
 
     def _project(self, deployment: str, *, expected: bool) -> list[Gap]:

@@ -1,4 +1,4 @@
-"""Retention: versions that were never champion do not stay for ever. The ledger's rows and the runs do."""
+"""Retention: delete old versions that were never champion; the ledger's rows and the runs remain."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ _log = logging.getLogger(__name__)
 
 
 def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) -> list[Version]:
-    """Mark versions beyond ``keep``, then delete them and their model files; answer what was deleted.
+    """Mark versions beyond ``keep``, then delete them and their model files; return the deleted ones.
 
-    Marked in the ledger first: from then on nobody can promote them, so deleting cannot hurt a champion.
-    The run stays, with its figures, report and verdict: it is small, and it is the record.
+    They are marked in the ledger first: marked versions cannot be promoted, so deletion cannot affect a
+    champion. The run remains as the record, with its metrics, report and verdict. ``keep`` below 1 raises
+    :class:`RegistryError`.
     """
     if keep < 1:
         raise RegistryError(f"retention keeps at least 1 version; found {keep}")

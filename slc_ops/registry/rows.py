@@ -1,4 +1,4 @@
-"""Between the ledger's rows and its value objects."""
+"""Convert between the ledger's rows and its value objects."""
 
 from dataclasses import fields
 from typing import Any
@@ -10,25 +10,25 @@ from slc_ops.registry.publication import ChampionChange, Version
 
 
 def version_row(version: Version) -> dict[str, Any]:
-    """A version as values of ``slc_publication``."""
+    """Return a version as values of ``slc_publication``."""
     values = {field.name: getattr(version, field.name) for field in fields(version)}
     values["version"] = values.pop("number")
     return _split_window(values)
 
 
 def version_of(row: Row[Any]) -> Version:
-    """A row of ``slc_publication`` as a version."""
+    """Return a row of ``slc_publication`` as a version."""
     values = _join_window(dict(row._mapping))
     return Version(number=values.pop("version"), **values)
 
 
 def change_row(change: ChampionChange) -> dict[str, Any]:
-    """A change as values of ``slc_move``."""
+    """Return a change as values of ``slc_move``."""
     return _split_window({field.name: getattr(change, field.name) for field in fields(change)})
 
 
 def change_of(row: Row[Any]) -> ChampionChange:
-    """A row of ``slc_move`` as a change."""
+    """Return a row of ``slc_move`` as a change."""
     return ChampionChange(**_join_window(dict(row._mapping)))
 
 

@@ -1,4 +1,4 @@
-"""Who may become champion. Pure functions of what the ledger says; nothing here touches a database."""
+"""The rules for becoming champion: pure functions of the ledger's rows, without a database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,35 +10,35 @@ from slc_ops.registry.publication import RETIREMENT, ROLLBACK, ChampionChange, V
 
 Against = int | Literal["none"]
 NO_CHAMPION: Final = "none"
-"""What a decision was made against when there was no champion: a value of its own, not a missing one."""
+"""Value of ``against`` for a decision made without a champion; None means not stated."""
 
 
 ACT: Final = "act"
-"""The key of a change's evidence that says whether a person made it, and what they took back."""
+"""Key in a change's evidence: its author (person or rule) and the champion it removed."""
 
 
 @dataclass(frozen=True)
 class TakenBack:
-    """A champion that a person took back, by a rollback or a retirement."""
+    """A champion that a person removed by a rollback or a retirement."""
 
     change: ChampionChange
     version: int
     method: str
     window: Window
     windows: int | None
-    """For how many windows after its own the method stays away; None: until a person promotes it."""
+    """Windows after its own in which a rule may not promote the method; None: until a person promotes it."""
     exclude: bool
-    """Whether later fits leave the window out."""
+    """True if later fits exclude the window."""
 
     def waits(self, window: Window) -> bool:
-        """Whether the method may not come back by rule with this window."""
+        """Return True if a rule may not promote the method with this window."""
         if self.windows is None:
             return True
         return window.before(self.windows)[0].start < self.window.end
 
     @property
     def sentence(self) -> str:
-        """For status, verdict, gate and page."""
+        """The sentence for status, verdict, gate and page."""
         until = (
             "until a person promotes it"
             if self.windows is None
@@ -55,7 +55,7 @@ def act(
     *, person: bool, method: str | None, taken: Version | None = None, windows: int | None = None,
     exclude: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """What a change's evidence says of who made it; ``taken`` is the champion that a person took back."""
+    """Return a change's evidence on its author; ``taken`` is the champion that a person removed."""
     said: dict[str, Any] = {"person": person, "method": method}
     if person and taken is not None:
         of = {"version": taken.number, "method": taken.method, "window": taken.window.as_dict()}
@@ -64,7 +64,7 @@ def act(
 
 
 def taken_back(line: Sequence[ChampionChange]) -> list[TakenBack]:
-    """What people took back, oldest first, as far as no person brought the method back since."""
+    """Return the champions that people removed, oldest first, but methods that a person promoted again."""
     found: list[TakenBack] = []
     for change in line:
         said = change.evidence.get(ACT) or {}
@@ -76,7 +76,7 @@ def taken_back(line: Sequence[ChampionChange]) -> list[TakenBack]:
 
 
 def excluded_by_people(line: Sequence[ChampionChange]) -> list[TakenBack]:
-    """Windows that people left out of later fits, as far as no person promoted the version again."""
+    """Return the windows that people excluded from later fits, unless a person promoted the version again."""
     found = [one for change in line if (one := _taken_by(change)) is not None and one.exclude]
     return [
         one
@@ -98,7 +98,7 @@ def _taken_by(change: ChampionChange) -> TakenBack | None:
 
 
 def check_after_people(what: str, window: Window, line: Sequence[ChampionChange]) -> None:
-    """Refuse what a rule wants by a window that ends no later than one that a person took back."""
+    """Raise :class:`PromotionRefused` if the window ends no later than one that a person took back."""
     for each in taken_back(line):
         if window.end <= each.window.end:
             raise PromotionRefused(
@@ -108,13 +108,13 @@ def check_after_people(what: str, window: Window, line: Sequence[ChampionChange]
 
 
 def check_signed(actor: str, reason: str) -> None:
-    """Every change says who and why."""
+    """Raise :class:`RegistryError` without an actor and a reason."""
     if not actor.strip() or not reason.strip():
         raise RegistryError("a change of the champion is recorded with who and why; give both")
 
 
 def changed_by(line: Sequence[ChampionChange], request: str | None) -> ChampionChange | None:
-    """The change that a request has made already: a task that is tried again must not go back twice."""
+    """Return the change that a request already made, or None; a retried task must not roll back twice."""
     if request is None:
         return None
     return next((change for change in line if change.evidence.get("request") == request), None)
@@ -128,9 +128,9 @@ def check_against(
     *,
     automatic: bool,
 ) -> None:
-    """A decision made against one champion, or against none, is not carried out against another.
+    """Refuse a decision that was made against another champion than the current one.
 
-    A person may leave it open what they compared with (``None``); a schedule may not.
+    A person may omit the comparison (``None``); a schedule may not.
     """
     if against is None:
         if automatic:
@@ -158,14 +158,18 @@ def check_promotion(
     automatic: bool,
     verdict: str,
 ) -> None:
-    """Raise unless ``candidate`` may follow ``champion``; ``verdict`` is that of its newest evidence.
+    """Raise :class:`PromotionRefused` unless ``candidate`` may follow ``champion``.
 
-    * An older window never replaces a newer one. (To go back, roll back.) After a retirement a person may
-      promote any version; a schedule is held to the window of the champion that went.
-    * ``reject`` needs an override, and the override is recorded.
-    * A schedule (``automatic``) promotes only the verdict ``promote`` and cannot override. What a person took
-      back stays away: only later windows are promoted by rule, and the method that was taken back only after
-      as many windows as the person said. A retried task must not undo what somebody did at night.
+    ``verdict`` is that of its newest evidence.
+
+    * An older window never replaces a newer one; use a rollback to go back. After a retirement a person may
+      promote any version; a schedule only windows not older than the retired champion's.
+    * ``reject`` needs an override, which is recorded.
+    * A schedule (``automatic``) promotes only the verdict ``promote`` and cannot override. After a person
+      removed
+      a champion, it promotes only later windows, and the removed method only after the stated number of
+          windows.
+      A retried task must not undo a person's decision.
     """
     name = f"version {candidate.number} of {candidate.deployment}"
     if champion is not None and candidate.window.end < champion.window.end:
@@ -219,9 +223,9 @@ def _check_automatic(
 def check_retirement(
     deployment: str, champion: Version | None, line: Sequence[ChampionChange]
 ) -> ChampionChange | None:
-    """The retirement that is in force already, or None where there is a champion to retire.
+    """Return the retirement in force, or None if there is a champion to retire.
 
-    Raises where there never was one.
+    Raises :class:`PromotionRefused` if there never was a champion.
     """
     if champion is not None:
         return None
@@ -231,7 +235,7 @@ def check_retirement(
 
 
 def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | None) -> int:
-    """The version to go back to: the one asked for, if it was champion, or the champion before this one."""
+    """Return the target of a rollback: ``to``, if it was ever champion, or the previous champion."""
     target = rollback_target(deployment, line) if to is None else to
     champions = {change.to_version for change in line if change.to_version is not None}
     if target not in champions:
@@ -244,12 +248,12 @@ def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | No
 
 
 def rollback_target(deployment: str, line: Sequence[ChampionChange]) -> int:
-    """The champion before the current one, however often we have gone back already.
+    """Return the champion before the current one, after any number of rollbacks.
 
-    Promotions and retirements stack up, a rollback takes off everything above its target; the answer is what
-    lies below the top. So two rollbacks in a row go two champions back instead of swapping the last two, and
-    a rollback after a retirement brings back the champion that was retired. What lies below a retirement is
-    not gone back to unasked: it was retired for a reason.
+    Promotions and retirements form a stack; a rollback removes all entries above its target, and the result
+    is the entry below the top. So two rollbacks in a row go two champions back instead of swapping the last
+    two, and a rollback after a retirement restores the retired champion. An entry below a retirement needs an
+    explicit ``to``.
     """
     changes: list[ChampionChange] = []
     for change in line:
@@ -271,7 +275,7 @@ def rollback_target(deployment: str, line: Sequence[ChampionChange]) -> int:
 
 
 def line_breaks(line: Sequence[ChampionChange]) -> list[str]:
-    """Where the line is not 1, 2, 3 …, each change starting from the champion that the last one made."""
+    """Return sentences on breaks: revisions are not 1, 2, 3 … or do not start from the last champion."""
     problems = []
     champion: int | None = None
     for expected, change in enumerate(line, start=1):

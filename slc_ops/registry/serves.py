@@ -1,4 +1,4 @@
-"""What serves, as ``status`` tells it: the method since which window, the parameters of which."""
+"""The serving state in ``status``: the method, its first window, and the window of its parameters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from slc_ops.registry.publication import ChampionChange, Version
 def what_serves(
     champion: Version | None, line: Sequence[ChampionChange], versions: Sequence[Version]
 ) -> dict[str, Any] | None:
-    """The champion's method with the window it began to serve after, and the window of its parameters.
+    """Return the champion's method, the window it serves since, and the window of its parameters.
 
-    ``line`` are the moves of the champion and ``versions`` those published, both oldest first. ``series`` is
-    the mean difference in NLL over the windows of evidence, against Platt and the frozen model (``base``), as
-    the champion was published with it; None where that is not recorded. None: the frozen model serves.
+    ``line`` contains the moves of the champion and ``versions`` the publications, both oldest first.
+    ``series`` is the mean difference in NLL over the evidence windows, against Platt and the frozen model
+    (``base``), at publication; None if not recorded. Returns None if the frozen model serves.
     """
     if champion is None:
         return None

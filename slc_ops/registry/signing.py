@@ -1,4 +1,4 @@
-"""Signatures of the ledger's rows with a key of the operator's (Ed25519), where one is configured."""
+"""Ed25519 signatures of the ledger's rows with the operator's key, if one is configured."""
 
 import base64
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ _MAKE = "openssl genpkey -algorithm ed25519 -out ledger.pem makes one"
 
 
 def sign(hashed: str) -> str | None:
-    """The signature of an entry's hash by the key of ``SLC_OPS_LEDGER_KEY``; None where there is none."""
+    """Sign an entry's hash with the key of ``SLC_OPS_LEDGER_KEY``; None without a key."""
     path = RegistryVariables.read().ledger_key
     return None if path is None else base64.b64encode(_private(path).sign(hashed.encode())).decode()
 
 
 class Keys:
-    """The public keys that signatures are checked with; ``given`` by name, not those of the environment."""
+    """Public keys for checking signatures; ``given`` is True for files, False for the environment's key."""
 
     def __init__(self, keys: "Sequence[Ed25519PublicKey]", *, given: bool) -> None:
         self._keys = keys
@@ -29,14 +29,14 @@ class Keys:
 
     @classmethod
     def read(cls, paths: Sequence[Path] = ()) -> "Keys | None":
-        """The keys of these files, else the public half of ``SLC_OPS_LEDGER_KEY``; None without any."""
+        """Read these files, or the public half of ``SLC_OPS_LEDGER_KEY``; None without either."""
         if paths:
             return cls([_public(path) for path in paths], given=True)
         own = RegistryVariables.read().ledger_key
         return None if own is None else cls([_private(own).public_key()], given=False)
 
     def signed(self, hashed: str, signature: str) -> bool:
-        """Whether one of the keys made this signature."""
+        """Return True if one of the keys made this signature."""
         from cryptography.exceptions import InvalidSignature
 
         for key in self._keys:

@@ -1,7 +1,7 @@
-"""The ledger's tables, as the queries see them. What creates them is in ``migrations/``.
+"""The ledger's tables for queries; ``migrations/`` creates them.
 
-All but ``slc_deployment`` only ever grow (triggers refuse anything else, but for the one mark that a version
-has been retired); ``slc_deployment`` has one row per deployment, which a promotion compares and sets.
+All but ``slc_deployment`` are append-only by triggers, except ``slc_publication.retired_at``.
+``slc_deployment`` has one row per deployment, which a promotion compares and sets.
 """
 
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 
 class Timestamp(TypeDecorator[datetime]):
-    """A UTC time stamp; SQLite forgets the zone, so it is put back."""
+    """A UTC timestamp; SQLite drops the zone, so it is added when reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -71,7 +71,7 @@ move = Table(
     Column("revision", Integer, primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("from_version", Integer),
-    Column("to_version", Integer),  # empty: the champion was retired, there is none
+    Column("to_version", Integer),  # empty: the champion was retired
     Column("window_start", Timestamp, nullable=False),
     Column("window_end", Timestamp, nullable=False),
     Column("actor", Text, nullable=False),

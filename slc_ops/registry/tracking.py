@@ -1,4 +1,4 @@
-"""MLflow as the registry sees it: errors typed, experiments in their place."""
+"""Access to MLflow for the registry: typed errors, and experiments with their artifact location."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def typed(tracking_uri: str) -> Iterator[None]:
-    """Turn what MLflow and its transports raise into one :class:`RegistryError` that names the place."""
+    """Raise errors of MLflow and its transports as :class:`RegistryError` with the tracking URI."""
     load_mlflow()
     import requests
     from mlflow.exceptions import MlflowException
@@ -31,7 +31,7 @@ def typed(tracking_uri: str) -> Iterator[None]:
 
 
 def experiment(client: "MlflowClient", installation: Installation, name: str) -> str:
-    """The id of the experiment ``name``, made on first use with its artifacts in the named place."""
+    """Return the id of the experiment ``name``, created on first use with its artifact location."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)
@@ -39,13 +39,13 @@ def experiment(client: "MlflowClient", installation: Installation, name: str) ->
         remote = installation.tracking_uri.startswith(("http://", "https://"))
         location = (
             None if remote else f"{installation.artifact_root.rstrip('/')}/{name}"
-        )  # a server knows its own
+        )  # a server has its own location
         try:
             return str(client.create_experiment(name, artifact_location=location))
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            found = client.get_experiment_by_name(name)  # somebody else was first
+            found = client.get_experiment_by_name(name)  # another process created it first
     if found.lifecycle_stage != "active":
         raise RegistryError(
             f"the experiment {name!r} was deleted in MLflow; restore it (mlflow experiments restore "

@@ -1,4 +1,4 @@
-"""Alembic's entry point: migrate over the connection that the ledger hands in."""
+"""Alembic's entry point: migrate on the connection that the ledger passes in."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
-"""The ledger: publications, moves, receipts of erasures and their chain only grow; deployments' rows move.
+"""The ledger's schema: all tables but ``slc_deployment`` are append-only.
 
-A publication's ``retired_at`` is the one thing that may be set later: its version has been cleaned away.
+Only a publication's ``retired_at`` may be set later: its version is deleted.
 """
 
 import sqlalchemy as sa
@@ -101,7 +101,7 @@ def upgrade() -> None:
 
 
 def refuse_changes(table: str, columns: str) -> None:
-    """Triggers, because a promise in a docstring does not stop an UPDATE at three in the morning."""
+    """Create triggers that refuse UPDATE, DELETE and, on PostgreSQL, TRUNCATE."""
     if op.get_bind().dialect.name == "sqlite":
         for name, event in (("update", f"UPDATE OF {columns}"), ("delete", "DELETE")):
             op.execute(
@@ -121,5 +121,5 @@ def refuse_changes(table: str, columns: str) -> None:
 
 
 def downgrade() -> None:
-    """The line of champions is never dropped by a migration."""
+    """Raise: a migration never drops the champion history."""
     raise NotImplementedError("the ledger is append-only; restore a backup instead of downgrading it")
