@@ -1,7 +1,7 @@
-"""The error tree. Every message states what was found, what was expected and what to do.
+"""The error tree. Every message states the finding, the expectation and the remedy.
 
 Every subclass of :class:`SlcError` is written for users: the command line prints it as one line and exits
-with 2; an Airflow task fails with it and does not retry.
+with 2. An Airflow task retries only those that may be temporary (sources, storage, registry).
 """
 
 from pathlib import Path

@@ -231,7 +231,7 @@ def _is_no_directory(path: Path) -> bool:
 
 
 def _is_special(path: Path) -> bool:
-    """Return True for a device or a pipe; any link in ``/dev`` counts."""
+    """Return True for a device or a pipe; every name in ``/dev`` counts, even a link to a file."""
     if path.absolute().parent == Path("/dev"):
         return True
     try:

@@ -1,1 +1,1 @@
-"""Engines beside the local one, a package each; :func:`slc_ops.rows.engine.engine_of` finds them by name."""
+"""Engines beside the local one, one package each; :func:`slc_ops.rows.engine.engine_of` imports them."""

@@ -1,7 +1,7 @@
 """Erased users, as salted hashes: extraction omits their rows even when the source still has them.
 
 The salt is a file in the home that only its owner can read. Without it, ids cannot be tested against the
-hashes, so the list does not reveal who was erased; with it, extraction recognises an id that returns.
+hashes, so the list does not reveal the users; with it, extraction recognises an id that returns.
 """
 
 import hashlib

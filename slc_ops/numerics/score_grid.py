@@ -39,8 +39,9 @@ _FAR = 8.0  # times the range of 98 % of the rows
 
 @dataclass(frozen=True)
 class ScoreGrid:
-    """Strips of equal width from ``low`` on, ``per_unit`` of them; the first cell and number of cells of
-    each.
+    """Strips of equal width from ``low`` on, ``per_unit`` of them per unit of score.
+
+    ``first`` and ``width`` are the first cell and the number of cells of each strip.
     """
 
     low: float

@@ -70,7 +70,7 @@ class Digit:
 
     def __call__(self, rows: Rows) -> Counts:
         """Count the rows of a span."""
-        assert rows.time is not None  # noqa: S101 - the pass asked for times
+        assert rows.time is not None  # noqa: S101 - the pass requires times
         found: dict[int, list[tuple[Ordered, Any]]] = {}
         for part in slices(len(rows)):
             time, weight = rows.time[part], None if rows.weight is None else rows.weight[part]
@@ -121,7 +121,7 @@ class AddUp(Protocol):
 
 def extent(rows: Rows) -> Extent:
     """Return the range of a span, without rows of weight 0."""
-    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    assert rows.time is not None  # noqa: S101 - the pass requires times
     time = rows.time if rows.weight is None else rows.time[rows.weight > 0]
     if len(time) == 0:
         return Extent((1 << 64) - 1, 0)

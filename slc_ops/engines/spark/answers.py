@@ -1,4 +1,4 @@
-"""What workers are asked about a split, and how their answers add up."""
+"""Functions that workers run on a split, and the results that add up."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +22,18 @@ class Found:
     values: dict[Any, Any]
 
     def merge(self, other: "Found") -> None:
-        """Take up those of further ones."""
+        """Add the values of further parts."""
         self.values |= other.values
 
 
 def rows_after(timestamp: float, rows: SplitRows) -> Found:
-    """How many rows of the split lie after a timestamp."""
+    """Count the rows of the split after a timestamp."""
     assert rows.log.time is not None  # noqa: S101 - a log without times is not cut
     return Found({rows.split.number: int(np.count_nonzero(rows.log.time > timestamp))})
 
 
 def bytes_of(path: Path) -> Found:
-    """The digest of a file's bytes."""
+    """Return the digest of a file's bytes."""
     try:
         return Found({path.name: digest_file(path)})
     except OSError as error:
@@ -44,7 +44,7 @@ def bytes_of(path: Path) -> Found:
 
 
 def table(rows: SplitRows) -> Pieces[pa.Table]:
-    """All rows of the split."""
+    """Return all rows of the split."""
     log = rows.log
     table = log.as_table()
     if log.user_codes is not None:
@@ -56,27 +56,27 @@ def table(rows: SplitRows) -> Pieces[pa.Table]:
     return Pieces([table])
 
 
-Numbered = tuple[int, Rows]  # rows, and the number of the first of them
+Numbered = tuple[int, Rows]  # number of the first row, and the rows
 
 
 def consecutive(pieces: list[Numbered], first: int, last: int) -> Rows:
-    """Consecutive rows, which may come from two splits."""
+    """Return consecutive rows, which may come from two splits."""
     found = [rows for begin, rows in pieces if first <= begin < last]
     return found[0] if len(found) == 1 else joined(found)
 
 
 def sums(kernel: Kernel[Partial], needs: Needs, rows: SplitRows) -> Partial:
-    """A kernel's sums over the split."""
+    """Return a kernel's sums over the split."""
     return rows.add_up(kernel, **needs)
 
 
 def picked(wanted: list[tuple[int, int]], columns: Columns, rows: SplitRows) -> Pieces[Numbered]:
-    """Those of the wanted rows that lie in the split."""
+    """Return the wanted rows that lie in the split."""
     begin, end = rows.split.first, rows.split.first + rows.n_rows
     inside = [(max(first, begin), min(last, end)) for first, last in wanted if first < end and begin < last]
     return Pieces([(a, rows.rows(a - begin, b - begin, columns)) for a, b in inside])
 
 
 def versions(rows: SplitRows) -> Found:
-    """The backbone versions of the split."""
+    """Return the backbone versions of the split."""
     return Found(dict.fromkeys(rows.log.backbone_versions))

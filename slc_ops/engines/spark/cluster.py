@@ -1,11 +1,11 @@
-"""Run a function over all splits of a log, and add up what it gives.
+"""Run a function over all splits of a log, and add up its results.
 
-A frame holds one row per split, and Spark caches it: the tasks of later passes go to the executor that holds
-the row, where a Python worker keeps the split's columns. A task (``mapInArrow``) answers with one small row:
-its partial sums. Up to 64 of them (fewer where sums are long) are added by the driver; more are first added
-on the cluster, group by group (``groupBy(…).applyInArrow``), so what the driver holds does not grow with the
-rows. Groups are consecutive splits and are added in their order: the same files give the same sums, whatever
-cluster they are worked on and however often a task was repeated.
+A frame has one row per split, and Spark caches it: the tasks of later passes run on the executor that holds
+the row, where a Python worker caches the split's columns. A task (``mapInArrow``) returns one small row: its
+partial sums. The driver sums at most 64 of them (fewer where sums are long); more are first added on the
+cluster, group by group (``groupBy(…).applyInArrow``), so the driver's memory does not grow with the rows.
+Groups are consecutive splits, added in order: the same files give the same sums, on any cluster and after any
+number of retries.
 """
 
 import pickle
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 ANSWER = "number long, payload binary, error string"
 MOST_PARTS = 64
 DRIVER_BYTES = 256 << 20
-KEY_BYTES = 12  # of the sums, per key
+KEY_BYTES = 12  # size of the sums, per key
 _ARROW = pa.schema([("number", pa.int64()), ("payload", pa.binary()), ("error", pa.string())])
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a Python worker does with the splits of its partition: one answer each."""
+    """The work of a Python worker on the splits of its partition: one answer each."""
 
     splits: Any
     dictionaries: Dictionaries | None
@@ -46,7 +46,7 @@ class Task:
     code: str = field(default_factory=code_version)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answer for each row of the frame."""
+        """Yield an answer for each row of the frame."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield answer_of(number, partial(self._one, number))
@@ -58,7 +58,7 @@ class Task:
 
 
 def check_code(code: str) -> None:
-    """Refuse to work for a driver that runs other code."""
+    """Raise when the driver runs other code than this worker."""
     if code != code_version():
         raise SettingsError(
             f"a worker of the cluster runs slc_ops {code_version()}, but this refresh {code}: their "
@@ -67,7 +67,9 @@ def check_code(code: str) -> None:
 
 
 def answer_of(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
-    """An error that is meant for people travels as an answer: trying again would not cure it."""
+    """Run ``work`` and return its answer; an :class:`SlcError` is an answer, too, because a retry would not
+    help.
+    """
     try:
         payload, error = pickle.dumps(work(), protocol=5), None
     except SlcError as problem:
@@ -76,24 +78,24 @@ def answer_of(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
 
 
 def as_text(error: SlcError) -> str:
-    """An error on its way to the driver: its kind (the nearest that is made from a text) and what it says."""
+    """Serialise an error for the driver: its class (the nearest one that takes a text) and its message."""
     ours = (each for each in type(error).__mro__ if each.__module__ == errors.__name__)
     kind = next(each for each in ours if "__init__" not in vars(each))
     return f"{kind.__name__}: {error}"
 
 
 def raise_first(found: pa.ChunkedArray) -> None:
-    """Raise an error that came as an answer."""
+    """Raise the first error among the answers."""
     for error in sorted(found.drop_null().to_pylist())[:1]:
         kind, _, text = error.partition(": ")
         raise getattr(errors, kind)(text)
 
 
 def added(answers: pa.Table) -> Any:
-    """The sum of some answers, in the order of their splits."""
+    """Return the sum of some answers, in the order of their splits."""
     answers = answers.sort_by("number")
     raise_first(answers["error"])
-    # Payloads are taken out one at a time: together they may be many.
+    # Payloads are loaded one at a time, to limit memory.
     total: Addable | None = None
     for answer in answers["payload"]:
         part = pickle.loads(answer.as_buffer())  # noqa: S301 - from our own worker, never from a file
@@ -105,12 +107,12 @@ def added(answers: pa.Table) -> Any:
 
 
 def added_group(key: tuple[pa.Scalar, ...], answers: pa.Table) -> pa.Table:
-    """The sum of a group of consecutive answers, as the answer of the group."""
+    """Return the sum of a group of consecutive answers as one answer."""
     return pa.Table.from_batches([answer_of(key[0].as_py(), partial(added, answers))])
 
 
 def add_up(session: "SparkSession", frame: "DataFrame", task: Task, parts: int, n_keys: int) -> Any:
-    """The sum of the task's answers over all ``parts`` splits of the frame."""
+    """Return the sum of the task's answers over all ``parts`` splits of the frame."""
     fan = max(2, min(MOST_PARTS, DRIVER_BYTES // (KEY_BYTES * max(1, n_keys))))
     answers = mapped(frame, task, ANSWER)
     while parts > fan:
@@ -122,13 +124,13 @@ def add_up(session: "SparkSession", frame: "DataFrame", task: Task, parts: int, 
 
 
 def mapped(frame: "DataFrame", task: Callable[..., Any], schema: str) -> "DataFrame":
-    """``mapInArrow``."""
+    """Apply ``mapInArrow`` without PySpark's warnings."""
     with quiet():
         return frame.mapInArrow(task, schema)
 
 
 def collected(session: "SparkSession", frame: "DataFrame") -> pa.Table:
-    """Run the job. When all executors are lost, Spark waits for new ones for ever; this gives up."""
+    """Run the job; give up when all executors are lost, because Spark would wait for new ones for ever."""
     done = threading.Event()
     lost = threading.Event()
 
@@ -147,7 +149,7 @@ def collected(session: "SparkSession", frame: "DataFrame") -> pa.Table:
     try:
         with quiet():
             return frame.toArrow()
-    except Exception as error:  # py4j wraps whatever happened on the cluster
+    except Exception as error:  # py4j wraps every error of the cluster
         if lost.is_set():
             raise ClusterUnavailable(
                 f"{session.sparkContext.master} lost all executors and gave no new one within "
@@ -159,7 +161,7 @@ def collected(session: "SparkSession", frame: "DataFrame") -> pa.Table:
 
 
 class quiet(warnings.catch_warnings):  # noqa: N801 - used like a function
-    """PySpark warns of pandas 3 whenever Arrow is used; nothing here goes through pandas."""
+    """Suppress PySpark's warning about pandas 3 on each use of Arrow; nothing here uses pandas."""
 
     def __enter__(self) -> Any:
         entered = super().__enter__()

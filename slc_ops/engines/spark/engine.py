@@ -1,4 +1,4 @@
-"""The engine of deployments with ``engine: spark``: opens logs on one cluster, and keeps those in use."""
+"""The engine of deployments with ``engine: spark``: opens logs on one cluster, and caches those in use."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,11 +33,13 @@ class SparkEngine:
 
     @property
     def session(self) -> "SparkSession":
-        """This process's session, opened (again) where it is needed."""
+        """Return this process's session, opened (again) if necessary."""
         return open_session(self._master)
 
     def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> SparkLog:
-        """The windows' rows, which every executor must see at these paths; ``items`` where they are known."""
+        """Open the windows' rows, which every executor must find at these paths; ``items`` are its items, if
+        known.
+        """
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         files = [file.absolute() for path in given for file in files_of(Path(path))]
         session = self.session
@@ -47,15 +49,15 @@ class SparkEngine:
         )
 
     def pull(self, asked: Pull) -> WindowManifest:
-        """Let executors write a window's rows, where the source is files that they can read."""
+        """Extract a window by executors, if the source consists of files that they can read."""
         return pull(self.session, asked)
 
     def changed_labels(self, old: Path, new: Path) -> int:
-        """How many events of the new log have another label than in the old one."""
+        """Count the events whose label differs between the old log and the new one."""
         return changed_labels(self.session, old, new)
 
     def digest(self, path: Path) -> str:
-        """The digest of a log's bytes, as executors find them."""
+        """Return the digest of a log's bytes, as the executors read them."""
         files = [part.absolute() for part in parts_of(path)]
         session = self.session
         task = Task(session.sparkContext.broadcast(files), None, bytes_of)
@@ -63,22 +65,22 @@ class SparkEngine:
         return digest_parts(found.values) if path.is_dir() else found.values[path.name]
 
     def show(self, path: Path, observer: RowObserver) -> None:
-        """Show a stored log to the statistics of a window, by executors."""
-        assert isinstance(observer, RowStatistics)  # noqa: S101 - nobody else looks at stored logs
+        """Pass a stored log to the statistics of a window, on the executors."""
+        assert isinstance(observer, RowStatistics)  # noqa: S101 - the only observer of stored logs
         show(self.session, self.splits(path), observer)
 
     def divide(
         self, path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool
     ) -> tuple[int, str]:
-        """Let executors divide a stored log's rows, into folders of parts."""
+        """Divide a stored log's rows on the executors, into folders of parts."""
         return divide(self.session, self.splits(path), work, bad, clean, ids_repeat=ids_repeat)
 
     def splits(self, path: Path) -> list[Split]:
-        """A stored log in parts to be worked on."""
+        """Return the splits of a stored log."""
         return plan_splits([parquet(part.absolute()) for part in parts_of(path)])
 
     def close(self) -> None:
-        """End the application."""
+        """End the Spark application."""
         self.session.stop()
 
 
@@ -87,7 +89,7 @@ MOST_LOGS = 16
 
 
 def _opened(key: tuple[Any, ...], make: Callable[[], SparkLog]) -> SparkLog:
-    """The log of these files: the methods of a refresh ask for the same ones, whose items are known then."""
+    """Return the cached log of these files: the methods of a refresh use the same files and items."""
     if key not in _logs:
         while len(_logs) >= MOST_LOGS:
             _logs.pop(next(iter(_logs))).release()

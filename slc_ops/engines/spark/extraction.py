@@ -1,7 +1,7 @@
-"""Pull a window on a cluster: executors read the source's files and write the log's parts.
+"""Extract a window on a cluster: executors read the source's files and write the log's parts.
 
 The driver lists the files and reads their footers. A part is written under a temporary name and renamed when
-it is whole, so a task that is repeated writes the same file again, and one that died leaves none.
+complete, so a repeated task writes the same file again, and a killed one leaves none.
 """
 
 import logging
@@ -38,7 +38,9 @@ _log = logging.getLogger(__name__)
 
 
 def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
-    """Like :func:`slc_ops.intake.extract.pull`, by executors where they can: the log is a folder of parts."""
+    """Extract like :func:`slc_ops.intake.extract.pull`, by executors if possible: the log is a folder of
+    parts.
+    """
     source, settings, window, observer = asked.source, asked.deployment.source, asked.window, asked.observer
     in_parts = observer is None or isinstance(observer, RowStatistics)
     if asked.labels is not None or not isinstance(source, InParts) or not in_parts:
@@ -83,7 +85,7 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
 
 @dataclass(frozen=True)
 class Pulling:
-    """Shows the rows of a part of the source while it writes them."""
+    """Passes the rows of a part of the source to an observer while it writes them."""
 
     pull: PartPull
 

@@ -1,8 +1,9 @@
-"""Show the rows of a log to an observer where they lie, and bring together what belongs together.
+"""Pass the rows of a log to an observer on the executors, and group rows with equal keys.
 
-Most of what an observer counts adds up, part by part. What does not (an id that occurs twice, perhaps in two
-parts) is handed on as keyed rows: Spark brings those of equal keys to one place, and there the observer says
-what it makes of them. Keys are spread over buckets of about a million rows, so nobody holds more.
+Most counts of an observer add up, part by part. Others do not (an id that occurs twice, perhaps in two
+parts): for these the observer emits keyed rows, Spark moves rows with equal keys to one place, and the
+observer processes them there. Keys are distributed over buckets of about a million rows, which limits the
+memory of a worker.
 """
 
 import pickle
@@ -40,7 +41,7 @@ from slc_ops.rows.reading import ParquetSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ANSWER = 0  # the kind of a part's sums; the kinds of keyed rows are the observer's own, from 1 on
+ANSWER = 0  # the kind of a part's sums; the observer defines the kinds of keyed rows, from 1 on
 BUCKET_ROWS = 1 << 20
 MOST_SPREAD = 10_000  # partitions of a shuffle
 _FIELDS = (
@@ -60,12 +61,12 @@ _GATHERED = "kind int, number long, payload binary, error string"
 _ANSWERED = pa.schema(
     [("kind", pa.int32()), ("number", pa.int64()), ("payload", pa.binary()), ("error", pa.string())]
 )
-ROW_BITS = 32  # of a position: (number of the part << ROW_BITS) + row in the part
+ROW_BITS = 32  # a position is (number of the part << ROW_BITS) + row in the part
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """Rows to be brought together by their hash; ``ids`` (bytes) where hashes alone do not decide."""
+    """Rows to be grouped by their hash; ``ids`` (bytes) where hashes alone are not sufficient."""
 
     kind: int
     position: np.ndarray
@@ -75,7 +76,7 @@ class Keyed:
     value: pa.Array | None = None
 
     def batch(self, buckets: int) -> pa.RecordBatch:
-        """As a task hands them on."""
+        """Return the rows as a batch of a task."""
         count = len(self.position)
         columns = {
             "kind": pa.repeat(pa.scalar(self.kind, pa.int32()), count),
@@ -92,53 +93,53 @@ class Keyed:
 
 
 class HandsOn:
-    """Keyed rows that wait to be handed on."""
+    """A buffer of keyed rows to emit."""
 
     def __init__(self) -> None:
         self._waiting: list[Keyed] = []
 
     def keyed(self) -> Iterator[Keyed]:
-        """What has to be brought together of the rows since this was last asked."""
+        """Yield the keyed rows since the last call."""
         waiting, self._waiting = self._waiting, []
         yield from waiting
 
 
 class PartObserver(Protocol):
-    """Sees the rows of one part."""
+    """Receives the rows of one part."""
 
     @property
     def hashed(self) -> Sequence[str]:
-        """The columns whose hashes it wants."""
+        """Return the columns whose hashes it needs."""
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """The next rows and the hashes of their columns."""
+        """Receive the next rows and the hashes of their columns."""
 
     def keyed(self) -> Iterator[Keyed]:
-        """What has to be brought together of the rows since this was last asked."""
+        """Yield the keyed rows since the last call."""
 
     def sums(self) -> Addable:
-        """What adds up, at the end."""
+        """Return the sums of the part, at its end."""
 
 
 class Partwise(Protocol):
-    """Sees the rows of a log part by part, wherever they lie; it is sent there."""
+    """Observes the rows of a log part by part; it is sent to the executors."""
 
     def part(self, number: int) -> PartObserver:
-        """Begin with a part."""
+        """Return the observer of a part."""
 
     def together(self, kind: int, rows: pa.Table) -> Addable:
-        """What is to be said of rows (position, hash, id, …), of which those of one hash are all here."""
+        """Return the result for rows (position, hash, id, …), which include all rows of each hash."""
 
 
 @dataclass
 class Both:
-    """Two things that add up; either may be missing."""
+    """Two values that add up; either may be missing."""
 
     one: Any
     other: Any
 
     def merge(self, more: "Both") -> None:
-        """Take up further parts."""
+        """Add further parts."""
         for name in ("one", "other"):
             mine, theirs = getattr(self, name), getattr(more, name)
             if mine is None:
@@ -148,12 +149,12 @@ class Both:
 
 
 Showing = Callable[[Any, PartObserver | None], Iterator[Addable | None]]
-"""Shows the rows of a part to its observer: goes on at each step, and at the end has an answer."""
+"""Passes the rows of a part to its observer: yields after each step, and yields its answer last."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A task: show parts to their observers, hand on keyed rows, and answer with the sums of each part."""
+    """A task: pass parts to their observers, emit keyed rows, and answer with the sums of each part."""
 
     parts: Any
     show: Showing
@@ -163,7 +164,7 @@ class Watched:
     code: str = field(default_factory=code_version)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All parts of a partition."""
+        """Process all parts of a partition."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._one(number)
@@ -188,14 +189,14 @@ class Watched:
 
 
 def said_together(partwise: Partwise | None, key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-    """What is to be said of the rows of one kind and bucket: one answer."""
+    """Return one answer for the rows of one kind and bucket."""
     kind, bucket = (each.as_py() for each in key)
     payload = error = None
     try:
         if kind == ANSWER:
             found = added(rows.rename_columns({"position": "number"}))
         else:
-            assert partwise is not None  # noqa: S101 - nobody else hands on keyed rows
+            assert partwise is not None  # noqa: S101 - no other source of keyed rows
             found = partwise.together(kind, rows)
         payload = pickle.dumps(found, protocol=5)
     except SlcError as problem:
@@ -207,7 +208,7 @@ def said_together(partwise: Partwise | None, key: tuple[pa.Scalar, ...], rows: p
 def keyed_rows(
     session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
 ) -> "DataFrame":
-    """The parts' keyed rows and answers, those of one kind and bucket in one place."""
+    """Return the parts' keyed rows and answers, those of one kind and bucket in one partition."""
     buckets = max(1, rows // BUCKET_ROWS)
     task = Watched(session.sparkContext.broadcast(list(parts)), show, partwise, buckets)
     spread = min(buckets, MOST_SPREAD)
@@ -217,7 +218,9 @@ def keyed_rows(
 def gathered(
     session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
 ) -> dict[int, Any]:
-    """Kind → sum, of the keyed rows of each; kind :data:`ANSWER`: of the parts' answers (:class:`Both`)."""
+    """Map each kind to the sum of its keyed rows; :data:`ANSWER` to that of the parts' answers
+    (:class:`Both`).
+    """
     frame = keyed_rows(session, parts, show, partwise, rows)
 
     def together(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
@@ -232,8 +235,8 @@ def gathered(
 
 
 def show_stored(split: Split, observer: PartObserver | None) -> Iterator[None]:
-    """The rows of a stored log, in the spans in which extraction shows them."""
-    assert observer is not None  # noqa: S101 - rows are shown to somebody
+    """Pass the rows of a stored log to an observer, in the spans of extraction."""
+    assert observer is not None  # noqa: S101 - stored rows need an observer
     for batch in stored_batches(split):
         names = [name for name in observer.hashed if name in batch.schema.names]
         observer.add(batch, {name: value_hashes(batch.column(name)) for name in names})
@@ -241,7 +244,7 @@ def show_stored(split: Split, observer: PartObserver | None) -> Iterator[None]:
 
 
 def stored_batches(split: Split, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """The rows of a split as they were written; of these columns, where the log has them, or of all."""
+    """Yield the rows of a split as written, with the existing ones of these columns, or with all."""
     source = ParquetSource(Path(split.path), groups=split.groups)
     names = [name for name in columns or source.types if name in source.types]
     for batch in source.batches(names, as_written=True) if names else ():
@@ -251,7 +254,7 @@ def stored_batches(split: Split, columns: Sequence[str] = ()) -> Iterator[pa.Rec
 def each_group(
     session: "SparkSession", frame: "DataFrame", work: Callable[[int, pa.Table], Any], groups: int
 ) -> Any:
-    """The sum of what ``work`` makes of each group of rows, of the same ``number``."""
+    """Return the sum of ``work`` over the groups of rows with the same ``number``."""
 
     def answered(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         number = key[0].as_py()

@@ -1,8 +1,8 @@
-"""A log whose rows lie on a cluster.
+"""A log with its rows on a cluster.
 
-The driver knows the files' schema, their row groups, the distinct items and the distinct users; it never
-sees the rows, only sums over them (and the same bounded samples as locally: one for a link's starting point,
-one for the prior of ``slc_eb``).
+The driver holds the files' schema, their row groups, the distinct items and the distinct users. It never
+receives the rows, only sums over them (and the same bounded samples as locally: one for a link's starting
+point, one for the prior of ``slc_eb``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 IN_MEMORY_ROWS = 1 << 19
 MOST_SAMPLES = 3
-_POSITION = 32  # bits of an identifier's position within its split
+_POSITION = 32  # bits of an id's position within its split
 
 
 class SparkLog:
-    """Validated rows of the log's contract on a cluster; a :class:`~slc_ops.rows.interactions.Log`."""
+    """Validated rows of the log's contract on a cluster; implements :class:`~slc_ops.rows.rows.Log`."""
 
     item_sums: Any
-    """Set by whoever knows the item sums already."""
+    """Stored item sums of the log, if :mod:`slc_ops.methods.fitting.window_sums` has set them."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class SparkLog:
         self.items: pa.Array = self._distinct("item_id", "items") if items is None else items
 
     def release(self) -> None:
-        """Let the executors forget what they keep for this log; it can still be used."""
+        """Drop the executors' caches of this log; it can still be used."""
         self.frame.unpersist()
         vars(self).pop("_brought", None)
         self._samples.clear()
@@ -78,45 +78,45 @@ class SparkLog:
             shared.unpersist()
 
     def has(self, column: str) -> bool:
-        """Whether the files have this column of the contract."""
+        """Return True when the files have this column of the contract."""
         return column in self._source.types
 
     def describe(self) -> str:
-        """Where the rows come from."""
+        """Return the origin of the rows, for messages."""
         return self._source.describe()
 
     @property
     def weighted(self) -> bool:
-        """Whether the log brings weights of its own."""
+        """Return True when the log has a column of weights."""
         return self.has("weight")
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
-        """Rows per item; a row of weight 0 does not exist."""
+        """Return the number of rows per item, without rows of weight 0."""
         size = len(self.items)
         found = self.add_up(partial(rows_per_item, size), n_keys=size)
         return found.values.astype(np.int64)
 
     @cached_property
     def users(self) -> pa.Array | None:
-        """The distinct users in the order of appearance; None without ``user_id``."""
+        """Return the distinct users in order of appearance; None without ``user_id``."""
         return self._distinct("user_id", "users") if self.has("user_id") else None
 
     @cached_property
     def groups(self) -> pa.Array | None:
-        """The distinct groups, as text, in the order of appearance; None without ``group_id``."""
+        """Return the distinct groups, as text, in order of appearance; None without ``group_id``."""
         return self._distinct("group_id", "groups", pa.string()) if self.has("group_id") else None
 
     @cached_property
     def backbone_versions(self) -> tuple[str, ...]:
-        """The distinct backbone versions, sorted; empty without that column."""
+        """Return the distinct backbone versions, sorted; empty without that column."""
         if not self.has("backbone_version"):
             return ()
         found: Found = self.over_splits(versions)
         return tuple(sorted(found.values))
 
     def add_up(self, kernel: Kernel[Partial], *, threads: int = 1, **needs: Unpack[Needs]) -> Partial:
-        """The kernel's sums over all rows (see :class:`~slc_ops.rows.rows.RowSource`)."""
+        """Return the kernel's sums over all rows (see :class:`~slc_ops.rows.rows.RowSource`)."""
         columns = needs.get("columns", NO_COLUMNS)
         self._require(columns)
         result: Partial = self.over_splits(
@@ -125,7 +125,7 @@ class SparkLog:
         return result
 
     def in_memory(self) -> InteractionLog | None:
-        """The rows themselves, which the workers have read and checked; of small logs only."""
+        """Return the rows, read and validated by the workers, of a small log; None for a large one."""
         return self._brought if self.n_rows <= IN_MEMORY_ROWS else None
 
     @cached_property
@@ -134,9 +134,9 @@ class SparkLog:
         return InteractionLog.from_table(pa.concat_tables(found.all))
 
     def sample(self, firsts: Sequence[int], length: int, columns: Columns = NO_COLUMNS) -> list[Rows]:
-        """``length`` rows from each of the given row numbers on."""
+        """Return ``length`` rows from each of the given row numbers on."""
         self._require(columns)
-        # Every link and every score begins with the same sample: it is brought once.
+        # Every link and every score starts with the same sample: it is fetched once.
         key = (*firsts, length, frozenset(columns))
         if key not in self._samples:
             if len(self._samples) == MOST_SAMPLES:
@@ -147,7 +147,7 @@ class SparkLog:
         return self._samples[key]
 
     def cut(self, timestamp: float) -> tuple["SparkLog", "SparkLog"]:
-        """The rows up to and including a timestamp, and the rows after it."""
+        """Return the rows up to and including a timestamp, and the rows after it; raise if none is later."""
         later: Found = self.over_splits(partial(rows_after, timestamp))
         if not any(later.values.values()):
             raise InputError(NO_LATER_ROW.format(self.describe()))
@@ -160,12 +160,12 @@ class SparkLog:
         )
 
     def over_splits(self, work: Any, *, n_keys: int = 1, columns: Columns = NO_COLUMNS) -> Any:
-        """The sum of a function's answers over all splits."""
+        """Return the sum of a function's answers over all splits."""
         task = Task(self._shared, self._dictionaries(columns), work)
         return add_up(self._session, self.frame, task, len(self.splits), n_keys)
 
     def _dictionaries(self, columns: Columns) -> Dictionaries:
-        """What workers translate their codes with; users and groups only where they are asked for."""
+        """Return the ids for the workers' translation of codes; users and groups only on request."""
         wanted = {"items": True, "users": "user" in columns, "groups": "group" in columns}
         for name, asked in wanted.items():
             if asked and name not in self._shared_ids and (ids := getattr(self, name)) is not None:
@@ -177,7 +177,7 @@ class SparkLog:
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
 
     def _distinct(self, column: str, own: str, kind: pa.DataType | None = None) -> pa.Array:
-        """Distinct identifiers in the order of appearance: each split's own, then Spark's aggregation."""
+        """Return distinct ids in order of appearance: first per split, then by Spark's aggregation."""
         kinds = {kind or _id_type(source.types[column]) for source in self._sources}
         kind = kinds.pop() if len(kinds) == 1 else pa.string()  # an integer and its text are one id
         schema = f"id {'long' if kind == pa.int64() else 'string'}, position long, error string"
@@ -190,14 +190,14 @@ class SparkLog:
 
 @dataclass(frozen=True)
 class Identifiers:
-    """A task: the distinct identifiers of each split and where they first appear."""
+    """A task: the distinct ids of each split and their first positions."""
 
     splits: Any
-    own: str  # which of a log's properties has them
+    own: str  # the log's property with the ids
     kind: pa.DataType
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch per split."""
+        """Yield one batch per split."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 values, error = pa.nulls(1, self.kind), None
@@ -211,7 +211,7 @@ class Identifiers:
 
 
 def frame_of(session: "SparkSession", splits: Sequence[Any]) -> "DataFrame":
-    """One row per split (or whatever is worked on), each a partition of its own."""
+    """Return a frame with one row per split (or other unit of work), each in its own partition."""
     return session.range(0, len(splits), 1, len(splits)).withColumnRenamed("id", "number")
 
 

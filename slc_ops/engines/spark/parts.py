@@ -1,7 +1,7 @@
-"""A window pulled part by part: whoever reads a part of the source writes the part of the log.
+"""Extraction part by part: the worker that reads a part of the source writes the part of the log.
 
-A part is a run of row groups, cut by the files alone; small files share one. The parts of the log are in the
-order of the source's, so their rows are those of one process, one after the other.
+A part is a run of row groups, determined by the files alone; small files share one. The parts of the log have
+the order of the source's, so their rows are those of a local extraction, in the same order.
 """
 
 import os
@@ -29,7 +29,7 @@ PART_ROWS = 1 << 21
 
 @runtime_checkable
 class InParts(Protocol):
-    """A source of Parquet files that others can open, too."""
+    """A source of Parquet files that workers can open, too."""
 
     parts: Parts
 
@@ -39,7 +39,7 @@ class InParts(Protocol):
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Row groups of files; ``rows`` is how many they hold, of which the window may want fewer."""
+    """Row groups of files; ``rows`` is their number of rows, including those outside of the window."""
 
     number: int
     pieces: tuple[tuple[SourceFile, tuple[int, ...]], ...]
@@ -47,12 +47,12 @@ class SourcePart:
 
 
 def source_parts(source: InParts) -> list[SourcePart]:
-    """The source in parts of about :data:`PART_ROWS` rows, in row order."""
+    """Return the source in parts of about :data:`PART_ROWS` rows, in row order."""
     found: list[SourcePart] = []
     pieces: list[tuple[SourceFile, tuple[int, ...]]] = []
     rows = 0
     for opened, fragment in source.opened:
-        # Others have another working directory.
+        # Workers have another working directory.
         part = opened if source.parts.remote else replace(opened, path=os.path.abspath(opened.path))
         groups: list[int] = []
         for group in fragment.row_groups:
@@ -70,7 +70,7 @@ def source_parts(source: InParts) -> list[SourcePart]:
 
 @dataclass
 class Written:
-    """Parts of a log: their rows, the digests of their content and bytes, and what was noted; adds up."""
+    """Parts of a log: their rows, the digests of their content and bytes, and their notes; adds up."""
 
     rows: int = 0
     content: ContentDigest = field(default_factory=ContentDigest)
@@ -78,7 +78,7 @@ class Written:
     notes: dict[str, int] = field(default_factory=dict)
 
     def merge(self, other: "Written") -> None:
-        """Take up further parts."""
+        """Add further parts."""
         self.rows += other.rows
         self.content.merge(other.content)
         self.files |= other.files
@@ -89,21 +89,21 @@ class Written:
 
 @dataclass(frozen=True)
 class OnePart:
-    """A part of a source as something to take rows from."""
+    """A part of a source as a provider of rows."""
 
     parts: Parts
     one: SourcePart
     selects: bool
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, as the source has them."""
+        """Yield its rows with the source's columns."""
         for part, groups in self.one.pieces:
             yield from self.parts.batches(part, self.parts.groups(part, groups))
 
 
 @dataclass(frozen=True)
 class PartPull:
-    """Everything that must be known to pull a part of a window into ``directory``."""
+    """The request to extract parts of a window into ``directory``."""
 
     parts: Parts
     selects: bool
@@ -115,7 +115,7 @@ class PartPull:
     directory: Path
 
     def rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """The window's rows in one part of the source."""
+        """Yield the window's rows in one part of the source."""
         rows = in_contract(OnePart(self.parts, one, self.selects), self.settings, self.window, notes)
         if self.leaves_out:
             rows = without_waiting(rows, notes)
@@ -123,14 +123,14 @@ class PartPull:
 
 
 class PartWriter:
-    """Writes one part step by step, so that what the observer says can be passed on in between."""
+    """Writes one part step by step, so that the observer's keyed rows can be emitted in between."""
 
     def __init__(self, pull: PartPull, one: SourcePart, observer: Watcher | None) -> None:
         self._pull, self._one, self._observer = pull, one, observer
         self.written = Written()
 
     def __iter__(self) -> Iterator[None]:
-        """Go on: yields after each batch; at the end the part lies in its place, if it has any row."""
+        """Yield after each batch; at the end the part has its final name, if it has any row."""
         path = self._pull.directory / part_name(self._one.number)
         notes: dict[str, Any] = {}
         with replacing(path) as temporary:
@@ -140,7 +140,7 @@ class PartWriter:
                     writer.add(batch)
                     yield
                 writer.close()
-            except BaseException:  # even an interrupt must not leave half a file behind
+            except BaseException:  # an interrupt, too, must not leave a partial file
                 writer.abandon()
                 raise
             digest = digest_file(temporary)
@@ -153,7 +153,7 @@ class PartWriter:
 
 
 def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]:
-    """A window without rows: one part without rows; its name and digest."""
+    """Write the only part of a window without rows; return its name and digest."""
     path = directory / part_name(0)
     with replacing(path) as temporary:
         LogWriter(temporary, types).close()
@@ -162,7 +162,7 @@ def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]
 
 
 def drop_unfinished(directory: Path) -> None:
-    """Remove what a worker that was killed while it wrote has left in a folder of parts.
+    """Remove the temporary files of killed workers from a folder of parts.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())

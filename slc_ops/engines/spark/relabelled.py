@@ -1,4 +1,4 @@
-"""How many events of a window changed their label, worked out where the rows of both versions lie."""
+"""Count the events of a window whose label changed, on the executors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _TEXT = pa.string()
 
 
 def changed_labels(session: "SparkSession", old: Path, new: Path) -> int:
-    """Like :func:`slc_ops.intake.labels.changed_labels`."""
+    """Count like :func:`slc_ops.intake.labels.changed_labels`."""
     if not (has_labels(old) and has_labels(new)):
         return 0
     before, now = (plan_splits([parquet(part.absolute()) for part in parts_of(path)]) for path in (old, new))
@@ -37,16 +37,16 @@ def changed_labels(session: "SparkSession", old: Path, new: Path) -> int:
 
 @dataclass(frozen=True)
 class Relabelled:
-    """Brings the labels of an event together; the first ``old`` parts are those of the earlier version."""
+    """Groups the labels of an event; the first ``old`` parts belong to the earlier version."""
 
     old: int
 
     def part(self, number: int) -> "LabelsOfPart":
-        """Begin with a part."""
+        """Return the observer of a part."""
         return LabelsOfPart(number, number >= self.old)
 
     def together(self, kind: int, rows: pa.Table) -> Totals:
-        """How many events changed; ``failing`` tells the later version."""
+        """Count the changed events; ``failing`` marks the later version."""
         sides = [rows.filter(pc.equal(rows["failing"], later)) for later in (False, True)]
         tables = [pa.table({"event_id": each["id"].cast(_TEXT), "label": each["value"]}) for each in sides]
         return Totals(np.array([float(changed_between(*tables))]))
@@ -62,7 +62,7 @@ class LabelsOfPart(HandsOn):
         self._number, self._is_later, self._rows = number, is_later, 0
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Take the labels of further rows."""
+        """Add the labels of further rows."""
         ids, labels = batch.column("event_id"), batch.column("label")
         usable = np.asarray(pc.and_(ids.is_valid(), labels.is_valid()))
         text = ids.cast(_TEXT).filter(pa.array(usable))
@@ -80,5 +80,5 @@ class LabelsOfPart(HandsOn):
         self._rows += batch.num_rows
 
     def sums(self) -> Totals:
-        """Nothing adds up here."""
+        """Return zero: only keyed rows count."""
         return Totals(np.zeros(1))

@@ -1,7 +1,8 @@
-"""Reach a Spark cluster, or say within seconds why it cannot be reached.
+"""Connect to a Spark cluster, or fail within seconds with the reason.
 
-Spark itself tries a silent master for a minute, and waits for workers for ever. A refresh must not: it asks
-the master's port first, and gives the cluster ``SLC_OPS_SPARK_WAIT`` seconds (60) to hand out an executor.
+Spark itself tries an unresponsive master for a minute, and waits for workers for ever. A refresh must not: it
+checks the master's port first, and gives the cluster ``SLC_OPS_SPARK_WAIT`` seconds (60) to provide an
+executor.
 """
 
 import os
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 SETTLED_SECONDS = 2.0
-# One core an executor: a split's columns are kept by the one Python worker that has read them.
+# One core per executor: the one Python worker that has read a split caches its columns.
 SETTINGS = {
     "spark.app.name": "slc-ops",
     "spark.executor.cores": "1",
     "spark.python.worker.reuse": "true",
-    "spark.locality.wait": "300ms",  # an idle executor reads a waiting split itself rather than stay idle
-    "spark.sql.adaptive.enabled": "false",  # its plan of shuffles would change from pass to pass
-    "spark.sql.codegen.wholeStage": "false",  # every pass is a new, tiny plan: compiling it costs more
+    "spark.locality.wait": "300ms",  # an idle executor reads a waiting split itself
+    "spark.sql.adaptive.enabled": "false",  # the plan of shuffles would vary between passes
+    "spark.sql.codegen.wholeStage": "false",  # every pass is a new, tiny plan: compilation costs more
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
@@ -37,7 +38,7 @@ SETTINGS = {
 
 
 def master_url() -> str:
-    """``SLC_OPS_SPARK_MASTER``: where a cluster is, belongs to the installation and not to a deployment."""
+    """Return ``SLC_OPS_SPARK_MASTER``: the cluster belongs to the installation, not to a deployment."""
     found = RowVariables.read().spark_master
     if not found:
         raise SettingsError(
@@ -47,10 +48,10 @@ def master_url() -> str:
 
 
 def open_session(master: str) -> "SparkSession":
-    """A session on the cluster with at least one executor; this process's own, if it has one there."""
+    """Return a session on the cluster with at least one executor; reuse this process's session."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # pandas 3; nothing here goes through pandas
+            warnings.simplefilter("ignore", FutureWarning)  # pandas 3; nothing here uses pandas
             from pyspark.sql import SparkSession
     except ImportError:
         raise SettingsError(
@@ -68,7 +69,7 @@ def open_session(master: str) -> "SparkSession":
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
-    except Exception as error:  # py4j wraps whatever the JVM threw
+    except Exception as error:  # py4j wraps every error of the JVM
         raise ClusterUnavailable(f"{master} did not accept the application: {first_line(error)}") from None
     if "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable
@@ -78,9 +79,9 @@ def open_session(master: str) -> "SparkSession":
 
 
 def check_port(master: str) -> None:
-    """Knock at the master's door."""
+    """Raise :class:`ClusterUnavailable` when no port of the master accepts a connection."""
     if not master.startswith("spark://"):
-        return  # local[2], yarn, k8s://…: Spark knows these itself
+        return  # local[2], yarn, k8s://…: Spark handles these itself
     problems = []
     for address in master.removeprefix("spark://").split(","):
         parts = urlsplit(f"spark://{address}")
@@ -102,14 +103,14 @@ def check_port(master: str) -> None:
 
 
 def wait_seconds() -> float:
-    """How long a cluster may take to hand out an executor, at first and again after all were lost."""
+    """Return the time limit for the first executor, and for a new one after all were lost, in seconds."""
     return RowVariables.read().spark_wait
 
 
 def wait_for_executor(session: "SparkSession", master: str, seconds: float) -> None:
-    """Until executors are there and no more come; without workers Spark would wait for ever.
+    """Wait until executors exist and their number is stable; without workers Spark would wait for ever.
 
-    The first pass decides which executor keeps which split: one that came late would have nothing to do.
+    The first pass assigns splits to executors: a late one would have no work.
     """
     end = time.monotonic() + seconds
     found, since = 0, time.monotonic()
@@ -126,16 +127,16 @@ def wait_for_executor(session: "SparkSession", master: str, seconds: float) -> N
 
 
 def executors(session: "SparkSession") -> int:
-    """How many executors the application has now."""
+    """Return the current number of executors."""
     if session.sparkContext.master.startswith("local"):
         return 1
     return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the stack traces around it."""
+    """Return an error's message without the stack traces around it."""
     lines = [line.rstrip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    if any(line.startswith("Traceback") for line in lines):  # from Python on a worker: the last line says it
+    if any(line.startswith("Traceback") for line in lines):  # a worker's: its last line is the message
         lines = [line for line in lines if line[0].isalpha() and ": " in line][-1:] or lines
     told = [line.strip() for line in lines if not line.strip().startswith(("at ", "An error occurred"))]
     return (told or lines)[0].removeprefix(": ")

@@ -1,10 +1,10 @@
-"""Parts of Parquet files, and their columns where they were read.
+"""Parts of Parquet files, and their cached columns.
 
-A *split* is a run of row groups of one file: about two million rows, cut by the file alone, so that the same
-files give the same splits on every cluster. A Python worker that meets a split reads it as the local engine
-would (same checks, same errors) and keeps its compact columns for the next pass, in memory up to
-``SLC_OPS_MEMORY_MB`` and in a temporary file beyond. A worker that dies takes only its copy with it: whoever
-gets the split next reads it again.
+A *split* is a run of row groups of one file: about two million rows, determined by the file alone, so that
+the same files give the same splits on every cluster. A Python worker reads its split like the local engine
+(same checks, same errors) and caches the compact columns for the next pass, in memory up to
+``SLC_OPS_MEMORY_MB`` and in a temporary file beyond. When a worker dies, only its copy is lost: the next
+worker reads the split again.
 """
 
 import math
@@ -26,12 +26,12 @@ from slc_ops.rows.rows import NO_COLUMNS, Columns, InSpans, Rows
 from slc_ops.rows.store import memory_budget
 
 SPLIT_ROWS = 1 << 21
-MOST_OPEN = 4096  # translations of codes that a worker keeps
+MOST_OPEN = 4096  # translations of codes that a worker caches
 
 
 @dataclass(frozen=True)
 class Split:
-    """Row groups ``groups[0]`` to ``groups[1]`` (exclusive) of a file; ``first`` numbers its first row."""
+    """Row groups ``groups[0]`` to ``groups[1]`` (exclusive) of a file; ``first`` is its first row number."""
 
     number: int
     path: str
@@ -43,19 +43,19 @@ class Split:
 
     @property
     def cut(self) -> bool:
-        """Whether only rows with ``after`` < event time ≤ ``until`` belong to it."""
+        """Return True when only rows with ``after`` < event time ≤ ``until`` belong to it."""
         return self.after > -math.inf or self.until < math.inf
 
 
 def parquet(path: Path) -> ParquetSource:
-    """A file that a cluster can read."""
+    """Open a file for the cluster; raise unless it is Parquet."""
     if path.suffix != ".parquet":
         raise InputError(f"{path}: a cluster reads Parquet files only; write it as Parquet first")
     return ParquetSource(path)
 
 
 def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
-    """Cut files into splits, in row order; row groups without rows are left out."""
+    """Divide files into splits, in row order; omit row groups without rows."""
     splits: list[Split] = []
     first = 0
     for file in files:
@@ -70,20 +70,20 @@ def plan_splits(files: Sequence[ParquetSource]) -> list[Split]:
 
 
 class Dictionaries:
-    """What a log's codes mean (``items``, ``users``, ``groups``), as broadcast variables.
+    """The ids of a log's codes (``items``, ``users``, ``groups``), as broadcast variables.
 
-    A worker fetches them when it first needs them.
+    A worker fetches them on first use.
     """
 
     def __init__(self, key: str, shared: dict[str, Any]) -> None:
         self.key, self._shared = key, shared
 
     def __getitem__(self, name: str) -> pa.Array:
-        """The ids; code ``k`` means the ``k``-th."""
+        """Return the ids; code ``k`` means the ``k``-th."""
         return self._shared[name].value
 
     def translation(self, name: str, local: pa.Array) -> NDArray[np.int32]:
-        """The log's code of each of a split's own ids."""
+        """Return the log's code of each of a split's own ids."""
         import pyarrow.compute as pc
 
         found = pc.index_in(local, value_set=self[name])
@@ -103,25 +103,25 @@ class SplitRows(InSpans):
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return self.log.n_rows
 
     @property
     def items(self) -> pa.Array:
-        """The items of the whole log."""
+        """Return the items of the whole log."""
         return self.dictionaries["items"]
 
     def user_ids(self) -> Iterator[tuple[int, pa.Array]]:
-        """The user of each row, piece by piece, and the number of the piece's first row in the split."""
+        """Yield the first row number within the split and the users of each batch."""
         return self.log.user_ids()
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Rows ``first`` to ``last`` of the split."""
+        """Return rows ``first`` to ``last`` (exclusive) of the split."""
         found = self.log.rows(first, last, columns)
         users: NDArray[np.integer] | None = None
         if found.user is not None:
             users = self._users[found.user]
-        elif "user" in columns:  # without users each row is its own
+        elif "user" in columns:  # without user_id each row is its own user
             users = self.split.first + np.arange(first, last)
         return Rows(
             self._items[found.codes],
@@ -143,7 +143,7 @@ class SplitRows(InSpans):
 
     @cached_property
     def _groups(self) -> NDArray[np.int32]:
-        # The last one is found at −1: a row without a group stays one.
+        # The last entry is at index −1: a row without a group keeps −1.
         return np.append(self.dictionaries.translation("groups", self.log.groups), np.int32(-1))
 
 
@@ -152,9 +152,9 @@ _open: dict[tuple[Any, ...], SplitRows] = {}
 
 
 def read_split(split: Split) -> InteractionLog:
-    """The split's rows; read once by each worker, and again when the file was replaced."""
+    """Return the split's rows; each worker reads them once, and again when the file was replaced."""
     stat = Path(split.path).stat() if Path(split.path).exists() else None
-    # By what the name leads to: the windows that a plan pins are other names of the same files.
+    # Keyed by inode: the windows that a plan pins are other names of the same files.
     file = split.path if stat is None else (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
     key = (file, split.groups, split.after, split.until)
     if key not in _read:
@@ -169,7 +169,7 @@ def read_split(split: Split) -> InteractionLog:
 
 
 def _rows_between(source: Source, after: float, until: float) -> TableSource:
-    """The rows with ``after`` < event time ≤ ``until``."""
+    """Return the rows with ``after`` < event time ≤ ``until``."""
     table = pa.Table.from_batches(source.batches(list(source.types)))
     time = InteractionLog.from_table(table).time
     assert time is not None  # noqa: S101 - a log without times is not cut
@@ -177,18 +177,18 @@ def _rows_between(source: Source, after: float, until: float) -> TableSource:
 
 
 def as_mask(rows: NDArray[np.bool_]) -> pa.Array:
-    """A mask for Arrow."""
+    """Return a mask as an Arrow array."""
     bits = pa.py_buffer(np.packbits(rows, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(rows), [None, bits])
 
 
 def open_split(split: Split, dictionaries: Dictionaries) -> SplitRows:
-    """The split's rows in the codes of its log."""
+    """Return the split's rows with the codes of its log."""
     key = (dictionaries.key, split.number)
     rows = read_split(split)
     if key not in _open or _open[key].log is not rows:
         if len(_open) >= MOST_OPEN:
             _open.clear()
         _open[key] = SplitRows(split, rows, dictionaries)
-    _open[key].dictionaries = dictionaries  # a pass brings the dictionaries that it needs
+    _open[key].dictionaries = dictionaries  # each pass has its own set of dictionaries
     return _open[key]

@@ -1,7 +1,7 @@
-"""Statistics and quarantine of a window where its rows lie: the rules of one process, computed by executors.
+"""Statistics and quarantine of a window, with the rules of the local engine, computed by executors.
 
-Counts of parts add up. Ids and rows that occur twice do not: within a span they are found on the spot, and
-the first of each is handed on, keyed by its hash, to be compared with those of other spans.
+Counts of parts add up. Repeated ids and rows do not: repetitions within a span are found directly, and the
+first occurrence of each is emitted, keyed by its hash, for comparison with other spans.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,21 +45,21 @@ _PLACES = "number long, row long"
 
 
 def show(session: "SparkSession", splits: list[Split], statistics: RowStatistics) -> None:
-    """Show a stored log to the statistics, by executors."""
+    """Pass a stored log to the statistics, on the executors."""
     if splits:
         total = sum(split.rows for split in splits)
         take(statistics, gathered(session, splits, show_stored, partwise_of(statistics), total))
 
 
 def partwise_of(statistics: RowStatistics) -> "PartwiseStatistics":
-    """What sees the rows of these statistics where they lie, part by part."""
+    """Return the partwise observer of these statistics."""
     return PartwiseStatistics(statistics.window, statistics.logit_limit, MAX_EXAMPLES)
 
 
 def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
-    """Hand over what the parts have seen (see :func:`~slc_ops.engines.spark.gathering.gathered`)."""
+    """Add the results of :func:`~slc_ops.engines.spark.gathering.gathered` to the statistics."""
     sums: PartSums | None = found[ANSWER].one
-    if sums is None:  # not a single part
+    if sums is None:  # no parts
         return
     repeated = sums.repeated
     for kind in (IDS, ROWS):
@@ -76,10 +76,10 @@ def take(statistics: RowStatistics, found: dict[int, Any]) -> None:
 
 
 class PartPass(Pass):
-    """A pass over some consecutive parts, which travels and adds up."""
+    """A pass over consecutive parts that can be serialised and added."""
 
     def merge(self, other: Pass) -> None:
-        """Count in what another pass found in the rows that follow these; it has handed its hashes over."""
+        """Add the pass over the rows that follow; its hashes were already emitted."""
         for code, count in other.failed.items():
             self.failed[code] += count
         for code, found in other.examples.items():
@@ -97,15 +97,16 @@ class PartPass(Pass):
         self.rows += other.rows
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was counted travels; the checks stay where they are."""
+        """Serialise the counts without the checks."""
         return {name: value for name, value in vars(self).items() if name != "checks"}
 
 
 @dataclass
 class Repeated:
-    """Later occurrences of event ids: how many, how many of them fail no check, the first ones as examples.
+    """Later occurrences of event ids: their number, the number that fails no check, and the first as
+    examples.
 
-    ``first`` holds their positions. ``rows`` counts rows that repeat (user, item, time, label).
+    ``first`` has their positions. ``rows`` counts rows that repeat (user, item, time, label).
     """
 
     most: int
@@ -115,13 +116,13 @@ class Repeated:
     rows: int = 0
 
     def note(self, position: np.ndarray, failing: np.ndarray) -> None:
-        """Count later occurrences in; ``position`` ascends."""
+        """Add later occurrences; ``position`` ascends."""
         self.ids += len(position)
         self.otherwise_good += int(np.count_nonzero(~failing))
         self._keep([*self.first, *position[: self.most].tolist()])
 
     def merge(self, other: "Repeated") -> None:
-        """Take up those of other rows."""
+        """Add those of other rows."""
         self.ids += other.ids
         self.otherwise_good += other.otherwise_good
         self.rows += other.rows
@@ -133,7 +134,7 @@ class Repeated:
 
 @dataclass
 class PartSums:
-    """What was counted in some consecutive parts."""
+    """The counts of some consecutive parts."""
 
     run: PartPass
     failed_rows: int
@@ -141,7 +142,7 @@ class PartSums:
     rows: dict[int, int]
 
     def merge(self, other: "PartSums") -> None:
-        """Take up the parts that follow."""
+        """Add the parts that follow."""
         self.run.merge(other.run)
         self.failed_rows += other.failed_rows
         self.repeated.merge(other.repeated)
@@ -150,18 +151,18 @@ class PartSums:
 
 @dataclass(frozen=True)
 class PartwiseStatistics:
-    """What is sent to where the rows lie."""
+    """The observer that is sent to the executors."""
 
     window: Window
     logit_limit: float
     max_examples: int
 
     def part(self, number: int) -> "PartStatistics":
-        """Begin with a part."""
+        """Return the observer of a part."""
         return PartStatistics(number, PartPass(self.window, self.logit_limit, self.max_examples))
 
     def together(self, kind: int, rows: pa.Table) -> Repeated:
-        """Which of the rows that were brought together repeat others."""
+        """Count the grouped rows that repeat others."""
         found = Repeated(self.max_examples)
         if kind == ROWS:
             found.rows = rows.num_rows - pc.count_distinct(rows["hash"]).as_py()
@@ -173,7 +174,7 @@ class PartwiseStatistics:
 
 
 class PartStatistics(HandsOn):
-    """Sees the rows of one part."""
+    """Counts the rows of one part."""
 
     hashed = HASHED
 
@@ -183,7 +184,7 @@ class PartStatistics(HandsOn):
         self._failed, self._repeated = 0, Repeated(run.max_examples)
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Count rows in."""
+        """Add rows."""
         first, run = self._run.rows, self._run
         run.add(batch, hashes)
         failing = np.zeros(batch.num_rows, bool)
@@ -204,12 +205,14 @@ class PartStatistics(HandsOn):
             self._waiting.append(Keyed(ROWS, position[where], distinct))
 
     def sums(self) -> PartSums:
-        """What adds up."""
+        """Return the counts of the part."""
         return PartSums(self._run, self._failed, self._repeated, {self._number: self._run.rows})
 
 
 def first_ids(ids: pa.Array, hashes: np.ndarray, position: np.ndarray) -> tuple[Keyed, np.ndarray]:
-    """The first occurrence of each id of a span, to be compared with other spans; which ones are later."""
+    """Return the first occurrence of each id of a span, for comparison with other spans; a mask of later
+    ones.
+    """
     again, plain = later(ids), as_bytes(ids)
     if again.any():
         plain = plain.filter(pa.array(~again))
@@ -217,13 +220,13 @@ def first_ids(ids: pa.Array, hashes: np.ndarray, position: np.ndarray) -> tuple[
 
 
 def later_ids(rows: pa.Table) -> pa.Table:
-    """The rows (position, id, …) whose id occurs at an earlier position, in order."""
+    """Return the rows (position, id, …) whose id occurs at an earlier position, in order."""
     rows = rows.select(["position", "id", "failing"]).sort_by("position")
     return rows.filter(pa.array(later(rows["id"].combine_chunks())))
 
 
 def as_bytes(ids: pa.Array) -> pa.Array:
-    """Ids of any type in a form that tells them apart."""
+    """Return ids of any type as bytes that identify them."""
     if not (pa.types.is_binary(ids.type) or pa.types.is_large_binary(ids.type)):
         ids = ids.cast(pa.string())
     return ids.cast(pa.binary())
@@ -231,13 +234,13 @@ def as_bytes(ids: pa.Array) -> pa.Array:
 
 @dataclass
 class Divided:
-    """What was written of some parts: how many rows were bad, and the digests of the clean parts."""
+    """The result of some parts: the number of bad rows, and the digests of the clean parts."""
 
     bad: int
     clean: dict[str, str]
 
     def merge(self, other: "Divided") -> None:
-        """Take up further parts."""
+        """Add further parts."""
         self.bad += other.bad
         self.clean |= other.clean
 
@@ -251,7 +254,7 @@ def divide(
     *,
     ids_repeat: bool,
 ) -> tuple[int, str]:
-    """Like :func:`slc_ops.rows.stored.divide`, into folders of parts."""
+    """Divide like :func:`slc_ops.rows.stored.divide`, into folders of parts."""
     places = session.range(len(splits)).selectExpr("id as number", "-1L as row")
     if ids_repeat:
         total = sum(each.rows for each in splits)
@@ -261,7 +264,7 @@ def divide(
     with ExitStack() as folders:
         made = []
         for target in (bad,) if clean is None else (bad, clean):
-            if target.is_file():  # another engine wrote one file
+            if target.is_file():  # one file of another engine
                 target.unlink()
             made.append(folders.enter_context(replacing_directory(target)))
         shared = session.sparkContext.broadcast(splits)
@@ -273,14 +276,14 @@ def divide(
 
 
 class EventIds:
-    """Brings equal event ids of different spans together."""
+    """Groups equal event ids of different spans."""
 
     def part(self, number: int) -> "IdsOfPart":
-        """Begin with a part."""
+        """Return the observer of a part."""
         return IdsOfPart(number)
 
     def together(self, kind: int, rows: pa.Table) -> Divided:
-        """Nobody asks: the rows themselves are wanted."""
+        """Never called: the caller uses the keyed rows directly."""
         raise NotImplementedError
 
 
@@ -294,7 +297,7 @@ class IdsOfPart(HandsOn):
         self._number, self._rows = number, 0
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Take the ids of further rows."""
+        """Add the ids of further rows."""
         ids = batch.column("event_id")
         valid = np.flatnonzero(np.asarray(ids.is_valid()))
         position = (self._number << ROW_BITS) + self._rows + valid
@@ -302,19 +305,19 @@ class IdsOfPart(HandsOn):
         self._rows += batch.num_rows
 
     def sums(self) -> Divided:
-        """Nothing adds up here."""
+        """Return zero: only keyed rows count."""
         return Divided(0, {})
 
 
 def later_places(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-    """A task: part and row of the ids that occur at an earlier position, in another span."""
+    """A task: return part and row of the ids that occur at an earlier position, in another span."""
     position = later_ids(rows)["position"].to_numpy()
     return pa.table({"number": position >> ROW_BITS, "row": position & (1 << ROW_BITS) - 1})
 
 
 @dataclass(frozen=True)
 class DividedPart:
-    """Divides one part of a log; the rows of ``places`` are the later occurrences of ids of other spans."""
+    """Divides one part of a log; ``places`` has the later occurrences of ids of other spans."""
 
     splits: Any
     work: Divide
@@ -323,7 +326,7 @@ class DividedPart:
     code: str = field(default_factory=code_version)
 
     def __call__(self, number: int, places: pa.Table) -> Divided:
-        """Write the part's files; of the bad rows only where there are any."""
+        """Write the part's files; the file of bad rows only if there are any (part 0 always)."""
         check_code(self.code)
         split: Split = self.splits.value[number]
         name = part_name(number)
@@ -337,7 +340,7 @@ class DividedPart:
         return Divided(count, {} if clean is None else {name: digest_file(clean)})
 
     def _later_in_spans(self, split: Split) -> Iterator[tuple[int, np.ndarray]]:
-        """What is found within a span and not handed on."""
+        """Yield the first row of each span and a mask of ids that occurred earlier within it."""
         first = 0
         for batch in stored_batches(split, ["event_id"]):
             ids = batch.column(0)
