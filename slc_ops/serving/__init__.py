@@ -11,7 +11,7 @@ __all__ = ["Corrector", "app"]
 
 
 def __getattr__(name: str) -> Any:
-    """``app`` needs the extra ``serve``, which whoever corrects in Python does without."""
+    """Import ``app`` on first use: it needs the extra ``serve``, a corrector in Python does not."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from slc_ops.serving.server import app

@@ -1,4 +1,4 @@
-"""Rows in, probabilities out, with what made them: version, method, unknown ids, a range."""
+"""Correct rows and return probabilities with their version, method, unknown ids and interval."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -21,14 +21,14 @@ _FROZEN = ParameterSet("base", Affine())
 
 
 class Columns(NamedTuple):
-    """Rows as a caller gives them: lists, arrays or Arrow columns of equal length, ids of effects by name."""
+    """The rows of a call: lists, arrays or Arrow columns of equal length, ids by effect."""
 
     logits: Any
     ids: Mapping[str, Any]
     time: Any = None
 
     def single(self) -> "Columns | None":
-        """The values of the only row, where that is what lists hold; of other columns None."""
+        """Return the values of the only row, if all columns are lists of length 1; otherwise None."""
         logits, ids, time = self
         if type(logits) is not list or len(logits) != 1:
             return None
@@ -42,30 +42,30 @@ class Columns(NamedTuple):
         return Columns(logits[0], one, None if time is None else time[0])
 
     def take(self, rows: Positions) -> "Columns":
-        """Some of the rows."""
+        """Return the rows at these positions."""
         ids = {name: None if each is None else _take(each, rows) for name, each in self.ids.items()}
         return Columns(_take(self.logits, rows), ids, None if self.time is None else _take(self.time, rows))
 
 
 class Answer(NamedTuple):
-    """Probabilities and what they were made with; all of one version unless ``versions`` says which row."""
+    """Probabilities and their origin; all of one version unless ``versions`` is set."""
 
     probability: Floats
     version: int | None
-    """None for a set from a directory, and where rows of one call went to champion and challenger."""
+    """None for a set from a directory, and if champion and challenger both answered rows."""
     method: str | None
     unknown: dict[str, int]
-    """Rows whose id an effect does not know, by effect."""
+    """Effect → number of rows with an unknown id."""
     mismatched: int = 0
-    """Rows of another backbone than the parameters were fitted for."""
+    """Number of rows whose backbone is not the one of the fit."""
     low: Floats | None = None
     high: Floats | None = None
     versions: NDArray[np.int64] | None = None
-    """The version of each row, where they differ."""
+    """The version of each row, if they differ."""
 
 
 class VersionRows(NamedTuple):
-    """The rows of a call that one parameter set answers, all of one backbone."""
+    """The rows of a call for one parameter set and one backbone."""
 
     snapshot: Snapshot
     rows: Positions
@@ -73,7 +73,7 @@ class VersionRows(NamedTuple):
 
 
 def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | None, interval: bool) -> Answer:
-    """Answer rows with one parameter set; a single row of a list without the price of arrays."""
+    """Answer rows with one parameter set; a list of one row is answered without arrays."""
     one = None if interval else columns.single()
     if one is not None:
         single, missed, used = correct_row(snapshot, one.ids, one.logits, one.time, backbone_version)
@@ -98,7 +98,7 @@ def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | No
 
 
 def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> Answer:
-    """Answer rows that several sets or backbones share, and put them back in order."""
+    """Answer rows of several sets or backbones and return them in the order of the call."""
     count = len(columns.logits)
     probability, versions = np.empty(count), np.empty(count, np.int64)
     limits = {"low": np.full(count, np.nan), "high": np.full(count, np.nan)} if interval else {}
@@ -129,7 +129,7 @@ def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> 
 def correct_rows(
     snapshot: Snapshot, columns: Columns, backbone_version: str | None
 ) -> tuple[Floats, dict[str, Missed], ParameterSet]:
-    """The probabilities of rows, which ids were unknown, and the parameters that were used."""
+    """Return the probabilities of rows, the unknown ids by effect, and the parameters used."""
     parameters = parameters_for(snapshot, backbone_version, columns.logits)
     ids, missed = columns.ids, dict[str, Missed]()
     items = ids.get("item")
@@ -153,7 +153,7 @@ def correct_rows(
 def correct_row(
     snapshot: Snapshot, ids: Mapping[str, Any], logit: Any, time: Any, backbone_version: str | None
 ) -> tuple[float, dict[str, Missed], ParameterSet]:
-    """The same for one row, without arrays."""
+    """Return the same for one row, without arrays."""
     parameters = parameters_for(snapshot, backbone_version, logit)
     missed: dict[str, Missed] = {}
 
@@ -170,7 +170,7 @@ def correct_row(
 
 
 def parameters_for(snapshot: Snapshot, asked: str | None, logits: Any) -> ParameterSet:
-    """The parameters for rows of a backbone; of another than the set's, by the deployment's rule."""
+    """Return the parameters for rows of a backbone; a mismatch follows the deployment's rule."""
     parameters = snapshot.parameters
     fitted = parameters.provenance.backbone_version
     if asked is None or asked == fitted:
@@ -178,7 +178,7 @@ def parameters_for(snapshot: Snapshot, asked: str | None, logits: Any) -> Parame
     if not isinstance(asked, str):
         raise InputError(f"backbone_version is {asked!r:.60}; expected a text")
     if fitted is None:
-        return parameters  # nobody knows what they were fitted for
+        return parameters  # the backbone of the fit is not recorded
     rows = len(logits) if hasattr(logits, "__len__") else 1
     snapshot.counts.mismatch(rows, asked, snapshot.rule)
     if snapshot.rule == "refuse":
@@ -187,7 +187,7 @@ def parameters_for(snapshot: Snapshot, asked: str | None, logits: Any) -> Parame
 
 
 def by_backbone(versions: Any, count: int) -> Iterator[tuple[str | None, NDArray[np.bool_]]]:
-    """Each backbone that is named, with its rows; None stands for rows that name none."""
+    """Yield each backbone with a mask of its rows; None for rows without one."""
     if versions is None or isinstance(versions, str):
         yield versions, np.ones(count, np.bool_)
         return
@@ -207,7 +207,7 @@ def _take(values: Any, rows: Positions) -> Any:
 
 
 def _some(ids: Any, rows: Positions) -> list[Any]:
-    """Some ids of a list, an array or a column at these rows, as Python's own types, without missing ones."""
+    """Return the first ids at these rows as Python types, without missing ones."""
     found = []
     for row in rows[:EXAMPLES].tolist():
         one = getattr(ids, "iloc", ids)[row]

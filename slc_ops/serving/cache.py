@@ -1,4 +1,4 @@
-"""Parameter sets on the serving host's disk: what served last serves again when the registry is away."""
+"""Parameter sets on the serving host's disk: the last one serves again when the registry is unreachable."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def default_cache() -> Path:
-    """``SLC_OPS_HOME/serving``, or the user's cache directory."""
+    """Return ``SLC_OPS_HOME/serving``, or a directory in the user's cache."""
     from slc_ops.settings.environment import ServingVariables
 
     if home := ServingVariables.read().home:
@@ -26,9 +26,9 @@ def default_cache() -> Path:
 
 
 class Cache:
-    """One directory per version, and one small file per alias that says which one served last.
+    """One directory per version, and one small file per alias with the version that served last.
 
-    Each registry has its own: staging must not serve what production calls version 1.
+    Each registry has its own cache: staging must not serve version 1 of production.
     """
 
     def __init__(self, root: Path, registry: str, model: str, alias: str) -> None:
@@ -36,11 +36,11 @@ class Cache:
         self._last = self._sets / f"{alias}.json"
 
     def directory(self, pointer: Pointer) -> Path:
-        """Where a version's files lie or would lie."""
+        """Return the path of a version's files; it may not exist."""
         return self._sets / pointer.name
 
     def fetch(self, source: Source, pointer: Pointer) -> Path:
-        """The version's files, from disk or else from the registry; whole or not at all."""
+        """Return the version's files from disk, or download them; a partial download leaves no directory."""
         directory = self.directory(pointer)
         if not directory.is_dir():
             with _typed(directory), replacing_directory(directory) as temporary:
@@ -48,11 +48,11 @@ class Cache:
         return directory
 
     def forget(self, pointer: Pointer) -> None:
-        """Drop files that turned out to be damaged."""
+        """Delete damaged files."""
         shutil.rmtree(self.directory(pointer), ignore_errors=True)
 
     def remember(self, pointer: Named) -> None:
-        """Note what serves now, and drop sets that have not served for long."""
+        """Record the current version or retirement, and delete the oldest sets."""
         with _typed(self._last):
             write_json(self._last, pointer.as_dict())
             if not isinstance(pointer, Retired):
@@ -66,7 +66,7 @@ class Cache:
             shutil.rmtree(path, ignore_errors=True)
 
     def last(self) -> Named | None:
-        """What served last on this host, if anything; a file that does not say it is passed over."""
+        """Return the version or retirement that served last on this host; None without a readable record."""
         return _named(self._last)
 
 
@@ -82,7 +82,7 @@ def _named(path: Path) -> Named | None:
 
 @contextmanager
 def _typed(path: Path) -> Iterator[None]:
-    """A disk that is full or read-only is a typed error, like everything else."""
+    """Raise disk errors as :class:`RegistryError`."""
     try:
         yield
     except SlcError:

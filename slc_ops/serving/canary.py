@@ -1,4 +1,4 @@
-"""Canaries: a stable share of users whom the challenger answers, while there is one."""
+"""Canaries: a stable share of users who get the challenger's probabilities."""
 
 import logging
 from typing import Any
@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Canary:
-    """The challenger, and who gets its answers: ids whose hash is below ``share``.
+    """The challenger, and the choice of its rows: ids whose hash is below ``share``.
 
-    The hash depends on the id and the deployment alone, so that all hosts choose alike, a restart changes
-    nobody's arm, a larger share keeps those who were chosen, and deployments do not share their canaries.
+    The hash depends only on the id and the deployment: all hosts choose the same ids, a restart changes no
+    arm, a larger share keeps the chosen ids, and deployments choose independently.
     """
 
     def __init__(self, share: float, by: str, deployment: str, follower: Follower) -> None:
@@ -35,14 +35,14 @@ class Canary:
         self._snapshot: Snapshot | None = None
 
     def beside(self, champion: Snapshot) -> Snapshot | None:
-        """The challenger; None where there is none, where it is the champion, and after a retirement."""
+        """Return the challenger; None without one, if it is the champion, and after a retirement."""
         found = self._snapshot
         if found is None or isinstance(champion.pointer, Retired) or found.version == champion.version:
             return None
         return found
 
     def chosen(self, columns: Columns) -> NDArray[np.bool_]:
-        """Which rows the challenger answers."""
+        """Return a mask of the rows that the challenger answers."""
         count, ids = len(columns.logits), columns.ids.get(self._by)
         if ids is None:
             return np.zeros(count, np.bool_)
@@ -62,7 +62,7 @@ class Canary:
         return shares_of(ids, self._salt) < self._share
 
     def refresh(self) -> None:
-        """Look at the challenger's alias; while the registry does not answer, the last one stays."""
+        """Read the challenger's alias; if the registry is unreachable, keep the last challenger."""
         health = self._follower.health
         try:
             self._snapshot = self._follower.look(self._snapshot)
@@ -76,7 +76,7 @@ class Canary:
         health.agreed()
 
     def as_dict(self, champion: Snapshot) -> dict[str, Any]:
-        """For :meth:`Corrector.health`; without a challenger its version is None."""
+        """Return the state for :meth:`Corrector.health`; ``version`` is None without a challenger."""
         found = self.beside(champion)
         state = {"share": self._share, "by": self._by, **self._follower.health.as_dict()}
         return state | ({"version": None} if found is None else found.as_dict())

@@ -1,4 +1,4 @@
-"""The corrector: the champion's correction, applied where predictions are served.
+"""The corrector: apply the champion's correction where predictions are served.
 
 >>> corrector = Corrector.from_registry("http://127.0.0.1:5000", "demo")      # doctest: +SKIP
 >>> corrector.correct("item-17", 0.3)                                         # doctest: +SKIP
@@ -38,11 +38,11 @@ Floats = NDArray[np.float64]
 
 
 class NotServed(InputError):
-    """Somebody asked for a version that does not serve here."""
+    """The requested version does not serve here."""
 
 
 class _Understood:
-    """NumPy's and Arrow's words for what they got, as one kind of error."""
+    """Convert errors of NumPy and Arrow to :class:`InputError`."""
 
     def __enter__(self) -> None: ...
 
@@ -55,10 +55,10 @@ _UNDERSTOOD = _Understood()
 
 
 class Corrector:
-    """Corrects logits with a parameter set that has passed its own golden vectors.
+    """Correct logits with a parameter set that has passed its golden vectors.
 
-    The set in use is one reference: a reader takes it once per call, the watcher replaces it with another
-    verified set. Nobody waits for anybody.
+    The current set is one reference: each call reads it once, the watcher replaces it with another verified
+    set. No call takes a lock.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Corrector:
 
     @classmethod
     def from_directory(cls, directory: str | Path) -> Self:
-        """Serve a parameter set from a directory (digests, schema version and golden vectors verified)."""
+        """Serve a parameter set from a directory; schema version, digests and golden vectors are verified."""
         return cls(Snapshot.read(Path(directory)))
 
     @classmethod
@@ -90,21 +90,24 @@ class Corrector:
         canary: float | None = None,
         by: str = "user",
     ) -> Self:
-        """Serve what an alias points to, and follow it every ``interval`` seconds (never, with None).
+        """Serve the version of an alias, and follow the alias.
 
-        A look at the registry that gets no byte for ``timeout`` seconds, or that takes longer than
-        ``deadline`` in all (ten times ``timeout`` by default), has failed.
+        If the registry is unreachable, the last set of this host serves from ``cache``. After a retirement
+        the frozen probabilities are served, as :meth:`health` reports; a missing alias alone is not a
+        retirement.
 
-        ``tracking_uri`` is MLflow's address, of its registry where that is another one; ``schema`` the
-        ``catalog.schema`` of models whose names have three levels.
+        Args:
+            tracking_uri: MLflow's address, or that of its separate registry.
+            interval: Seconds between two checks of the alias; None: never.
+            timeout: Seconds without a byte after which a check fails.
+            deadline: Seconds for a whole check; ten times ``timeout`` by default.
+            schema: ``catalog.schema`` of models with three-level names.
+            canary: Share of users who get the challenger's probabilities, the same users on every host.
+                Missing ids, and all users after a retirement, get the champion's.
+            by: Effect for choosing canaries: ``user``, ``item`` or ``group``.
 
-        When the registry does not answer, the set that served last on this host is taken from ``cache``;
-        without one there is nothing to serve, and that is an error. A champion that was retired leaves the
-        frozen probabilities, and :meth:`health` says so; an alias that is merely missing does not.
-
-        With ``canary`` that share of the users (or items, or groups: ``by``) gets the challenger's
-        probabilities while there is one; the same users on every host, for ever. Users of unknown id and
-        everybody after a retirement get the champion's.
+        Raises:
+            RegistryError: The registry is unreachable and the cache is empty.
         """
         root = default_cache() if cache is None else Path(cache)
         patience = None if interval is None else 3 * interval + 60
@@ -156,17 +159,21 @@ class Corrector:
         users: Any = None,
         backbone_version: str | None = None,
     ) -> float | Floats:
-        """Corrected probabilities: an array for arrays, a number for one item and its logit.
+        """Return corrected probabilities: an array for arrays, a number for one item and its logit.
 
-        ``groups`` and ``users`` are looked at where the method corrects by them. An id that is missing or
-        that the parameters do not know adds nothing, and is counted.
+        Args:
+            items: Ids; an unknown or missing id adds no offset, and is counted.
+            logits: Finite logits of the frozen model.
+            time: Event times, for methods with time.
+            groups: Ids, used only if the method has group effects.
+            users: Ids, used only if the method has user effects.
+            backbone_version: The model version of these logits. Another version than that of the fit follows
+                the deployment's rule: frozen probability (default), error, or correction; it is counted and
+                logged.
 
-        ``backbone_version`` is the version of the model that made these logits. Where it is not the one that
-        the parameters were fitted for, the deployment's rule says what happens: the frozen probability (the
-        default), :class:`~slc_ops.base.errors.BackboneMismatch`, or the correction nevertheless; each way it
-        is counted, logged and said by :meth:`health`.
-
-        Raises :class:`~slc_ops.base.errors.InputError` for anything that is not ids and finite logits.
+        Raises:
+            InputError: The input is not ids and finite logits.
+            BackboneMismatch: The deployment's rule refuses other backbones.
         """
         single = isinstance(items, str | int | np.integer) or (
             items is None and isinstance(logits, int | float)
@@ -195,12 +202,18 @@ class Corrector:
         interval: bool = False,
         version: int | None = None,
     ) -> Answer:
-        """The same for rows, with what made them: version, method, how many ids were unknown.
+        """Return corrected probabilities with version, method and number of unknown ids.
 
-        ``interval`` adds ``low`` and ``high``: the probabilities at both ends of the middle 95 % of the
-        offsets' posterior. ``backbone_version`` may be one for all rows or one for each. Where the rows of a
-        canary (see :meth:`from_registry`) are among others, ``versions`` names the version of each row.
-        ``version`` asks for one of those that serve, whoever the users are.
+        Args:
+            backbone_version: One version for all rows, or one per row.
+            interval: Add ``low`` and ``high``, the ends of the central 95 % of the offsets' posterior.
+            version: Use this version for all rows; it must be one of :attr:`versions`.
+
+        Returns:
+            The answer; ``versions`` contains the version of each row if canaries are among them.
+
+        Raises:
+            NotServed: ``version`` does not serve here.
         """
         columns = Columns(logits, {"item": items, "group": groups, "user": users}, time)
         return self._answer(columns, backbone_version, interval, version)
@@ -237,33 +250,33 @@ class Corrector:
 
     @property
     def deployment(self) -> str:
-        """The deployment that is served; ``model`` where a directory's set does not say."""
+        """The served deployment; ``model`` if a directory's set does not name one."""
         found = self._follower.deployment if self._follower else None
         return found or self._snapshot.parameters.provenance.deployment or "model"
 
     @property
     def versions(self) -> list[int]:
-        """The versions that serve: the champion's, and the challenger's where there are canaries."""
+        """The serving versions: the champion's and, with canaries, the challenger's."""
         challenger = None if self._canary is None else self._canary.beside(self._snapshot)
         found = [self._snapshot.version, None if challenger is None else challenger.version]
         return [each for each in found if each is not None]
 
     @property
     def id_types(self) -> dict[str, str]:
-        """The columns whose ids matter, and of which type they are: ``string`` or ``int64``."""
+        """Id column → its type, ``string`` or ``int64``, for each effect of the parameters."""
         effects = self._snapshot.parameters.effects
         return {COLUMNS[name]: str(each.table.schema.field("id").type) for name, each in effects.items()}
 
     @property
     def asks_for(self) -> list[str]:
-        """The columns whose ids matter: ``item_id`` and so on."""
+        """The id columns of the parameters' effects, such as ``item_id``."""
         return list(self.id_types)
 
     def refresh(self) -> bool:
-        """Ask the registry now; True when another set serves afterwards. Failures are in :meth:`health`."""
+        """Check the registry now; return True if another set serves. Failures appear in :meth:`health`."""
         if self._follower is None:
             return False
-        with self._refreshing:  # the watcher, a webhook and a person may ask at the same time
+        with self._refreshing:  # the watcher, a webhook and a person may call at the same time
             found = self._follower.next(self._snapshot)
             if found is not None:
                 self._snapshot = found
@@ -272,19 +285,19 @@ class Corrector:
         return found is not None
 
     def health(self) -> dict[str, Any]:
-        """What is served, since when, and whether the registry agrees; JSON for a health endpoint."""
+        """Return the served version, its load time and the registry's state, for a health endpoint."""
         follower, snapshot = self._follower, self._snapshot
         found = snapshot.as_dict() | ({"status": "ok"} if follower is None else follower.health.as_dict())
         return found if self._canary is None else found | {"canary": self._canary.as_dict(snapshot)}
 
     def metrics(self) -> str:
-        """The counts and what is served, as text that Prometheus reads; for a server's ``/metrics``."""
+        """Return counts and the served version in Prometheus' text format, for ``/metrics``."""
         from slc_ops.serving.exposition import exposition
 
         return exposition(self.health())
 
     def close(self) -> None:
-        """Stop watching; the corrector goes on serving what it has."""
+        """Stop watching; the corrector keeps serving its current set."""
         if self._watcher is not None:
             self._watcher.stop()
 

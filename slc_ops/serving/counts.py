@@ -1,4 +1,4 @@
-"""What a corrector was asked: rows, unknown ids, rows of another backbone; and when that is alarming."""
+"""Counts of a corrector: rows, unknown ids, rows of another backbone; with warnings."""
 
 import logging
 import threading
@@ -9,10 +9,10 @@ from typing import Any
 
 _log = logging.getLogger(__name__)
 ENOUGH = 20
-"""Rows after which the share of unknown ids means something; a call of only unknown ones always does."""
+"""Minimum rows for a warning on the share of unknown ids; a call of only unknown ids always warns."""
 EXAMPLES = 5
 Missed = tuple[int, Sequence[Any]]
-"""How many rows asked for unknown ids, and some of these ids."""
+"""Number of rows with unknown ids, and examples of these ids."""
 NOTHING: Mapping[str, Missed] = MappingProxyType({})
 
 
@@ -22,16 +22,16 @@ class Totals:
 
     rows: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """Rows whose id an effect of the set does not know, by effect; a missing id is unknown."""
+    """Effect → rows with an unknown or missing id."""
     examples: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Such ids, the first few; none of users, whose ids are personal data."""
+    """The first few unknown ids; none of users, whose ids are personal data."""
     mismatched: int = 0
     backbones: tuple[str, ...] = ()
-    """Versions that callers named and that are not the set's, the first few."""
+    """The first few backbone versions of callers that differ from the set's."""
 
 
 class Counts:
-    """Counts that any number of threads add to. Warnings go to the log once for each parameter set."""
+    """Thread-safe counts. Each warning is logged once per parameter set."""
 
     def __init__(self, fitted_for: str | None = None, effects: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
@@ -41,11 +41,11 @@ class Counts:
 
     @property
     def totals(self) -> Totals:
-        """What was counted so far."""
+        """The counts so far."""
         return self._totals
 
     def add(self, rows: int, missed: Mapping[str, Missed] = NOTHING) -> None:
-        """Rows that were corrected, and which of them asked for ids that an effect does not know."""
+        """Add corrected rows, and the rows with unknown ids by effect."""
         with self._lock:
             now = self._totals
             if not missed:
@@ -64,7 +64,7 @@ class Counts:
                 self._warn(f"unknown {name}", _unknown_sentence(now, name))
 
     def mismatch(self, rows: int, asked: str, rule: str) -> None:
-        """Rows of another backbone than the set was fitted for."""
+        """Add rows of another backbone than that of the fit."""
         with self._lock:
             now = self._totals
             known = now.backbones
@@ -79,7 +79,7 @@ class Counts:
             _log.warning("%s", sentence)
 
     def as_dict(self) -> dict[str, Any]:
-        """For :meth:`Corrector.health`."""
+        """Return the counts and warnings for :meth:`Corrector.health`."""
         now = self._totals
         warnings = [_unknown_sentence(now, name) for name in now.unknown if _mostly(now, name)]
         if now.mismatched:
@@ -99,7 +99,7 @@ class Counts:
 
 
 def mismatch_sentence(fitted_for: str | None, asked: str, rule: str) -> str:
-    """What happens to rows of another backbone, in words."""
+    """Return a sentence on the handling of rows of another backbone."""
     then = {
         "frozen": "they get the frozen probability",
         "serve": "they are corrected nevertheless, by the deployment's rule",

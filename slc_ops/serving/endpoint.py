@@ -1,7 +1,7 @@
-"""One path of the server: token, limits, time, errors in one line, counts; the same for all of them.
+"""One path of the server: token, limits, timeout, one-line errors and counts, the same for all paths.
 
-Small bodies are answered on the event loop, where a thread would cost more than the work; larger ones in a
-few threads, so that nobody waits behind them.
+Small bodies are answered on the event loop, because a thread would cost more than the work; larger ones in a
+few threads, so that they do not block others.
 """
 
 import asyncio
@@ -29,26 +29,26 @@ _SMALL = 1 << 16
 _STATUS: dict[type[SlcError], int] = {
     NotServed: 404, formats.TooLarge: 413, formats.Unreadable: 400, InputError: 422, SlcError: 503,
 }  # fmt: skip
-"""What an error means to a client; the first kind that it is of."""
+"""Error → HTTP status; the first matching class applies."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may cost, and all of them together."""
+    """Limits of one request and of all requests together."""
 
     bytes: int = 16 << 20
     rows: int = 100_000
     seconds: float = 30.0
-    """From the first byte of a request to the last one of its answer."""
+    """From the first byte of a request to the last byte of its answer."""
 
     @property
     def held(self) -> int:
-        """Bytes of all bodies that are being read or worked on; what comes beyond them has to come again."""
+        """Maximum bytes of all bodies in memory; further requests get 503."""
         return 8 * self.bytes
 
 
 class Refused(InputError):
-    """A request that gets another status than 422."""
+    """An error with its own HTTP status instead of 422."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Refused(InputError):
 
 
 class Asked(NamedTuple):
-    """A request, read."""
+    """A request that was read completely."""
 
     body: bytes
     headers: Mapping[bytes, bytes]
@@ -65,12 +65,12 @@ class Asked(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Its media type, without parameters."""
+        """The media type, without parameters."""
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
 
     @property
     def interval(self) -> bool:
-        """Whether ``?interval=true`` was asked for."""
+        """True for ``?interval=true``; values other than true and false raise :class:`InputError`."""
         if not self.query:
             return False
         asked = dict(parse_qsl(self.query.decode("latin-1"), keep_blank_values=True))
@@ -83,7 +83,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Reply(NamedTuple):
-    """What is sent back."""
+    """The response of an endpoint."""
 
     body: bytes
     kind: str = formats.JSON
@@ -95,7 +95,7 @@ Work = Callable[[Asked], Reply]
 
 
 class Shared:
-    """What all endpoints share."""
+    """State that all endpoints share."""
 
     def __init__(self, corrector: Corrector, token: str | None, limits: Limits) -> None:
         self.limits, self.requests, self.held = limits, Requests(corrector.deployment), 0
@@ -104,7 +104,7 @@ class Shared:
 
 
 class Endpoint:
-    """One path: reads the request within the limits, lets a function answer it, sends the reply."""
+    """One path: read the request within the limits, call the handler, send the reply."""
 
     def __init__(
         self,
@@ -132,9 +132,9 @@ class Endpoint:
                 await _send(reply, send)
         except TimeoutError:
             reply = _error(400 if not body.complete else 503, f"no end after {shared.limits.seconds:g} s")
-            if not started:  # the connection ends, whatever else its client meant to send
+            if not started:  # the connection closes; a later part of the request is ignored
                 await _send(reply, send)
-        except ConnectionAbortedError:  # the client has left
+        except ConnectionAbortedError:  # the client disconnected
             return
         finally:
             body.let_go()
@@ -166,7 +166,7 @@ class Endpoint:
             return _error(500, "something unexpected happened here; the server's log says what")
 
     def _checked(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Work:
-        """Who may ask, and whether there is anything to ask."""
+        """Check the token, the path and the HTTP method; return the handler."""
         expected = self._shared.expected
         if (
             expected is not None
@@ -185,13 +185,13 @@ class Endpoint:
 
 
 class _Body:
-    """The bytes of one request, counted among those of all."""
+    """The body of one request; its bytes count towards the shared limit."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._held, self.complete = shared, 0, False
 
     async def read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
-        """All of them, or why not."""
+        """Return the whole body; a limit raises :class:`Refused`."""
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise Refused(400, "the body is compressed; expected it as it is")
         stated = headers.get(b"content-length", b"0")
@@ -210,7 +210,7 @@ class _Body:
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def let_go(self) -> None:
-        """The request is over."""
+        """Release the bytes when the request ends."""
         self._shared.held -= self._held
         self._held = 0
 

@@ -1,7 +1,7 @@
-"""A parameter set for systems that read something else: SQL, CSV, JSON lines, the commands of a Redis.
+"""Export a parameter set as SQL, CSV, JSON lines or Redis commands.
 
-Every export is a directory with ``export.json``: method, version, link and where the effects are. It replaces
-an earlier export as a whole, and nothing else.
+Every export is a directory with ``export.json``: method, version, link and effects. It replaces an earlier
+export as a whole, and no other files.
 """
 
 import json
@@ -23,26 +23,26 @@ from slc_ops.serving.export_sql import Names, write_sql
 
 DESCRIPTION = "export.json"
 KEPT = 86_400
-"""Seconds for which a Redis keeps the hash of the version before, for readers that still hold its name."""
+"""Seconds for which Redis keeps the previous version's hash, for readers that still use its name."""
 _AT_ONCE = 500
-"""Ids of a command."""
+"""Ids per command."""
 _PATIENCE = 10.0
-"""Seconds for which a Redis may be silent."""
+"""Timeout of Redis in seconds."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A parameter set with the names that an export gives it."""
+    """A parameter set with its digest and version."""
 
     parameters: ParameterSet
     digest: str
     """``params_digest`` of the set."""
     version: int | None = None
-    """Its number in the registry."""
+    """Its version in the registry."""
 
     @property
     def comment(self) -> str:
-        """What it is, in a line."""
+        """A one-line description."""
         origin = self.parameters.provenance
         parts = [
             f"deployment {origin.deployment}" if origin.deployment else None,
@@ -54,7 +54,7 @@ class Exported:
         return "slc_ops: " + ", ".join(part for part in parts if part)
 
     def described(self) -> dict[str, Any]:
-        """The link, and everything else that is not a row of an effect."""
+        """Return the link and all other values that are not rows of an effect."""
         ours, origin = self.parameters, self.parameters.provenance
         return {
             "method": ours.method,
@@ -75,7 +75,16 @@ class Exported:
 def export(
     found: Exported, directory: Path, form: str, *, dialect: str = "duckdb", names: Names | None = None
 ) -> list[str]:
-    """Write the export; answers the names of its files."""
+    """Write the export and return the names of its files.
+
+    Args:
+        form: ``sql``, ``csv``, ``jsonl`` or ``redis``.
+        dialect: A key of :data:`DIALECTS`, for ``sql`` only.
+        names: Names of tables, columns and prefix.
+
+    Raises:
+        StorageError: The directory contains other files than an export.
+    """
     if directory.is_dir() and not (directory / DESCRIPTION).exists() and any(directory.iterdir()):
         raise StorageError(
             f"{directory} holds other files than an export, which would be lost; choose a new name"
@@ -100,7 +109,7 @@ def _ordered(parameters: ParameterSet) -> Iterator[tuple[str, Effect]]:
 
 
 def _write_csv(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
-    """A row for each id, or for each id and time bin; texts are quoted, numbers are not."""
+    """Write a row per id, or per id and time bin; texts are quoted, numbers are not."""
     for name, effect in _ordered(found.parameters):
         table = effect.table.select([each for each in SERVED if each in effect.table.column_names])
         pyarrow.csv.write_csv(table, directory / f"{prefix}_{name}.csv")
@@ -108,7 +117,7 @@ def _write_csv(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
 
 
 def _write_jsonl(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
-    """An object for each id; with time bins, lists with an entry for each."""
+    """Write an object per id; with time bins, its values are lists."""
     for name, effect in _ordered(found.parameters):
         with (directory / f"{prefix}_{name}.jsonl").open("w", encoding="utf-8") as out:
             out.writelines(
@@ -119,7 +128,7 @@ def _write_jsonl(found: Exported, directory: Path, prefix: str) -> Iterator[str]
 
 
 def _by_id(effect: Effect) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """What each id adds: a number, or one for each time bin."""
+    """Yield each id with its offset and slope: a number, or a list with time bins."""
     columns = [each for each in ("offset", "slope") if each in effect.table.column_names]
     values = [as_numpy(effect.table.column(each)) for each in columns]
     if effect.time_edges is not None:
@@ -142,18 +151,18 @@ redis.call('SET', KEYS[2], KEYS[1])
 if before and before ~= KEYS[1] then redis.call('EXPIRE', before, ARGV[2]) end
 return redis.status_reply('OK')
 """
-"""The pointer moves only to a hash that is complete, in one step."""
+"""Move the pointer in one step, and only to a complete hash."""
 
 
 def _write_redis(found: Exported, directory: Path, prefix: str) -> Iterator[str]:
-    """Commands for ``redis-cli --pipe``."""
+    """Write commands for ``redis-cli --pipe``."""
     with (directory / "load.resp").open("wb") as out:
         out.writelines(_command(*words) for words in _commands(found, prefix))
     yield "load.resp"
 
 
 def load_redis(found: Exported, url: str, prefix: str) -> None:
-    """Send the same commands to a server; whatever fails, the version before still serves."""
+    """Send the same commands to a server; on failure (:class:`StorageError`) the previous version serves."""
     from redis import Redis, RedisError
 
     client = Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
@@ -168,7 +177,7 @@ def load_redis(found: Exported, url: str, prefix: str) -> None:
 
 
 def _commands(found: Exported, prefix: str) -> Iterator[tuple[str, ...]]:
-    """A hash of the version, then the pointer ``<prefix>:current``."""
+    """Yield the commands: the version's hash, then the pointer ``<prefix>:current``."""
     key, fields = f"{prefix}:{found.digest[:16]}", 1
     yield "HSET", key, "link", json.dumps(found.described(), ensure_ascii=False)
     for name, effect in _ordered(found.parameters):

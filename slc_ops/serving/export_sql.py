@@ -1,7 +1,7 @@
-"""A parameter set as SQL: tables of the effects, and a view that adds ``p_corrected`` to a table of rows.
+"""Export a parameter set as SQL: tables of the effects, and a view that adds ``p_corrected`` to a table.
 
-The view joins; it has no branch per item. Ids are compared as text, byte for byte, whatever the column's type
-and collation. A row that a reader refuses (no finite logit, no time where the link needs one) gets NULL.
+The view uses joins, not a branch per item. Ids are compared as text, byte for byte, for every column type and
+collation. A row with invalid input (no finite logit, no time where the link needs one) gets NULL.
 """
 
 import re
@@ -24,33 +24,33 @@ from slc_ops.parameters.parameter_set import ParameterSet
 LARGEST = "1.7976931348623157e308"
 _ROWS_PER_INSERT = 500
 _BEYOND = 1e300
-"""Further than any time or score that is compared with a border."""
+"""Beyond every time or score that is compared with a border."""
 _SLOTTED, _SLOTS = 40.0, 64
-"""Links by ranges join by slots of η + E: 64 in each unit, up to 40 on both sides: σ is 0 or 1 there."""
+"""Links by ranges join on slots of η + E: 64 per unit, up to ±40, beyond which σ is 0 or 1."""
 _IDENTIFIER = re.compile(r'(?:\w+|"[^"]+"|`[^`]+`)(?:\.(?:\w+|"[^"]+"|`[^`]+`))*')
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Where databases differ."""
+    """The differences between databases."""
 
     text: str
     real: str
     exact: str
-    """An id as text that is compared byte for byte."""
+    """An id as text for byte-wise comparison."""
     number: str
-    """A number of a row in double precision."""
+    """A column's number in double precision."""
     view: str
     load: str = ""
-    """Fills a table from a Parquet file; without it the rows are inserted."""
+    """Statement that fills a table from a Parquet file; without it rows are inserted."""
     epoch: str = ""
     """Seconds since 1970 of a timestamp."""
     greatest: str = "GREATEST"
     least: str = "LEAST"
     backslash: bool = False
-    """Whether a text between quotes takes a backslash for the begin of something else."""
+    """True if a backslash in a quoted text is an escape character."""
     key: str = ""
-    """What makes the ids of a table unique, and quick to find."""
+    """The primary key clause of a table."""
 
 
 _COMMENT_ON = "CREATE OR REPLACE VIEW {view} AS\n{query};\nCOMMENT ON VIEW {view} IS {comment};\n"
@@ -68,7 +68,7 @@ DIALECTS = {
     ),
     "sqlite": Dialect(
         text="TEXT", real="REAL", exact="CAST({} AS TEXT) COLLATE BINARY",
-        # A cast would make 0 of a text; what is no number stays outside of every range instead.
+        # A cast would turn a text into 0; without it, a text is outside every range.
         number="{}", greatest="MAX", least="MIN", key=", PRIMARY KEY ({})",
         view="BEGIN;\nDROP VIEW IF EXISTS {view};\nCREATE VIEW {view} AS\n-- {plain}\n{query};\nCOMMIT;\n",
     ),
@@ -101,14 +101,14 @@ DIALECTS = {
 
 @dataclass(frozen=True)
 class Names:
-    """What the SQL calls things: the rows' table and columns, our tables and view."""
+    """Names in the SQL: the rows' table and columns, our tables and view."""
 
     table: str = "log"
     view: str = "slc_corrected"
     prefix: str = "slc"
     columns: Mapping[str, str] | None = None
     timestamps: bool = True
-    """Whether ``event_time`` is a timestamp; otherwise it is the number that the set was fitted on."""
+    """True if ``event_time`` is a timestamp; otherwise it is the number of the fit."""
 
     def column(self, name: str) -> str:
         return f"t.{(self.columns or {}).get(name, name)}"
@@ -122,7 +122,7 @@ class Names:
 def write_sql(
     parameters: ParameterSet, directory: Path, dialect: str, names: Names, comment: str
 ) -> list[str]:
-    """Write ``effects.sql`` (with Parquet files where the database reads them) and ``score.sql``."""
+    """Write ``effects.sql`` (with Parquet files if the database reads them) and ``score.sql``."""
     ours = DIALECTS[dialect]
     names.check()
     if parameters.needs_time and names.timestamps and not ours.epoch:
@@ -155,7 +155,7 @@ def write_sql(
 
 
 def _by_text(effect: Effect) -> pa.Table:
-    """The effect by the text of its ids; with time bins also from which time (not included) to which."""
+    """Return the effect by its ids as text; time bins have limits (``time_from`` excluded)."""
     columns = {"id": effect.table.column("id").cast(pa.string()), "added": effect.table.column("offset")}
     if "slope" in effect.table.column_names:
         columns["slope"] = effect.table.column("slope")
@@ -168,11 +168,11 @@ def _by_text(effect: Effect) -> pa.Table:
 
 
 def _pieces(link: Isotonic | Histogram) -> pa.Table:
-    """The link by ranges of η + E: p = ``base`` + ``rise``·(σ(η + E) − ``q_from``).
+    """Return the link by ranges of η + E: p = ``base`` + ``rise``·(σ(η + E) − ``q_from``).
 
-    The ranges are those of the sum, not of its σ: no exponential decides on which side of a border a row is.
-    The first range is the one of rows that are refused, whose p is NULL. A range stands once in each ``slot``
-    that it touches, so that databases can join by the slot and compare within it.
+    The ranges apply to the sum, not to its σ, so no exponential decides the side of a border. The first range
+    is that of invalid rows, whose p is NULL. A range appears once in each ``slot`` that it touches, so
+    databases can join by the slot and compare within it.
     """
     if isinstance(link, Histogram):
         borders = np.linspace(0.0, 1.0, len(link.values) + 1)[1:-1]
@@ -200,7 +200,7 @@ def _pieces(link: Isotonic | Histogram) -> pa.Table:
 
 
 def _largest_below(borders: Floats) -> Floats:
-    """The largest z with σ(z) ≤ border, by halving."""
+    """Return the largest z with σ(z) ≤ border, by bisection."""
     low, high = np.full(len(borders), -800.0), np.full(len(borders), 800.0)
     for _ in range(120):
         middle = (low + high) / 2
@@ -215,7 +215,7 @@ def _columns(dialect: Dialect, table: pa.Table) -> list[str]:
 
 
 def _inserts(dialect: Dialect, name: str, table: pa.Table) -> Iterator[str]:
-    """One transaction: a reader sees all rows or those of before."""
+    """Insert the rows in one transaction: a reader sees all new rows or all old ones."""
     keys = [each for each in ("id", "time_from", "slot", "eta_from") if each in table.column_names]
     key = dialect.key.format(", ".join(keys))
     yield f"BEGIN;\nCREATE TABLE IF NOT EXISTS {name} ({', '.join(_columns(dialect, table))}{key});\n"
@@ -236,7 +236,7 @@ def _literal(value: Any, dialect: Dialect) -> str:
 
 
 def _number(value: float) -> str:
-    """With an exponent: without one, databases take it for a decimal of few digits."""
+    """Return the number with an exponent: without one, databases read a decimal of few digits."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
@@ -265,7 +265,7 @@ def _query(parameters: ParameterSet, dialect: Dialect, names: Names) -> str:
     time = names.column("event_time")
     time = dialect.number.format(dialect.epoch.format(time) if names.timestamps else time)
     answered = f"{logit} BETWEEN -{LARGEST} AND {LARGEST}"
-    eta = _within(logit, "1e150", dialect)  # further out, a product could be an error of the whole query
+    eta = _within(logit, "1e150", dialect)  # beyond it, a product could fail the whole query
     a, b0 = (link.a, link.b0) if isinstance(link, Affine | AffineInTime) else (1.0, 0.0)
     line = f"{_number(a)} * {eta} + {_number(b0)}"
     if isinstance(link, AffineInTime):
@@ -274,7 +274,7 @@ def _query(parameters: ParameterSet, dialect: Dialect, names: Names) -> str:
     joins, sums = [], []
     for name in (each for each in COLUMNS if each in parameters.effects):
         one, effect = name[0], parameters.effects[name]
-        # With a key the column is ours to the collation, and a cast would hide it from its index.
+        # With a key the column has our collation, and a cast would prevent use of its index.
         ours = f"{one}.id" if dialect.key else dialect.exact.format(f"{one}.id")
         on = f"{ours} = {dialect.exact.format(names.column(COLUMNS[name]))}"
         if effect.time_edges is not None:
@@ -306,7 +306,7 @@ def _query(parameters: ParameterSet, dialect: Dialect, names: Names) -> str:
 
 
 def _sigma(eta: str, dialect: Dialect) -> str:
-    """σ without an overflow, which is an error of the whole query in some databases."""
+    """Return σ without overflow, which fails the whole query in some databases."""
     return f"1e0 / (1e0 + EXP(-{_within(eta, '700e0', dialect)}))"
 
 

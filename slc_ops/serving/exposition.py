@@ -1,4 +1,4 @@
-"""A corrector's health in the text format of Prometheus; a serving host has no client library."""
+"""A corrector's health in the text format of Prometheus, without a client library."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def exposition(health: dict[str, Any]) -> str:
-    """The samples of one corrector; those of its challenger, where it has one, with another ``arm``.
+    """Return the samples of one corrector; those of its challenger have the label ``arm``.
 
     >>> counts = {"rows": 3, "unknown": {"item": {"rows": 1}}, "backbone_mismatch": {"rows": 0}}
     >>> print(exposition(counts | {"deployment": "demo", "serves": "frozen", "status": "ok"}).splitlines()[2])
@@ -43,7 +43,7 @@ def _lines(health: dict[str, Any]) -> Iterator[str]:
 
 
 class Requests:
-    """Requests of a server, by path and status, and how long they took; added to on the event loop alone."""
+    """Requests of a server by path and status, with durations; only the event loop writes."""
 
     BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0, float("inf"))
 
@@ -53,14 +53,14 @@ class Requests:
         self._seconds, self._buckets = 0.0, [0] * len(self.BUCKETS)
 
     def add(self, path: str, status: int, seconds: float) -> None:
-        """One more request; paths are those of routes, so that there are few."""
+        """Add a request; ``path`` is the route's pattern, to limit the number of labels."""
         key = path, status
         self._counts[key] = self._counts.get(key, 0) + 1
         self._seconds += seconds
         self._buckets[bisect_left(self.BUCKETS, seconds)] += 1
 
     def exposition(self) -> str:
-        """The samples.
+        """Return the samples.
 
         >>> asked = Requests("demo")
         >>> asked.add("/correct", 200, 0.004)

@@ -1,4 +1,4 @@
-"""From what an alias says to a verified parameter set in memory."""
+"""Load the parameter set of an alias, verified, into memory."""
 
 import logging
 from pathlib import Path
@@ -14,13 +14,13 @@ _log = logging.getLogger(__name__)
 
 
 class Follower:
-    """Turns what the alias says into verified snapshots, and keeps book about it."""
+    """Convert the alias's pointer into verified snapshots, and record success or failure in ``health``."""
 
     def __init__(self, source: Bounded, cache: Cache, health: Health, deployment: str) -> None:
         self._source, self._cache, self.health, self.deployment = source, cache, health, deployment
 
     def first(self) -> Snapshot:
-        """The set to begin with: the registry's, or the one that served last on this host."""
+        """Return the first set: the registry's, or the last one of this host if the registry fails."""
         last = self._cache.last()
         self._source.begin()
         try:
@@ -42,7 +42,7 @@ class Follower:
         return snapshot
 
     def next(self, current: Snapshot) -> Snapshot | None:
-        """Another set that should serve instead, or None; the current one stays whatever happens."""
+        """Return another set to serve, or None; on failure the current one stays."""
         try:
             found = self.look(current)
         except SlcError as error:
@@ -52,7 +52,7 @@ class Follower:
         return None if found is current else found
 
     def look(self, current: Snapshot | None) -> Snapshot:
-        """What the alias points to, verified; the current set itself where that has not changed."""
+        """Return the alias's verified set; ``current`` itself if the alias has not changed."""
         self._source.begin()
         pointer = self._source.pointer()
         before = None if current is None else current.pointer
@@ -66,7 +66,7 @@ class Follower:
         return self._load(pointer)
 
     def _load(self, pointer: Named) -> Snapshot:
-        """Fetch, verify, remember; files that fail are dropped and fetched once more."""
+        """Fetch, verify and record the set; files that fail are deleted and fetched once more."""
         if isinstance(pointer, Retired):
             _log.warning("the champion was retired: the frozen probabilities are served from now on")
             self._cache.remember(pointer)

@@ -1,8 +1,7 @@
-"""What a server is sent and what it answers: JSON columns, JSON rows, Arrow streams, MLflow's data frames.
+"""Request and response formats: JSON columns, JSON rows, Arrow streams, MLflow's data frames.
 
-Plain functions from bytes to columns and from an answer to bytes. Whatever cannot be understood is an
-:class:`Unreadable` (400), what can be understood but holds no rows to correct an
-:class:`~slc_ops.base.errors.InputError` (422), each in one line.
+Plain functions from bytes to columns and from an answer to bytes. Invalid bytes raise :class:`Unreadable`
+(400), valid bytes without correctable rows :class:`~slc_ops.base.errors.InputError` (422), each in one line.
 """
 
 import struct
@@ -29,15 +28,15 @@ Given = dict[str, Any]
 
 
 class Unreadable(InputError):
-    """Bytes that are not what their type says."""
+    """The bytes do not match their media type."""
 
 
 class TooLarge(InputError):
-    """More rows than one request may have."""
+    """The request has too many rows."""
 
 
 def read_json(body: bytes) -> Any:
-    """JSON as the standard has it: UTF-8, no NaN, no lone surrogates."""
+    """Parse strict JSON: UTF-8, no NaN, no lone surrogates."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -45,7 +44,7 @@ def read_json(body: bytes) -> Any:
 
 
 def json_columns(body: bytes, max_rows: int) -> Given:
-    """``{"item_id": […], "logit": […], …}``, or ``{"rows": [{"item_id": …, "logit": …}, …]}``."""
+    """Read ``{"item_id": […], "logit": […], …}``, or ``{"rows": [{"item_id": …, "logit": …}, …]}``."""
     found = read_json(body)
     if not isinstance(found, dict):
         raise InputError(f"the body is a JSON {_kind(found)}; expected an object of columns, or of rows")
@@ -62,7 +61,7 @@ def json_columns(body: bytes, max_rows: int) -> Given:
 
 
 def records(rows: Any, name: str, max_rows: int) -> Given:
-    """Columns from a list of objects; a row may leave out what is missing there."""
+    """Convert a list of objects to columns; a missing key becomes None."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{name} is no list of objects; expected [{{'item_id': …, 'logit': …}}, …]")
     _check_rows(len(rows), max_rows)
@@ -71,7 +70,7 @@ def records(rows: Any, name: str, max_rows: int) -> Given:
 
 
 def frame_columns(body: bytes, max_rows: int) -> Given:
-    """MLflow's ``dataframe_split`` and ``dataframe_records``; columns of other names are not looked at."""
+    """Read MLflow's ``dataframe_split`` and ``dataframe_records``; columns of other names are ignored."""
     found = read_json(body)
     wanted = "expected {'dataframe_split': {'columns': […], 'data': [[…], …]}} or {'dataframe_records': […]}"
     if not isinstance(found, dict):
@@ -92,13 +91,13 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
         columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
     else:
         raise InputError(f"dataframe_split is no object; {wanted}")
-    if "event_time" in columns:  # the log's own name of it, as MLflow's signature has it
+    if "event_time" in columns:  # the name in the log and in MLflow's signature
         columns["time"] = columns.pop("event_time")
     return checked({name: columns[name] for name in NAMES if name in columns}, max_rows)
 
 
 def checked(columns: Given, max_rows: int) -> Given:
-    """Columns of lists, all of one length, with numbers where there have to be numbers."""
+    """Validate columns: lists of equal length, with numbers and ids where expected; return logits."""
     named, score = columns.get("backbone_version"), _score(columns)
     for name, values in columns.items():
         if not isinstance(values, list) and not (name == "backbone_version" and isinstance(values, str)):
@@ -123,9 +122,9 @@ def checked(columns: Given, max_rows: int) -> Given:
 
 
 def arrow_columns(body: bytes, max_rows: int) -> Given:
-    """An Arrow stream with columns of the same names, of any type that holds ids or numbers.
+    """Read an Arrow stream with columns of the same names, of any type for ids or numbers.
 
-    Compressed ones are refused: a few bytes of them could become all memory that there is.
+    Compressed streams are refused: a few bytes could expand to more than the memory.
     """
     try:
         for message in pa.ipc.MessageReader.open_stream(body):
@@ -134,7 +133,7 @@ def arrow_columns(body: bytes, max_rows: int) -> Given:
         with pa.ipc.open_stream(body) as stream:
             table = stream.read_all()
         _check_rows(table.num_rows, max_rows)
-        table.validate(full=True)  # offsets and texts are the sender's word until then
+        table.validate(full=True)  # validates offsets and texts of the sender
     except (pa.ArrowException, OSError, struct.error, IndexError) as error:
         raise Unreadable(f"the body is no Arrow stream: {' '.join(str(error).split())[:200]}") from None
     names = table.column_names
@@ -160,7 +159,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _is_compressed(metadata: pa.Buffer) -> bool:
-    """Whether the flatbuffer of a record batch names a compression: its fourth field."""
+    """Return True if a record batch's flatbuffer has a compression, its fourth field."""
     data = metadata.to_pybytes()
 
     def field(table: int, number: int) -> int | None:
@@ -186,7 +185,7 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
 
 
 def facts(answer: Answer) -> Given:
-    """What every answer says beside its probabilities."""
+    """Return the fields of every answer other than its probabilities."""
     found: Given = {"version": answer.version, "method": answer.method, "unknown": answer.unknown}
     if answer.mismatched:
         found["backbone_mismatch"] = answer.mismatched
@@ -196,13 +195,13 @@ def facts(answer: Answer) -> Given:
 
 
 def json_answer(answer: Answer, interval: bool) -> bytes:
-    """``{"probability": […], "version": …, "method": …, "unknown": {…}}``; an interval may be null."""
+    """Return ``{"probability": […], "version": …, "method": …, "unknown": {…}}``; an interval may be null."""
     found = {"probability": answer.probability, **facts(answer)}
     return dumps(found | {"low": answer.low, "high": answer.high} if interval else found)
 
 
 def frame_answer(answer: Answer, interval: bool) -> bytes:
-    """What MLflow's server answers for the registered model, and the facts beside it."""
+    """Return the response of MLflow's server for the registered model, and the other fields beside it."""
     columns = {"p_corrected": answer.probability}
     if interval and answer.low is not None and answer.high is not None:
         columns |= {"low": answer.low, "high": answer.high}
@@ -212,7 +211,7 @@ def frame_answer(answer: Answer, interval: bool) -> bytes:
 
 
 def arrow_answer(answer: Answer, interval: bool) -> bytes:
-    """An Arrow stream: ``probability``; the facts are the schema's metadata."""
+    """Return an Arrow stream with ``probability``; the other fields are the schema's metadata."""
     columns: dict[str, Any] = {"probability": pa.array(answer.probability)}
     if interval:
         nothing = pa.nulls(len(answer.probability), pa.float64())
@@ -231,7 +230,7 @@ def arrow_answer(answer: Answer, interval: bool) -> bytes:
 
 
 def dumps(value: Any) -> bytes:
-    """JSON; NumPy's arrays are lists."""
+    """Serialise to JSON; NumPy arrays become lists."""
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 

@@ -1,4 +1,4 @@
-"""Data frames in and out, for MLflow's own serving."""
+"""Correct data frames, for MLflow's own serving."""
 
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def correct_frame(corrector: "Corrector", frame: "pd.DataFrame") -> "pd.DataFrame":
-    """``item_id`` and ``logit`` (or ``probability``, clipped as in the log's contract) → ``p_corrected``.
+    """Return ``p_corrected`` for ``item_id`` and ``logit`` (or ``probability``, clipped as in the log).
 
-    ``group_id`` and ``user_id`` are looked at by methods that correct by them. A column ``backbone_version``
-    says which model made each row's logit; a row without one is taken as it is.
+    ``group_id`` and ``user_id`` are used by methods with these effects. A column ``backbone_version``
+    contains the model version of each row's logit; a row without one is corrected. Invalid columns raise
+    :class:`InputError`.
     """
     import pandas as pd
 

@@ -1,7 +1,7 @@
-"""The Open Inference Protocol, version 2: tensors in, tensors out, as JSON or with the binary extension.
+"""The Open Inference Protocol, version 2: tensors as JSON or with the binary extension.
 
-Columns are tensors of shape [N] or [N, 1]. Text ids are ``BYTES``: in JSON plain texts, in binary each with
-four bytes of its length before it. What this module does not know it refuses in one line.
+Columns are tensors of shape [N] or [N, 1]. Text ids are ``BYTES``: plain texts in JSON; in binary each text
+follows its length in four bytes. Other input is refused in one line.
 """
 
 import struct
@@ -24,7 +24,7 @@ _OUTPUTS = ("probability", "low", "high")
 
 
 def metadata(corrector: Corrector) -> Given:
-    """The model's name, versions and tensors."""
+    """Return the model's name, versions and tensors."""
     kinds = corrector.id_types
     types = {
         name: "INT64" if kinds.get(name) == "int64" else "BYTES" for name in (*kinds, "backbone_version")
@@ -40,7 +40,7 @@ def metadata(corrector: Corrector) -> Given:
 
 
 class Request:
-    """One ``infer`` request, read and checked."""
+    """One ``infer`` request, read and validated."""
 
     def __init__(self, body: bytes, header_length: str | None, max_rows: int) -> None:
         size = len(body) if header_length is None else _whole(header_length, HEADER)
@@ -58,7 +58,7 @@ class Request:
         self.columns = checked(_tensors(head["inputs"], body, size, max_rows), max_rows)
 
     def _wanted(self, outputs: Any, binary: bool) -> dict[str, bool]:
-        """Output → whether it is wanted in binary."""
+        """Return output name → True if it is requested in binary."""
         if outputs is None:
             return dict.fromkeys(_OUTPUTS if self.interval else _OUTPUTS[:1], binary)
         if not isinstance(outputs, list) or not outputs:
@@ -75,7 +75,7 @@ class Request:
 
 
 def answer_bytes(request: Request, answer: Answer, name: str) -> tuple[bytes, int | None]:
-    """The answer, and the length of its JSON part where binary data follow it."""
+    """Return the response, and the length of its JSON part if binary data follow it."""
     outputs, raw = [], []
     for wanted, binary in request.outputs.items():
         values = getattr(answer, wanted)
@@ -93,14 +93,14 @@ def answer_bytes(request: Request, answer: Answer, name: str) -> tuple[bytes, in
         "model_name": name,
         "model_version": "" if answer.version is None else str(answer.version),
         "outputs": outputs,
-        "parameters": known | {"unknown": dumps(answer.unknown).decode()},  # parameters are no objects
+        "parameters": known | {"unknown": dumps(answer.unknown).decode()},  # parameters cannot be objects
     }
     head = dumps(found if request.id is None else found | {"id": request.id})
     return b"".join([head, *raw]), len(head) if raw else None
 
 
 def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given:
-    """The columns; binary data follow the JSON part in the order of the inputs."""
+    """Return the columns; binary data follow the JSON part in the order of the inputs."""
     columns: Given = {}
     for each in inputs:
         tensor = _object(each, "an input")

@@ -1,4 +1,4 @@
-"""The server's description of itself (OpenAPI 3.1), which its own fuzz test reads."""
+"""The server's OpenAPI 3.1 description; the fuzz test reads it."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ _ERRORS = {
 
 
 def description(max_rows: int) -> Schema:
-    """All routes, with the types of what they take and answer."""
+    """Return all routes, with their request and response types."""
     rows = {"type": "array"}
     columns: dict[str, Schema] = {
         "item_id": {**rows, "items": _ID},

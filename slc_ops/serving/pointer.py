@@ -1,4 +1,4 @@
-"""What an alias points to, and when a serving host follows it."""
+"""The target of an alias, and the rule for following it."""
 
 import re
 from collections.abc import Mapping
@@ -10,26 +10,26 @@ from slc_ops.base.window import Window, parse_timestamp
 
 
 class NoAlias(RegistryError):
-    """The registry answered that the model has no such alias."""
+    """The registry has no such alias for the model."""
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A version as the registry describes it; small enough to be asked for every few seconds."""
+    """A version's description in the registry; small enough to request every few seconds."""
 
     version: int
     run_id: str
     source: str
-    """Where the model's files lie."""
+    """Address of the model's files."""
     window_start: str
     window_end: str
     revision: int | None
-    """The move of the ledger that made this version champion, 1, 2, 3 …; None if no move did."""
+    """The ledger revision that made this version champion, 1, 2, 3 …; None without one."""
     move: str | None
-    """What kind of change that was: ``promotion``, ``rollback`` and so on."""
+    """The kind of that change: ``promotion``, ``rollback`` and so on."""
 
     def __post_init__(self) -> None:
-        """Whoever wrote it, a registry or a file: its name becomes a directory's."""
+        """Validate the values of a registry or a file: :attr:`name` becomes a directory's name."""
         plain = re.fullmatch(r"[A-Za-z0-9_-]{0,64}", self.run_id) if isinstance(self.run_id, str) else None
         numbers = [self.version, self.revision or 0]
         texts = [self.source, self.window_start, self.window_end, self.move or ""]
@@ -46,7 +46,7 @@ class Pointer:
 
     @classmethod
     def from_tags(cls, version: Any, run_id: str, source: str, tags: Mapping[str, str]) -> "Pointer":
-        """Read the tags that publishing and promoting write; a version made by hand has none."""
+        """Read the tags of publishing and promoting; a missing window raises :class:`RegistryError`."""
         try:
             window = Window(parse_timestamp(tags["window_start"]), parse_timestamp(tags["window_end"]))
             revision = int(tags["ledger_revision"]) if "ledger_revision" in tags else None
@@ -67,25 +67,25 @@ class Pointer:
 
     @property
     def window(self) -> Window:
-        """The window that the version was fitted for."""
+        """The window of the fit."""
         return Window.from_dict({"start": self.window_start, "end": self.window_end})
 
     @property
     def name(self) -> str:
-        """A directory name of its own, even if another registry counts from 1 again."""
+        """A directory name that is unique even if another registry counts from 1 again."""
         return f"{self.version}-{self.run_id[:12]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form, for the cache."""
+        """Return the JSON form, for the cache."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Retired:
-    """The registry's word that there is no champion any more: the frozen model serves."""
+    """The registry's mark of a retired champion: the frozen model serves."""
 
     revision: int
-    """The change of the ledger that retired it."""
+    """The ledger revision of the retirement."""
     name: ClassVar[str] = "retired"
 
     def __post_init__(self) -> None:
@@ -94,29 +94,29 @@ class Retired:
 
     @classmethod
     def from_tag(cls, tag: str | None) -> "Retired | None":
-        """Read the registered model's tag; None where it has none."""
+        """Read the registered model's tag; None without a valid one."""
         return cls(int(tag)) if tag is not None and re.fullmatch(r"[0-9]{1,18}", tag) else None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form, for the cache."""
+        """Return the JSON form, for the cache."""
         return {"retired": self.revision}
 
 
 Named = Pointer | Retired
-"""What the registry says should serve."""
+"""The registry's target: a version or a retirement."""
 
 
 def named_from_dict(values: Any) -> Named:
-    """What :meth:`Pointer.as_dict` or :meth:`Retired.as_dict` wrote."""
+    """Read the result of :meth:`Pointer.as_dict` or :meth:`Retired.as_dict`."""
     return Retired(values["retired"]) if set(values) == {"retired"} else Pointer(**values)
 
 
 def check_may_follow(current: Named, candidate: Named) -> None:
-    """Refuse what no newer change of the ledger explains: an older window, or that there is no champion.
+    """Raise :class:`RegistryError` for an older window or a retirement without a newer ledger revision.
 
-    The ledger itself never goes back except by a rollback, so a revision above ours is reason enough (we may
-    have slept through the rollback and see the promotion after it). An alias that somebody set by hand has
-    no newer revision: then only a window that is not older is followed.
+    The ledger goes back only by a rollback, so a higher revision is always followed (this host may have
+    missed the rollback and see the promotion after it). An alias that was set by hand has no higher revision:
+    it is followed only to a window that is not older.
     """
     if candidate.revision is not None and candidate.revision > (current.revision or 0):
         return

@@ -1,7 +1,7 @@
-"""The MLflow model, as code: no pickle, only this file and a parameter set.
+"""The MLflow model as code: no pickle, only this file and a parameter set.
 
-MLflow runs this file when it loads a version. It needs ``slc_ops`` installed beside it, and nothing of
-Airflow or Great Expectations.
+MLflow runs this file when it loads a version. It needs ``slc_ops`` to be installed, but neither Airflow nor
+Great Expectations.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ import pandas as pd  # noqa: TID253 - and hands it pandas
 
 
 class CorrectionModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # MLflow carries no types
-    """``item_id`` and ``logit`` (or ``probability``) in, ``p_corrected`` out, in the same order.
+    """Correct ``item_id`` and ``logit`` (or ``probability``) to ``p_corrected``, in the same order.
 
-    With a column ``backbone_version``, rows of another backbone than the correction was fitted for follow the
-    deployment's rule: the frozen probability unless it says otherwise.
+    With a column ``backbone_version``, rows of another backbone than that of the fit follow the deployment's
+    rule, by default the frozen probability.
     """
 
     def load_context(self, context: Any) -> None:
-        """Read the parameter set, verify its digests and golden vectors; refuse it otherwise."""
+        """Read the parameter set and verify its digests and golden vectors; raise if they differ."""
         from slc_ops.serving import Corrector
 
         self.corrector = Corrector.from_directory(context.artifacts["parameters"])

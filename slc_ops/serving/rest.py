@@ -1,4 +1,4 @@
-"""MLflow's REST API with the standard library: all that a serving host needs of it."""
+"""A client of MLflow's REST API with the standard library, for serving hosts."""
 
 import base64
 import json
@@ -13,18 +13,18 @@ from typing import IO, Any
 from slc_ops.base.errors import RegistryError
 
 _CHUNK = 1 << 20
-_MAX_ANSWER_BYTES = 4 << 20  # bytes of an answer that describes a version
+_MAX_ANSWER_BYTES = 4 << 20  # of an answer that describes a version
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Credentials are for the configured host only, so redirects are not followed."""
+    """Refuse redirects, because credentials are for the configured host only."""
 
     def redirect_request(self, *args: Any, **options: Any) -> None:
         return None
 
 
 class Answered(RegistryError):
-    """MLflow answered, with an error of its own (``status`` of HTTP)."""
+    """MLflow returned an error with the HTTP ``status``."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Answered(RegistryError):
 
 
 class RestClient:
-    """GET with a timeout; every failure is a :class:`RegistryError` that names the address."""
+    """GET with a timeout; every failure raises :class:`RegistryError` with the address."""
 
     def __init__(self, tracking_uri: str, timeout: float) -> None:
         parts = urllib.parse.urlsplit(tracking_uri)
@@ -43,7 +43,7 @@ class RestClient:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def get_json(self, path: str, **query: str) -> Any:
-        """The JSON answer of an endpoint."""
+        """Return the JSON answer of an endpoint."""
         address = f"{path}?{urllib.parse.urlencode(query)}"
         try:
             return json.loads(b"".join(self._chunks(address, _MAX_ANSWER_BYTES)))
@@ -51,12 +51,12 @@ class RestClient:
             raise RegistryError(f"MLflow at {self.base} answered something that is not JSON") from None
 
     def download(self, path: str, into: IO[bytes], longest: int) -> None:
-        """Write the bytes behind a path into an open file, if they are no more than expected."""
+        """Write the bytes of a path into an open file; more than ``longest`` raise :class:`RegistryError`."""
         for chunk in self._chunks(urllib.parse.quote(path), longest):
             into.write(chunk)
 
     def _chunks(self, address: str, longest: int) -> Iterator[bytes]:
-        """The bytes of an answer as they come; whoever reads them has a deadline (:class:`Bounded`)."""
+        """Yield the bytes of an answer; :class:`Bounded` sets the deadline for the whole."""
         request = urllib.request.Request(f"{self.base}{address}")  # noqa: S310 - http(s) only, checked by the caller
         if self._authorization:
             request.add_header("Authorization", self._authorization)
@@ -89,7 +89,7 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def _authorization(parts: urllib.parse.SplitResult) -> str | None:
-    """The header that MLflow's own client would send for the same environment."""
+    """Return the header that MLflow's own client would send for the same environment."""
     token = os.environ.get("MLFLOW_TRACKING_TOKEN")
     if token:
         return f"Bearer {token}"

@@ -1,4 +1,4 @@
-"""uvicorn around the application: slow heads are cut off, SIGTERM lets requests under way end."""
+"""Run the application in uvicorn: slow request heads are cut off, SIGTERM lets open requests finish."""
 
 import socket
 from asyncio import TimerHandle, Transport
@@ -12,9 +12,9 @@ HEAD_BYTES = 1 << 16
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """uvicorn's protocol, which itself waits for ever for the head of a request, and takes one of any size.
+    """uvicorn's protocol with limits of time and size on the head of a request; uvicorn has neither.
 
-    The application bounds what comes after it.
+    The application limits the rest of the request.
     """
 
     _alarm: TimerHandle | None = None
@@ -37,7 +37,7 @@ class BoundedHeads(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = 0
-        if self._alarm is None:  # the next request of a connection that stayed open
+        if self._alarm is None:  # the next request of a keep-alive connection
             self._wait()
 
     def on_headers_complete(self) -> None:
@@ -54,12 +54,12 @@ class BoundedHeads(HttpToolsProtocol):
 
 
 def run(application: Any, listener: socket.socket, seconds: float) -> None:
-    """Serve until SIGTERM or SIGINT; requests under way have ``seconds`` to end."""
+    """Serve until SIGTERM or SIGINT; open requests have ``seconds`` to finish."""
     server_of(application, seconds).run(sockets=[listener])
 
 
 def server_of(application: Any, seconds: float) -> uvicorn.Server:
-    """The server, before it runs."""
+    """Return the configured server without starting it."""
     config = uvicorn.Config(
         application,
         http=BoundedHeads,

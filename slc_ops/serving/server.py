@@ -1,6 +1,6 @@
-"""The corrector over HTTP: one ASGI application, for uvicorn (``slc-ops serve``) or mounted in one's own.
+"""The corrector over HTTP: an ASGI application, for uvicorn (``slc-ops serve``) or mounted in another.
 
-Every route is a plain function from a request to a reply; ``endpoint`` does what all of them share.
+Every route is a plain function from a request to a reply; ``endpoint`` contains the shared parts.
 """
 
 import base64
@@ -32,7 +32,7 @@ from slc_ops.serving.endpoint import (
 from slc_ops.serving.openapi import description
 
 _TOLERANCE = 300.0
-"""Seconds that the clocks of MLflow and of this host may differ."""
+"""Maximum difference in seconds between the clocks of MLflow and this host."""
 
 
 def app(
@@ -42,9 +42,13 @@ def app(
     webhook_secret: str | None = None,
     limits: Limits | None = None,
 ) -> Application:
-    """The application. Whoever has no ``token`` (where there is one) gets 401; probes need none.
+    """Return the ASGI application.
 
-    ``webhook_secret`` is what MLflow signs its webhooks with; without one there is no such route.
+    Args:
+        corrector: The corrector that answers; the caller closes it.
+        token: Bearer token; requests without it get 401, except probes and the webhook.
+        webhook_secret: Secret of MLflow's webhook signatures; without it the route does not exist.
+        limits: Limits of bytes, rows and seconds.
     """
     shared = Shared(corrector, token, limits or Limits())
     routes = _Routes(corrector, shared)
@@ -80,7 +84,7 @@ def app(
     )
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        # The router matches patterns one after the other; a path without one, not mounted, needs no pattern.
+        # The router tests patterns in sequence; an unmounted path without a pattern is found directly.
         known = endpoints.get(scope["path"]) if scope["type"] == "http" and not scope["root_path"] else None
         await (known or router)(scope, receive, send)
 
@@ -88,7 +92,7 @@ def app(
 
 
 class _Routes:
-    """What each route answers."""
+    """The handler of each route."""
 
     def __init__(self, corrector: Corrector, shared: "Shared") -> None:
         self._corrector, self._shared, self._rows = corrector, shared, shared.limits.rows
@@ -164,7 +168,7 @@ class _Routes:
         return Reply(self._description)
 
     def webhook(self, secret: bytes, asked: Asked) -> Reply:
-        """MLflow says that something moved: look at the registry, which alone is believed."""
+        """Check the registry after MLflow's notification; the notification's content is not used."""
         _check_signature(secret, asked)
         return Reply(formats.dumps({"changed": self._corrector.refresh()}))
 
@@ -192,7 +196,7 @@ class _Routes:
 
 
 def _check_signature(secret: bytes, asked: Asked) -> None:
-    """As MLflow signs: HMAC-SHA256 over delivery id, time and body; a recorded one is soon too old."""
+    """Check MLflow's signature: HMAC-SHA256 over delivery id, timestamp and body; a replayed one expires."""
     names = (b"x-mlflow-delivery-id", b"x-mlflow-timestamp", b"x-mlflow-signature")
     delivery, stamp, signature = (asked.headers.get(name, b"") for name in names)
     expected = hmac.new(secret, b".".join((delivery, stamp, asked.body)), hashlib.sha256).digest()

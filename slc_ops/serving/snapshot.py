@@ -16,7 +16,7 @@ from slc_ops.serving.pointer import Named, Pointer, Retired
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A parameter set, the version it is of, and when it was loaded."""
+    """A parameter set, its version, and its load time."""
 
     parameters: ParameterSet
     pointer: Named | None
@@ -35,31 +35,31 @@ class Snapshot:
     ) -> "Snapshot":
         """Read and verify a directory: schema version, deployment, digests, golden vectors."""
         parameters = storage.read(directory, deployment=deployment, served=True)
-        pa.default_memory_pool().release_unused()  # reading takes more than the result holds
+        pa.default_memory_pool().release_unused()  # reading needs more memory than the result
         counts = Counts(parameters.provenance.backbone_version, tuple(parameters.effects))
         return cls(parameters, pointer, cached, datetime.now(UTC), counts)
 
     @classmethod
     def frozen(cls, retired: Retired, *, cached: bool = False) -> "Snapshot":
-        """The frozen model itself, after its champion was retired: p = σ(logit)."""
+        """Return the frozen model itself, after its champion was retired: p = σ(logit)."""
         return cls(ParameterSet("base", Affine()), retired, cached, datetime.now(UTC), Counts())
 
     @property
     def rule(self) -> str:
-        """What happens to rows of another backbone: ``frozen``, ``refuse`` or ``serve``."""
+        """The rule for rows of another backbone: ``frozen``, ``refuse`` or ``serve``."""
         return self.parameters.provenance.on_backbone_mismatch or "frozen"
 
     @property
     def version(self) -> int | None:
-        """The registry's version; None for a directory's set, and for the frozen model."""
+        """The registry's version; None for a set from a directory, and for the frozen model."""
         return self.pointer.version if isinstance(self.pointer, Pointer) else None
 
     def renamed(self, pointer: Named) -> "Snapshot":
-        """The same parameters under another move of the ledger."""
+        """Return the same parameters under another ledger revision."""
         return replace(self, pointer=pointer, cached=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """What is served, for :meth:`Corrector.health`."""
+        """Return the serving state for :meth:`Corrector.health`."""
         named = self.pointer
         pointer = named if isinstance(named, Pointer) else None
         window = self.parameters.provenance.window if pointer is None else pointer.window

@@ -1,4 +1,4 @@
-"""Where the champion comes from: what the alias says, and the files of the version it names."""
+"""Sources of the champion: the alias's target, and the files of its version."""
 
 import hashlib
 import os
@@ -22,11 +22,11 @@ from slc_ops.serving.rest import Answered, RestClient
 Answer = TypeVar("Answer")
 _LEFT_BEHIND = 3
 PARAMETERS = "artifacts/parameters"
-"""Where the parameter set lies inside the model's files."""
+"""Path of the parameter set inside the model's files."""
 
 
 def registry_name(tracking_uri: str) -> str:
-    """A directory name for what a registry serves, the same for all who may ask it.
+    """Return a directory name for a registry, the same for all credentials.
 
     >>> registry_name("http://ann:secret@mlflow:5000/") == registry_name("http://mlflow:5000")
     True
@@ -40,7 +40,7 @@ def registry_name(tracking_uri: str) -> str:
 
 
 class Source(Protocol):
-    """Asked by the watcher; every failure is a typed error."""
+    """A registry; every failure raises a typed error."""
 
     def pointer(self) -> Named: ...
 
@@ -50,7 +50,7 @@ class Source(Protocol):
 def open_source(
     tracking_uri: str, deployment: str, alias: str, timeout: float, schema: str | None = None
 ) -> Source:
-    """Plain REST for a tracking server; MLflow's client, imported only then, for a database address."""
+    """Return a source by REST for a tracking server, by MLflow's client for a database address."""
     model, alias = model_name(deployment, schema), alias_name(alias)
     if urlsplit(tracking_uri).scheme in ("http", "https"):
         return RestSource(tracking_uri, model, alias, timeout)
@@ -58,11 +58,11 @@ def open_source(
 
 
 class Bounded:
-    """A source that answers one look (:meth:`begin`) within a number of seconds, whatever it hangs in.
+    """A source with a time limit for each check, which starts with :meth:`begin`.
 
-    Name servers, handshakes, databases and stores have clocks of their own or none, and a server that drips
-    bytes stops every clock that runs from byte to byte. So the work is done by a thread that is left behind
-    where it does not end; there are never more than a few of them.
+    Name servers, handshakes, databases and stores have their own timeouts or none, and a server that sends
+    single bytes never exceeds a timeout per byte. So a thread does the work and is abandoned if it does not
+    end; at most a few are abandoned.
     """
 
     def __init__(self, source: Source, seconds: float) -> None:
@@ -70,15 +70,15 @@ class Bounded:
         self._workers: list[threading.Thread] = []
 
     def begin(self) -> None:
-        """A look begins: its clock runs from here."""
+        """Start a check and its clock."""
         self._until = time.monotonic() + self._seconds
 
     def pointer(self) -> Named:
-        """What the alias says."""
+        """Return the alias's target."""
         return self._within(self._source.pointer)
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
-        """The files of the parameter set, into an existing directory."""
+        """Download the parameter set's files into an existing directory."""
         self._within(lambda: self._source.fetch(pointer, into))
 
     def _within(self, work: Callable[[], Answer]) -> Answer:
@@ -91,7 +91,7 @@ class Bounded:
         def run() -> None:
             try:
                 answer.set_result(work())
-            except BaseException as error:  # whoever waits is told
+            except BaseException as error:  # passed on to the waiting caller
                 answer.set_exception(error)
 
         worker = threading.Thread(target=run, name="slc-ops-registry", daemon=True)
@@ -115,7 +115,7 @@ class RestSource:
         self._model, self._alias = model, alias
 
     def pointer(self) -> Named:
-        """One small GET; a second one where there is no such alias, which may mean a retirement."""
+        """Return the alias's target with one GET; without the alias, a second one checks for a retirement."""
         path = "/api/2.0/mlflow/registered-models"
         try:
             answer = self._rest.get_json(f"{path}/alias", name=self._model, alias=self._alias)
@@ -136,7 +136,7 @@ class RestSource:
             raise RegistryError(f"MLflow at {self._rest.base} described no version") from None
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
-        """The files of the parameter set, into an existing directory."""
+        """Download the parameter set's files into an existing directory."""
         parts = urlsplit(pointer.source)
         if parts.scheme != "mlflow-artifacts":
             _copy_from_store(pointer.source, into)
@@ -151,14 +151,14 @@ class RestSource:
 
 
 class ClientSource:
-    """A database (SQLite, PostgreSQL): MLflow's client reads the alias, the files lie in the store."""
+    """A database (SQLite, PostgreSQL): MLflow's client reads the alias; the files are in the store."""
 
     def __init__(self, tracking_uri: str, model: str, alias: str) -> None:
         self._uri, self._model, self._alias = tracking_uri, model, alias
         self._client: Any = None
 
     def pointer(self) -> Named:
-        """One query; a second one where there is no such alias, which may mean a retirement."""
+        """Return the alias's target with one query; without the alias, a second checks for a retirement."""
         from slc_ops.base.mlflow_client import connect
 
         try:
@@ -172,7 +172,7 @@ class ClientSource:
             raise MissingExtra(
                 f"following {without_secrets(self._uri)}, a database of MLflow's,", {"mlflow": "mlflow"}
             ) from None
-        except Exception as error:  # MLflow lets its SQL drivers' errors through, and we must not die of them
+        except Exception as error:  # SQL drivers' errors pass through MLflow; serving must not stop
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise RegistryError(f"MLflow's database does not answer: {without_secrets(first)}") from None
         if isinstance(found, Retired):
@@ -195,12 +195,12 @@ class ClientSource:
             return retired
 
     def fetch(self, pointer: Pointer, into: Path) -> None:
-        """The files of the parameter set, into an existing directory."""
+        """Download the parameter set's files into an existing directory."""
         _copy_from_store(pointer.source, into)
 
 
 def _retired(answer: Any) -> Retired | None:
-    """The mark of a retirement in MLflow's description of a registered model."""
+    """Return the retirement in MLflow's description of a registered model, or None."""
     try:
         tags = {tag["key"]: tag.get("value") for tag in answer["registered_model"].get("tags", [])}
         return Retired.from_tag(tags.get(RETIRED_TAG))
@@ -209,7 +209,7 @@ def _retired(answer: Any) -> Retired | None:
 
 
 def _fetch_files(download: Callable[[str, int], None], into: Path) -> None:
-    """params.json first: it says which effects there are, and how large their files are."""
+    """Download params.json first, because it lists the effects' files and their sizes."""
     download(PARAMS, MAX_JSON)
     download(GOLDEN, MAX_JSON)
     for name, size in stated_sizes(into).items():
@@ -217,10 +217,10 @@ def _fetch_files(download: Callable[[str, int], None], into: Path) -> None:
 
 
 def _copy_from_store(source: str, into: Path) -> None:
-    """From a directory, or from any store that pyarrow knows (S3, Google, Azure, HDFS).
+    """Copy from a directory, or from a store that pyarrow supports (S3, Google, Azure, HDFS).
 
-    Which server a store is asked at is this host's word, not the registry's: pyarrow would follow an
-    ``endpoint_override`` of the address, with this host's credentials.
+    Only this host's environment sets a store's endpoint, not the registry: pyarrow would send this host's
+    credentials to the ``endpoint_override`` of an address.
     """
     import pyarrow as pa
     from pyarrow.fs import FileSystem

@@ -1,4 +1,4 @@
-"""Looking at the alias now and then, in the background, and saying how that went."""
+"""Check the alias periodically in the background, and record the result."""
 
 import logging
 import random
@@ -13,10 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class Health:
-    """The last contact with the registry. Written by the watcher, read by anybody.
+    """The last contact with the registry; the watcher writes it, any thread may read it.
 
-    ``patience`` is how many seconds may pass without agreement before that itself is the problem: a forked
-    process, for example, has no watcher (make a corrector after the fork).
+    ``patience`` is the number of seconds without contact after which the state is ``stale``: a forked
+    process, for example, has no watcher (create the corrector after the fork).
     """
 
     def __init__(self, deployment: str, alias: str, patience: float | None = None) -> None:
@@ -25,15 +25,15 @@ class Health:
         self._problem: tuple[datetime, str] | None = None
 
     def agreed(self) -> None:
-        """The registry answered, and what it names is what serves."""
+        """Record that the registry's target is serving."""
         self._agreed_at, self._problem = datetime.now(UTC), None
 
     def failed(self, error: SlcError) -> None:
-        """The registry did not answer, or named something that cannot be served."""
+        """Record that the registry did not answer, or that its target cannot be served."""
         self._problem = (datetime.now(UTC), " ".join(str(error).split()))
 
     def as_dict(self) -> dict[str, Any]:
-        """``status`` is ``ok``, or ``stale``: the last good set serves, and ``problem`` says why."""
+        """Return the state; ``status`` is ``ok``, or ``stale`` with the cause in ``problem``."""
         agreed, problem = self._agreed_at, self._problem or self._silence()
         return {
             "status": "ok" if problem is None else "stale",
@@ -55,7 +55,7 @@ class Health:
 
 
 class Watcher:
-    """A daemon thread that calls ``look`` every ``interval`` seconds, a little earlier or later each time."""
+    """A daemon thread that calls ``look`` every ``interval`` seconds, with a random jitter of 20 %."""
 
     def __init__(self, look: Callable[[], object], interval: float) -> None:
         self._look, self._interval = look, interval
@@ -64,14 +64,15 @@ class Watcher:
         self._thread.start()
 
     def _run(self) -> None:
-        # A fleet that was started together should not ask together; nothing secret about it.
+        # The jitter spreads the requests of hosts that started together; it needs no cryptographic
+        # randomness.
         while not self._stopped.wait(self._interval * random.uniform(0.8, 1.2)):  # noqa: S311
             try:
                 self._look()
-            except Exception:  # a watcher that dies would leave the server with its old set for ever
+            except Exception:  # without a watcher the server would keep its old set
                 _log.exception("looking at the alias failed in an unexpected way; watching goes on")
 
     def stop(self) -> None:
-        """End the thread; waits for a look that is under way, but not for ever."""
+        """End the thread; wait for a running check, but at most ``interval`` + 10 seconds."""
         self._stopped.set()
         self._thread.join(timeout=self._interval + 10)
