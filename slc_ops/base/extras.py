@@ -46,8 +46,7 @@ class MissingExtra(SettingsError):
 
 
 def require(what: str, *extras: str) -> None:
-    """Raise :class:`MissingExtra` unless all libraries of ``extras`` are installed; name all missing extras
-    at once.
+    """Raise :class:`MissingExtra` unless all libraries of ``extras`` are installed; name all missing extras.
 
     >>> require("slc-ops fit")
     """
@@ -58,8 +57,7 @@ def require(what: str, *extras: str) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
-    """Return the error that names the extra to install; None where no extra provides the module, which is a
-    bug.
+    """Return the error that names the extra to install; None for a bug: no extra has the module.
 
     >>> print(missing_extra(ModuleNotFoundError(name="mlflow.artifacts")))
     this needs more (no mlflow); run: pip install 'slc-ops[mlflow]'

@@ -192,8 +192,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 
     A directory cannot be replaced atomically while it exists. The old one is moved aside first, so that a
     reader sees the old one, nothing (for an instant) or the new one, never a mixture. Of two concurrent
-    writers both succeed and the later one wins. A file or a device under that name raises
-    :class:`StorageError`.
+    writers both succeed and the later one wins. A file or a device of that name raises an error.
     """
     with typed_storage(path):
         if _is_no_directory(path):

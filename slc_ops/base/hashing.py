@@ -205,8 +205,7 @@ def bucket_of_key(key: tuple[int, ...], shift: int) -> int:
 
 
 def hashes_of(ids: pa.Array) -> Words:
-    """Return one pseudo-random 64-bit number per id, a function of the id alone; distinct integers never
-    collide.
+    """Return one pseudo-random 64-bit number per id, from the id alone; distinct integers never collide.
 
     >>> hashes = hashes_of(pa.array(["b", "a"])), hashes_of(pa.array(["a", "b", "a"]).dictionary_encode())
     >>> (hashes[0][[1, 0, 1]] == hashes[1]).tolist()
@@ -219,8 +218,7 @@ def hashes_of(ids: pa.Array) -> Words:
 
 
 def shares_of(ids: pa.Array, salt: str) -> NDArray[np.float64]:
-    """Return a number in [0, 1) per id (texts, or integers as their text), uniform and stable across
-    releases.
+    """Return a number in [0, 1) per id (texts, or integers as their text), uniform and stable.
 
     Another ``salt`` gives another assignment of the same ids. A null gives NaN.
 

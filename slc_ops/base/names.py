@@ -1,6 +1,4 @@
-"""Validated names for paths, DAG ids, model names and URLs; a separate module because serving hosts import
-it.
-"""
+"""Validated names for paths, DAG ids, model names and URLs, in a light module for serving hosts."""
 
 import re
 
@@ -12,8 +10,7 @@ correction only with this tag, not when the alias is merely missing (removed by 
 
 
 def valid_name(name: str) -> str:
-    """Return the name of a deployment, or raise ``ValueError``: it becomes part of paths, DAG ids and model
-    names.
+    """Return a deployment's name, or raise ``ValueError``: paths, DAG ids and model names contain it.
 
     >>> valid_name("demo-2")
     'demo-2'

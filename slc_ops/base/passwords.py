@@ -53,9 +53,7 @@ def secrets_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def check_secrets(environment: Mapping[str, str]) -> None:
-    """Raise :class:`SettingsError` for a weak secret, one that is not safe in its URL, or an invalid Fernet
-    key.
-    """
+    """Raise :class:`SettingsError` for a weak secret, one that is unsafe in its URL, or a bad Fernet key."""
     for name, secret in secrets_in(environment):
         if fault := weakness(secret):
             raise SettingsError(f"the secret in {name} is too weak: {fault}; {REMEDY}")

@@ -6,8 +6,7 @@ from pyarrow import types as pt
 from slc_ops.base.errors import InputError
 
 MARK = "\uffff"
-"""The prefix of a replacement for text that is not UTF-8. Unicode reserves this character: no text contains
-it."""
+"""Prefix of a replacement for text that is not UTF-8. No text contains this reserved character of Unicode."""
 
 
 def require_utf8(column: str, values: pa.Array) -> None:

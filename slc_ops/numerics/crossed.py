@@ -253,9 +253,7 @@ class Crossed(Local):
         return curved
 
     def _preconditioner(self) -> tuple[Floats, Floats]:
-        """Return the inverse of the line's 2×2 block and of the diagonal of groups and users; 0 fixes one at
-        0.
-        """
+        """Return the inverse of the line's 2×2 block and of the diagonal of groups and users (0: fixed)."""
         shape, sums, variances = self.shape, self.sums, self.variances
         group = self._of_groups()
         user = np.zeros(shape.users + 1) if self.users is None else self.users.h + variances.precision("user")

@@ -90,9 +90,7 @@ def _one_by_one(starts: NDArray[np.intp], mass: Floats, ones: Floats) -> tuple[N
 
 
 def _new_scores(ranked_score: Floats) -> NDArray[np.bool_]:
-    """Mark the start of each new score; scores closer than float64's resolution are equal, as in
-    scikit-learn.
-    """
+    """Mark the start of each new score; scores within float64's resolution are equal, as in scikit-learn."""
     new = np.empty(len(ranked_score), np.bool_)
     new[:1] = True
     for part in slices(len(new) - 1):

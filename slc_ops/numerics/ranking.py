@@ -52,8 +52,8 @@ def ranked_rows(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, Ranke
     """Return the indices of non-negative scores in the order of :func:`ranked`, and the rows in that order.
 
     One integer per row holds the upper bits of its score, its label and its index, so that sorting indices
-    costs as little as sorting numbers. Few rows have scores that differ only in the omitted bits; they are
-    sorted afterwards.
+    costs as little as sorting numbers. The few rows whose scores differ only in the omitted bits are sorted
+    afterwards.
 
     >>> order, rows = ranked_rows(np.array([1, 0, 0]), np.array([0.5, 0.5, 0.25]))
     >>> order.tolist(), rows.score.tolist(), rows.positive.tolist()
@@ -116,9 +116,7 @@ def _settle(order: np.ndarray, rows: Ranked, low: np.uint64, dropped: int) -> No
 
 
 def _packed(label: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return ``bits << 1 | label`` of the negative scores, then of the others; and the number of negative
-    ones.
-    """
+    """Return ``bits << 1 | label`` of negative scores, then of the others; and the count of negative ones."""
     starts = range(0, score.size, BLOCK)
     below = [int(np.count_nonzero(score[start : start + BLOCK] < 0)) for start in starts]
     keys = np.empty(score.size, np.uint64)

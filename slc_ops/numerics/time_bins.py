@@ -18,8 +18,7 @@ Ordered = NDArray[np.uint64]
 
 
 def time_bin(time: Floats, edges: Floats) -> NDArray[np.integer]:
-    """Return the bin ``(edge, next edge]`` of each timestamp; earlier ones are in the first, later ones in
-    the last.
+    """Return the bin ``(edge, next edge]`` of each timestamp; those outside are in the first or the last.
 
     >>> time_bin(np.array([-1.0, 0.0, 1.0, 1.5, 5.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0, 0, 0, 1, 1]
@@ -62,8 +61,7 @@ def timestamp_of(bits: int) -> float:
 
 
 def position(groups: NDArray[np.integer], time: Floats, weight: Floats | None = None) -> Floats:
-    """Return each row's position in its group's time, from 0 to 1: earlier weight plus half of its
-    timestamp's.
+    """Return each row's position in its group's time (0 to 1): earlier weight plus half of its timestamp's.
 
     >>> position(np.array([0, 0, 0, 1]), np.array([5.0, 1.0, 5.0, 9.0])).round(2).tolist()
     [0.67, 0.17, 0.67, 0.5]

@@ -41,8 +41,7 @@ class Engine(Puller, Protocol):
     def divide(
         self, path: Path, work: Divide, bad: Path, clean: Path | None, *, ids_repeat: bool
     ) -> tuple[int, str]:
-        """Divide a stored log's rows with ``work``; return the number of bad rows and the digest of the clean
-        file.
+        """Divide a stored log's rows with ``work``; return the count of bad rows and the clean file's digest.
 
         ``ids_repeat`` states that an event_id occurs twice; only then are repeated ids searched.
         """

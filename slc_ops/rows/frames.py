@@ -64,8 +64,7 @@ def as_table(frame: Frame, columns: Sequence[str] | None = None) -> pa.Table:
 def as_log(
     frame: Frame, rename: Mapping[str, str] | None = None, *, name: str = "the frame", times: bool = False
 ) -> InteractionLog:
-    """Return a frame's rows as a log; ``rename`` maps a contract's column to the frame's (``{"item_id":
-    "pid"}``).
+    """Return a frame's rows as a log; ``rename`` maps a contract's column to the frame's.
 
     A log is returned unchanged.
 

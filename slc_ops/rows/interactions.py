@@ -2,8 +2,7 @@
 
 A log is read once (:mod:`slc_ops.rows.loading`). The columns that every fit needs (code, label, logit,
 weight: 9 to 21 bytes a row) stay in memory or, beyond a budget, in a temporary file. The columns of some
-analyses (time, user, slice columns) are read on first use. A log with known items reads all its rows on first
-use.
+analyses (time, user, slice columns) are read on first use; with known items, so are all others.
 """
 
 import hashlib
@@ -89,8 +88,7 @@ class InteractionLog(InSpans):
         """Read Parquet, CSV or Feather files or directories; several are joined in the given order.
 
         ``rename`` maps a contract's column to the file's (``{"item_id": "pid"}``); ``memory`` is the budget
-        in bytes before rows go to a temporary file; ``times`` reads event times in the same pass over the
-        file.
+        in bytes before rows go to a temporary file; ``times`` reads event times in the same pass.
         """
         return cls(open_source(source, rename or {}), rename=rename, memory=memory, times=times)
 
@@ -157,11 +155,9 @@ class InteractionLog(InSpans):
         return [self.rows(first, first + length, columns) for first in firsts]
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """Return rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 without a
-        value.
+        """Return rows ``first`` to ``last`` (exclusive); users and slice columns as codes, −1 for no value.
 
-        Raises :class:`InputError` when times are requested and missing; missing users and slice columns are
-        omitted.
+        Raises :class:`InputError` when times are requested and missing; missing users and slices are omitted.
         """
         if "time" in columns and not self.has("event_time"):
             raise InputError(f"{self.describe()} has no column event_time, which this method needs")
@@ -335,8 +331,7 @@ class InteractionLog(InSpans):
         return pa.table(columns)
 
     def digest(self, threads: int | None = None) -> str:
-        """Return the SHA-256 of the inputs of a fit: item ids, labels, logits, weights and times, in row
-        order.
+        """Return the SHA-256 of a fit's inputs: item ids, labels, logits, weights and times, in row order.
 
         It covers a header (numbers of rows and items, the items' type, lengths and text) and one digest for
         each 2²⁰ rows, column after column; threads digest the spans.

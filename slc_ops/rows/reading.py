@@ -190,8 +190,7 @@ def open_source(source: str | Path | Sequence[str | Path], rename: Mapping[str, 
 def joined(parts: Sequence[Source], rename: Mapping[str, str]) -> Source:
     """Join several sources, in the given order.
 
-    If only some have weights, the others get weight 1; if only some have logits, the others' logits come from
-    their probabilities.
+    If only some have weights, the others get weight 1; if only some have logits, the others' are computed.
     """
     weight, logit, probability = (rename.get(name, name) for name in ("weight", "logit", "probability"))
     having = {name: [name in part.types for part in parts] for name in (weight, logit)}

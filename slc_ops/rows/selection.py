@@ -57,8 +57,8 @@ class Counts:
 class Digit:
     """One pass: count the timestamps of the ranges ``[base, base + width)`` by their next 16 bits.
 
-    ``first`` marks the cells of the first pass that contain such a range, so that a row outside of them costs
-    one lookup.
+    ``first`` marks the cells of the first pass that contain such a range: a row outside of them costs one
+    lookup.
     """
 
     low: int

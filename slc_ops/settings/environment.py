@@ -329,7 +329,5 @@ class Installation:
 
 
 def registered_model(deployment: str) -> str:
-    """Return ``slc-<deployment>``, with the prefix ``SLC_OPS_MODEL_SCHEMA`` (``catalog.schema.``) if it is
-    set.
-    """
+    """Return ``slc-<deployment>``, after ``catalog.schema.`` where ``SLC_OPS_MODEL_SCHEMA`` is set."""
     return model_name(deployment, RegistryVariables.read().model_schema)

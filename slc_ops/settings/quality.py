@@ -19,9 +19,7 @@ Bounds = Annotated[tuple[float, float], AfterValidator(in_order)]
 
 
 class Limit(SettingsBlock):
-    """An upper limit of a statistic: above ``warn`` the report has a warning, above ``stop`` the refresh
-    stops.
-    """
+    """An upper limit of a statistic: a warning above ``warn``, a stop of the refresh above ``stop``."""
 
     warn: float | None = Field(default=None, description="above this the window is used, with a warning")
     stop: float | None = Field(default=None, description="above this the refresh stops")

@@ -67,9 +67,7 @@ def check_code(code: str) -> None:
 
 
 def answer_of(number: int, work: Callable[[], Any]) -> pa.RecordBatch:
-    """Run ``work`` and return its answer; an :class:`SlcError` is an answer, too, because a retry would not
-    help.
-    """
+    """Return the answer of ``work``; an :class:`SlcError` is an answer, too, as a retry would not help."""
     try:
         payload, error = pickle.dumps(work(), protocol=5), None
     except SlcError as problem:

@@ -37,9 +37,7 @@ class SparkEngine:
         return open_session(self._master)
 
     def read(self, paths: Path | Sequence[Path], items: pa.Array | None = None) -> SparkLog:
-        """Open the windows' rows, which every executor must find at these paths; ``items`` are its items, if
-        known.
-        """
+        """Open the windows' rows, which every executor must find at these paths; ``items``: if known."""
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         files = [file.absolute() for path in given for file in files_of(Path(path))]
         session = self.session

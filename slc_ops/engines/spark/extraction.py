@@ -38,9 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
-    """Extract like :func:`slc_ops.intake.extract.pull`, by executors if possible: the log is a folder of
-    parts.
-    """
+    """Extract like :func:`slc_ops.intake.extract.pull`, if possible by executors into a folder of parts."""
     source, settings, window, observer = asked.source, asked.deployment.source, asked.window, asked.observer
     in_parts = observer is None or isinstance(observer, RowStatistics)
     if asked.labels is not None or not isinstance(source, InParts) or not in_parts:

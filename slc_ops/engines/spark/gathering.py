@@ -218,9 +218,7 @@ def keyed_rows(
 def gathered(
     session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
 ) -> dict[int, Any]:
-    """Map each kind to the sum of its keyed rows; :data:`ANSWER` to that of the parts' answers
-    (:class:`Both`).
-    """
+    """Map each kind to the sum of its keyed rows; :data:`ANSWER` to that of the answers (:class:`Both`)."""
     frame = keyed_rows(session, parts, show, partwise, rows)
 
     def together(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:

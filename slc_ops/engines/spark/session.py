@@ -1,8 +1,7 @@
 """Connect to a Spark cluster, or fail within seconds with the reason.
 
 Spark itself tries an unresponsive master for a minute, and waits for workers for ever. A refresh must not: it
-checks the master's port first, and gives the cluster ``SLC_OPS_SPARK_WAIT`` seconds (60) to provide an
-executor.
+checks the master's port first, and waits ``SLC_OPS_SPARK_WAIT`` seconds (60) for an executor.
 """
 
 import os

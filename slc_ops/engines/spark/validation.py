@@ -103,8 +103,7 @@ class PartPass(Pass):
 
 @dataclass
 class Repeated:
-    """Later occurrences of event ids: their number, the number that fails no check, and the first as
-    examples.
+    """Later occurrences of event ids: their number, the number without another fault, and examples.
 
     ``first`` has their positions. ``rows`` counts rows that repeat (user, item, time, label).
     """
@@ -210,9 +209,7 @@ class PartStatistics(HandsOn):
 
 
 def first_ids(ids: pa.Array, hashes: np.ndarray, position: np.ndarray) -> tuple[Keyed, np.ndarray]:
-    """Return the first occurrence of each id of a span, for comparison with other spans; a mask of later
-    ones.
-    """
+    """Return the first occurrence of each id of a span, to compare with other spans; a mask of the others."""
     again, plain = later(ids), as_bytes(ids)
     if again.any():
         plain = plain.filter(pa.array(~again))

@@ -118,8 +118,7 @@ def cut(
 
 
 def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
-    """Convert values as the path through SQLAlchemy does: exact decimals, UUIDs as text, shortest float32
-    digits.
+    """Convert values as SQLAlchemy returns them: exact decimals, UUIDs as text, float32 by shortest digits.
 
     Decimals with scale 0 (NUMBER in warehouses) become 64-bit integers.
     """

@@ -27,8 +27,7 @@ def one_line(error: Exception) -> str:
 
 
 def bounds(source: Mapped, window: Window, *, text: bool = False) -> dict[str, Any]:
-    """Return the bounds in the column's form: numbers, timestamps, or wall-clock times of
-    ``naive_time_zone``.
+    """Return the bounds in the column's form: numbers, timestamps, or local times (``naive_time_zone``).
 
     ``text`` is for databases without time types.
     """

@@ -48,8 +48,7 @@ class Iceberg:
         }
 
     def fingerprint(self) -> str | None:
-        """Return a digest of the files that may contain rows of the window, their delete files and the
-        columns.
+        """Return a digest of the files that may contain rows of the window, of their deletes and columns.
 
         Files never change. A snapshot that only changes other windows does not change it.
         """
@@ -129,9 +128,7 @@ class Iceberg:
 
     @cached_property
     def _scan(self) -> "DataScan":
-        """Return a scan of the log's columns and of files that may contain rows of the window or without a
-        time.
-        """
+        """Return a scan of the log's columns, over files that may have rows of the window or with no time."""
         from pyiceberg import expressions
         from pyiceberg.types import TimestamptzType
 
@@ -165,8 +162,8 @@ class Iceberg:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Turn the library's errors into one-line errors; an unreachable catalogue is
-        :class:`SourceUnavailable`.
+        """Turn the library's errors into one line each; :class:`SourceUnavailable` for a catalogue that is
+        down.
         """
         from pyiceberg.exceptions import RESTError, ServerError, ServiceUnavailableError
         from requests.exceptions import ConnectionError as Unreachable

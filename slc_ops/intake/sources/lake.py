@@ -44,8 +44,7 @@ class Lake:
         return {"kind": "lake", "path": self.source.path}
 
     def fingerprint(self) -> str | None:
-        """Return a digest of paths, sizes and modification times of the files that may contain rows of the
-        window.
+        """Return a digest of path, size and modification time of files that may have rows of the window.
 
         Times are compared for equality only, so clock changes do not matter.
         """

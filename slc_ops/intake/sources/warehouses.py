@@ -44,9 +44,7 @@ def connection_of(url: sa.URL, source: SqlSource) -> Address:
 
 
 def flight(url: sa.URL, source: SqlSource) -> Address:
-    """Return the address of a Flight SQL server (Dremio, InfluxDB, Doris, …), with user and password as
-    options.
-    """
+    """Return the address of a Flight SQL server (Dremio, InfluxDB, Doris, …), with the login as options."""
     if url.drivername == "grpc":
         refuse_clear_text(url, "use grpc+tls://")
     host = f"[{url.host}]" if ":" in (url.host or "") else url.host
