@@ -1,1 +1,1 @@
-"""What operators see: log lines that name deployment and window, step records, Prometheus metrics."""
+"""Logs with deployment and window, step records, notifications and Prometheus metrics for operators."""

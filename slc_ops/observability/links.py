@@ -1,4 +1,4 @@
-"""What a message links to: report and data docs on the page SLC, the version in MLflow, the run."""
+"""Links of notifications: report and data docs on the SLC page, the version in MLflow, the run."""
 
 from urllib.parse import quote, urlsplit
 
@@ -7,13 +7,13 @@ from slc_ops.settings.environment import LinkVariables, registered_model
 
 
 def mlflow_version(deployment: str, version: int) -> str | None:
-    """The version's page in MLflow, where its address is known."""
+    """Return the version's page in MLflow; None if MLflow's address is not set."""
     model = mlflow_model(deployment)
     return None if model is None else f"{model}/versions/{version}"
 
 
 def mlflow_model(deployment: str) -> str | None:
-    """The registered model's page in MLflow, where its address is known."""
+    """Return the registered model's page in MLflow; None if MLflow's address is not set."""
     found = LinkVariables.read()
     address = found.mlflow_url or found.tracking_uri or ""
     if not address.startswith(("http://", "https://")):
@@ -24,7 +24,7 @@ def mlflow_model(deployment: str) -> str | None:
 
 
 def page_links(deployment: str, window: Window | None, version: int | None) -> dict[str, str]:
-    """Name → address of what there is to open; what is on the page SLC as a path behind Airflow's address.
+    """Return name → address; pages of SLC are paths below Airflow's address.
 
     Without a version there is no report, without a window there are no data docs.
     """
@@ -39,7 +39,7 @@ def page_links(deployment: str, window: Window | None, version: int | None) -> d
 
 
 def whole_links(links: dict[str, str], base: str) -> dict[str, str]:
-    """The links with Airflow's address before what is only a path.
+    """Return the links with Airflow's address before those that are only paths.
 
     >>> whole_links({"all versions": "/slc/demo"}, "https://air.example/flow/")
     {'all versions': 'https://air.example/flow/slc/demo'}
@@ -49,5 +49,5 @@ def whole_links(links: dict[str, str], base: str) -> dict[str, str]:
 
 
 def terminal_links(deployment: str, window: Window, version: int | None) -> dict[str, str]:
-    """The links of a change that was made on a terminal, where Airflow's address is in the environment."""
+    """Return the links for a change made on a terminal; Airflow's address comes from the environment."""
     return whole_links(page_links(deployment, window, version), LinkVariables.read().airflow_url or "")

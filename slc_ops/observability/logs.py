@@ -1,6 +1,6 @@
-"""Log lines outside of Airflow: ``SLC_OPS_LOG=json`` writes one JSON object per line to standard error.
+"""Logs outside Airflow: ``SLC_OPS_LOG=json`` writes one JSON object per line to standard error.
 
-Inside of Airflow its own structured log takes the same lines, with deployment and window in each.
+Inside Airflow the same lines go to its structured log, each with deployment and window.
 """
 
 import logging
@@ -11,7 +11,7 @@ from slc_ops.base.addresses import without_secrets
 
 
 def configure_logs() -> None:
-    """Do what ``SLC_OPS_LOG`` says: nothing (unset), or JSON lines: ours from INFO up, others' warnings."""
+    """Configure logs by ``SLC_OPS_LOG``: none, or JSON lines from INFO (ours) and WARNING (libraries)."""
     from slc_ops.settings.environment import TerminalVariables
 
     if TerminalVariables.read().log is None:
@@ -41,5 +41,5 @@ def configure_logs() -> None:
 
 
 def _hide_secrets(logger: Any, method: str, line: Any) -> Any:
-    """Errors of drivers quote addresses; what stands in them is not for a log."""
+    """Mask secrets in addresses, which errors of drivers contain."""
     return {key: without_secrets(value) if isinstance(value, str) else value for key, value in line.items()}

@@ -1,6 +1,6 @@
-"""What Prometheus learns about refreshes and champions, worked out from what lies on disk and in the ledger.
+"""Prometheus metrics of refreshes and champions, computed from the disk and the ledger.
 
-Nothing is counted in memory: any process can answer, and a restart forgets nothing.
+Nothing is counted in memory: any process can answer, and a restart loses nothing.
 """
 
 from collections import Counter
@@ -33,14 +33,14 @@ VERDICTS = ("promote", "hold", "reject")
 
 
 class Gauge(GaugeMetricFamily):
-    """A figure with a name, a sentence and one value per set of labels."""
+    """A metric with a name, a help sentence and one value per set of labels."""
 
     def add(self, value: float, **labels: str) -> None:
-        """Add a value."""
+        """Add a value with its labels."""
         self.add_sample(self.name, labels, float(value))
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the name, help and samples as JSON."""
         return {
             "name": self.name,
             "help": self.documentation,
@@ -49,7 +49,7 @@ class Gauge(GaugeMetricFamily):
 
 
 def collect(installation: Installation, now: datetime) -> list[Gauge]:
-    """Every metric at the time ``now``."""
+    """Return every metric at the time ``now``."""
     info = Gauge("slc_ops_info", "The version of slc_ops that answers.")
     info.add(1, version=__version__)
     deployments, broken = read_deployments(installation.deployments_file)
@@ -81,25 +81,25 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
 
 
 class WithValues(Collector):
-    """Collects at every scrape; a metric without values is left out."""
+    """A collector that reads the metrics at every scrape and omits those without values."""
 
     def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
         self.read = read
 
     def collect(self) -> Iterator[Gauge]:
-        """The metrics that have values."""
+        """Return the metrics that have values."""
         return (metric for metric in self.read() if metric.samples)
 
 
 def registry_of(read: Callable[[], Iterable[Gauge]]) -> CollectorRegistry:
-    """What prometheus_client writes and serves."""
+    """Return a registry for prometheus_client."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(WithValues(read))
     return registry
 
 
 def render(metrics: Iterable[Gauge]) -> str:
-    r"""The metrics in Prometheus' text format.
+    r"""Return the metrics in Prometheus' text format.
 
     >>> rows = Gauge("slc_ops_window_rows", "Rows of the newest window.")
     >>> rows.add(12, deployment='al"gebra')
@@ -140,7 +140,7 @@ def _newest_records(refreshes: Path) -> dict[str, dict[str, Any]]:
 
 
 def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
-    """Seconds from the extraction's start to the publication's end, when both are of one finished run."""
+    """Return the seconds from the extraction's start to the publication's end; None if unfinished."""
     first, last = records.get("extract"), records.get("publish")
     if first is None or last is None or last["outcome"] != "finished" or last["ended"] < first["started"]:
         return None
@@ -174,7 +174,7 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
 
 
 def _champion_metrics(installation: Installation, names: list[str], now: datetime) -> Iterator[Gauge]:
-    """From the ledger; where it does not answer only that is said."""
+    """Read the champions from the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
 
     up = Gauge("slc_ops_ledger_up", "1 where the ledger is there and answers.")
@@ -199,7 +199,7 @@ def _champion_metrics(installation: Installation, names: list[str], now: datetim
 
 
 def _quality_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
-    """Every metric of the table by method, on the newest window that has evidence; and verdicts."""
+    """Return every metric by method on the newest window with evidence, and the number of verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
     value = Gauge("slc_ops_quality", "A method on the newest window, fitted on the windows before it.")
@@ -228,7 +228,7 @@ def _quality_metrics(installation: Installation, names: list[str]) -> list[Gauge
 
 
 def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
-    """What the newest audit found, where logs say what was served."""
+    """Return the newest audit's results, if logs contain the served probabilities."""
     off = Gauge("slc_ops_served_off_share", "Share of rows served otherwise than their version answers.")
     rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
     stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
@@ -248,7 +248,7 @@ def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]
 
 
 def _item_metrics(installation: Installation, champions: "Mapping[str, Version | None]") -> list[Gauge]:
-    """Which items of the newest window the champion knows, where its refresh is on disk."""
+    """Return the champion's coverage of the newest window's items, if its refresh is on disk."""
     known = Gauge("slc_ops_item_coverage", "Share of the newest window's rows whose item the champion knows.")
     unknown = Gauge("slc_ops_unknown_items", "Items of the newest window that the champion does not know.")
     for name, champion in champions.items():
@@ -260,7 +260,7 @@ def _item_metrics(installation: Installation, champions: "Mapping[str, Version |
 
 
 def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:
-    """The difference and its ends, turned so that more is better.
+    """Return the difference and its limits, with the sign changed so that more is better.
 
     >>> _gains({"estimate": -0.5, "low": -0.75, "high": -0.25}, -1)
     {'estimate': 0.5, 'low': 0.25, 'high': 0.75}
@@ -273,7 +273,7 @@ def _gains(found: dict[str, Any] | None, better: int) -> dict[str, float]:
 
 
 def _coverage(installation: Installation, name: str, version: int) -> tuple[float, int] | None:
-    """The share of rows, and the number of items: from the window's own count and the set's items."""
+    """Return the share of rows with a known item and the number of unknown items, or None."""
     import pyarrow.compute as pc
 
     from slc_ops.base.parquet import read_parquet

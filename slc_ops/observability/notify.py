@@ -1,11 +1,10 @@
-"""Who hears of it: Airflow notifiers and a JSON event on a webhook, per deployment.
+"""Notifications per deployment: Airflow notifiers and a JSON event on a webhook.
 
-Events: a refresh **stop**ped (its validation or another step failed; the champion stays), a candidate was
-**reject**ed by its evidence, a candidate is **held** (and how many in a row), an **approval** is asked for
-(and again, as a reminder, at half time), a **promotion**, a **rollback**, a champion **retired**, a
-**new_backbone**, and a **control** that failed. Every message links to the pages that its reader needs. A
-message that cannot be delivered is an error in the task's log and nothing else: a notification must not break
-the refresh.
+Events: a refresh **stop**ped (validation or another step failed; the champion stays), a candidate was
+**reject**ed by its evidence or **held** (with the number in a row), an **approval** is required (with a
+reminder at half time), a **promotion**, a **rollback**, a champion **retired**, a **new_backbone**, and a
+**control** that failed. Every message links to the relevant pages. A failed delivery is only logged in the
+task: a notification must not break the refresh.
 """
 
 import json
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_WEBHOOK = "slc_webhook"
-"""The Airflow connection that is used where a deployment names none; events of controls go there too."""
+"""The default Airflow connection; events of controls use it too."""
 TIMEOUT_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened, for machines and people."""
+    """An event for machines and people."""
 
     event: str
     """One of ``slc_ops.settings.blocks.EVENTS``, or ``control``."""
@@ -48,9 +47,9 @@ class Event:
     task_id: str | None = None
     at: str = ""
     links: dict[str, str] = field(default_factory=dict)
-    """What to open: report, data docs, versions, MLflow, the run, the required action."""
+    """Name → address: report, data docs, versions, MLflow, the run, the required action."""
     reminder: bool = False
-    """Told before, and still waits."""
+    """True if the event was sent before and still waits for an answer."""
 
 
 def announce(
@@ -63,7 +62,7 @@ def announce(
     links: Mapping[str, str],
     reminder: bool = False,
 ) -> None:
-    """Tell of something; ``links`` are names and addresses of what to open.
+    """Notify of an event; ``links`` are names and addresses of pages.
 
     ``context`` is that of the running task, or empty on a terminal.
     """
@@ -74,7 +73,7 @@ def announce(
 def announce_champion(
     event: str, champion: "Version", actor: str, reason: str, context: Any, links: Mapping[str, str]
 ) -> None:
-    """Tell that somebody made a version the champion: a ``promotion`` or a ``rollback``, by hand."""
+    """Notify of a ``promotion`` or a ``rollback`` by a person."""
     did = {"promotion": "promoted by hand", "rollback": "rolled back"}[event]
     name = champion.deployment
     sentence = f"{actor} {did}: version {champion.number} is the champion of {name} ({reason})"
@@ -82,13 +81,13 @@ def announce_champion(
 
 
 def announce_retirement(change: "ChampionChange", context: Any, links: Mapping[str, str]) -> None:
-    """Tell that the champion was retired, from a task or from a terminal."""
+    """Notify of a retirement, from a task or from a terminal."""
     sentence = f"{change}: the frozen model serves {change.deployment}"
     announce("retired", change.deployment, sentence, context, window=str(change.window), links=links)
 
 
 def settings_of(deployment: str) -> Notify:
-    """The deployment's own settings; if they cannot be read any more, the defaults."""
+    """Return the deployment's settings; the defaults if they cannot be read."""
     try:
         return Installation.from_environment().deployment(deployment).notify
     except SlcError as error:
@@ -97,17 +96,17 @@ def settings_of(deployment: str) -> Notify:
 
 
 def tell(event: Event, settings: Notify, context: Any) -> None:
-    """Deliver an event everywhere it is wanted; whoever cannot be reached is logged."""
+    """Send an event to all its recipients; failures are logged."""
     if event.event != "control" and event.event not in settings.events:
         return
     for notifier in settings.notifiers:
         try:
             build(notifier)({**context, "slc_event": asdict(event)})
-        except Exception:  # somebody else's code: it may raise anything, and the others must still hear
+        except Exception:  # foreign code may raise anything, and the other notifiers must still run
             log.exception("the notifier %s failed", notifier.path)
     try:
         post(event, settings.webhook)
-    except Exception as error:  # a secrets backend or a proxy may fail in ways of its own
+    except Exception as error:  # a secrets backend or a proxy may raise anything
         log.error(
             "the webhook %s was not told: %s",
             settings.webhook or DEFAULT_WEBHOOK,
@@ -116,13 +115,13 @@ def tell(event: Event, settings: Notify, context: Any) -> None:
 
 
 def build(notifier: Notifier) -> Any:
-    """An instance of the configured class, which must be one of Airflow's notifiers."""
+    """Return an instance of the configured class, which must be an Airflow notifier."""
     module, _, name = notifier.path.rpartition(".")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"the notifier {notifier.path} cannot be imported: {error}") from None
-    # By name: whoever imports a notifier has Airflow, and nobody else needs it.
+    # Compare by name, because Airflow may not be installed.
     if not (isinstance(found, type) and any(base.__name__ == "BaseNotifier" for base in found.__mro__)):
         raise SettingsError(f"{notifier.path} is not an Airflow notifier (a subclass of BaseNotifier)")
     return found(**notifier.arguments)
@@ -151,14 +150,14 @@ def post(event: Event, webhook: str | None) -> None:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """The bearer token is for the configured host only, so redirects are not followed."""
+    """Refuse redirects, because the bearer token is for the configured host only."""
 
     def redirect_request(self, *args: Any, **options: Any) -> None:
         return None
 
 
 def address(connection: Connection) -> str:
-    """The web address of a connection, from a form (host, port, schema) or from a URI (path in schema)."""
+    """Return a connection's address, from a form (host, port, schema) or from a URI (path in schema)."""
     host, schema = connection.host or "", connection.schema or ""
     web = ("http", "https")
     scheme = next((word for word in (schema, connection.conn_type) if word in web), "https")
@@ -175,7 +174,7 @@ def address(connection: Connection) -> str:
 
 
 def _connection(webhook: str | None) -> Connection | None:
-    """The named connection; the default one may be absent, then nobody wants to hear."""
+    """Return the named connection; None if the default one does not exist."""
     found = find_connection(webhook or DEFAULT_WEBHOOK)
     if found is None and webhook is not None:
         raise SettingsError(f"there is no Airflow connection {webhook!r}")
@@ -183,7 +182,7 @@ def _connection(webhook: str | None) -> Connection | None:
 
 
 def event_of(event: str, deployment: str, sentence: str, context: Any, window: str | None = None) -> Event:
-    """An event with the run and the task of its context, and the present time."""
+    """Return an event with the run and the task of its context, and the current time."""
     run, ti = context.get("dag_run"), context.get("ti")
     return Event(
         event=event,

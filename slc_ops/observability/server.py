@@ -1,7 +1,7 @@
 """``GET /metrics`` for Prometheus, with a bearer token: prometheus_client's application.
 
-:mod:`slc_ops.serving.running` puts uvicorn around it, as around the corrector: a client that does not finish
-its request is dropped, and until then holds a socket, never a thread.
+:mod:`slc_ops.serving.running` runs it in uvicorn, like the corrector: a client that does not finish its
+request is dropped, and until then uses a socket, never a thread.
 """
 
 import hmac
@@ -23,7 +23,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 def application(
     installation: Installation, token: str
 ) -> Callable[[dict[str, Any], Any, Send], Awaitable[None]]:
-    """Answers one path, to those who know the token: 401 without it, 404 elsewhere, 500 with the reason."""
+    """Return the application for ``/metrics``: 401 without the token, 404 elsewhere, 500 with the cause."""
     metrics = make_asgi_app(registry_of(lambda: collect(installation, datetime.now(UTC))))
 
     async def answer(scope: dict[str, Any], receive: Any, send: Send) -> None:
@@ -46,7 +46,7 @@ def application(
 
 
 async def refuse(send: Send, status: int, text: str) -> None:
-    """An answer of one line."""
+    """Send a one-line answer."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="slc-ops"'))
@@ -55,9 +55,9 @@ async def refuse(send: Send, status: int, text: str) -> None:
 
 
 def listener(host: str, port: int, token: str) -> socket:
-    """The socket to answer on.
+    """Return the socket to listen on.
 
-    Raises :class:`~slc_ops.base.errors.SettingsError` for a weak token or an address that is not free.
+    Raises :class:`~slc_ops.base.errors.SettingsError` for a weak token or an address in use.
     """
     if fault := weakness(token):
         raise SettingsError(f"SLC_OPS_METRICS_TOKEN is too weak: {fault}; make env writes a good one")

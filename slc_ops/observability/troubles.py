@@ -1,6 +1,6 @@
-"""What is wrong with a deployment right now, and which runbook to open: one list for status and page.
+"""Current problems of a deployment with their runbooks: one list for status and page.
 
-Worked out from the deployments file, what validation and the steps left on disk, the clock and the disk.
+Computed from the deployments file, the results of validation and steps on disk, the clock and the free space.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from slc_ops.settings.environment import ServiceVariables
 
 RUNBOOKS = "docs/runbooks.md#"
 GRACE = timedelta(days=1)
-"""How long a window that is due may be without a verdict, where `verdict_due` does not say it."""
+"""Time after which a due window without a verdict is late, unless `verdict_due` is set."""
 OF_FINDINGS = {
     "rows_by_day": "late-labels",
     "rows_unlabelled": "late-labels",
@@ -29,12 +29,12 @@ OF_FINDINGS = {
     "event_id_seen_before": "rows-put-aside",
     "quarantine_over_budget": "rows-put-aside",
 }
-"""What stopped a window → the runbook; any other finding is an outage or a broken log."""
+"""Finding that stopped a window → runbook; any other finding is an outage or a broken log."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that needs a look."""
+    """One problem that needs attention."""
 
     code: str
     """``entry``, ``stopped``, ``late``, ``step``, ``alias`` or ``disk``."""
@@ -42,7 +42,7 @@ class Trouble:
     runbook: str
 
     def as_dict(self) -> dict[str, str]:
-        """The JSON form of ``slc-ops status``."""
+        """Return the JSON form of ``slc-ops status``."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Trouble:
 def troubles(
     installation: Installation, now: datetime, names: Iterable[str] = ()
 ) -> dict[str, list[Trouble]]:
-    """Deployment → its troubles, of ``names`` and of the whole file; the disk's are everybody's."""
+    """Return deployment → problems, of ``names`` and of the file; problems of the disk apply to all."""
     try:
         there = installation.deployments_file.exists()
         good, broken = read_deployments(installation.deployments_file) if there else ({}, [])
@@ -71,7 +71,7 @@ def troubles(
 
 
 def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
-    """The newest window, where validation stopped it."""
+    """Yield a problem if validation stopped the newest window."""
     newest = _newest(installation.windows(name), RESULT)
     result = {} if newest is None else _read(installation, newest / RESULT)
     if newest is not None and result.get("status") == "stopped":
@@ -85,7 +85,7 @@ def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
 
 
 def failed_step(installation: Installation, name: str) -> Iterator[Trouble]:
-    """The step of the newest refreshed window that failed last; validation that stopped says so itself."""
+    """Yield the failed steps of the newest refreshed window, unless validation stopped it."""
     newest = _newest(installation.refreshes(name), STEPS)
     if newest is None:
         return
@@ -98,13 +98,13 @@ def failed_step(installation: Installation, name: str) -> Iterator[Trouble]:
 
 
 def late(installation: Installation, name: str, settings: Deployment, now: datetime) -> Iterator[Trouble]:
-    """The newest window that should have a verdict by now and has none."""
+    """Yield the newest due window if it has no verdict."""
     window = settings.newest_window(now - (settings.verdict_due or GRACE))
     if window.start < settings.starts_at or any(stopped(installation, name)):
         return
     try:
         decided = [found[-1][1].window for found in outcomes(installation.refreshes(name))]
-    except SlcError:  # damaged: whoever needs it says so
+    except SlcError:  # damaged: reported elsewhere
         return
     if decided and decided[-1]["end"] < window.as_dict()["end"]:
         since = f"the newest is of {decided[-1]['start'][:10]}"
@@ -112,7 +112,7 @@ def late(installation: Installation, name: str, settings: Deployment, now: datet
 
 
 def disk(installation: Installation) -> Iterator[Trouble]:
-    """Too little room below the home."""
+    """Yield a problem if the free space below the home is too small."""
     free, least = free_bytes(installation) >> 20, ServiceVariables.read().min_free_mb
     if free < least:
         sentence = f"only {free} MB are free below {installation.home}; refreshes need {least}"
@@ -120,7 +120,7 @@ def disk(installation: Installation) -> Iterator[Trouble]:
 
 
 def free_bytes(installation: Installation) -> int:
-    """Room below the home, or where it will be made."""
+    """Return the free bytes below the home, or where it will be created."""
     home = next(path for path in (installation.home, *installation.home.parents) if path.exists())
     return shutil.disk_usage(home).free
 
@@ -130,7 +130,7 @@ def _newest(directory: Path, holding: str) -> Path | None:
 
 
 def _read(installation: Installation, path: Path) -> dict[str, Any]:
-    """A file of the home; a link leads to nothing."""
+    """Read a JSON file below the home; links out of it and unreadable files return {}."""
     try:
         here = path.resolve().is_relative_to(installation.home.resolve())
         value = read_json(path) if here else {}
