@@ -1,4 +1,4 @@
-"""Trust a window, trust it without its bad rows, or stop: the Great Expectations suite decides."""
+"""Validation of a window by the Great Expectations suite: accept, accept without bad rows, or stop."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ __all__ = ["Finding", "ValidationResult", "observer", "validate"]
 
 
 def observer(window: Window, deployment: Deployment) -> "RowStatistics":
-    """Hand this to :func:`slc_ops.intake.extract.extract`, and :func:`validate` need not read the rows."""
+    """Return an observer for :func:`slc_ops.intake.extract.extract`; :func:`validate` then reads no rows."""
     from slc_ops.quality.statistics import RowStatistics
 
     return RowStatistics(window, deployment.quality.logit_limit)
@@ -35,16 +35,15 @@ def validate(
 ) -> ValidationResult:
     """Validate a window against the trailing windows (oldest first), its rows against ``weekdays`` if given.
 
-    Changes stop only against three windows or more, and not where the window before was ``found_before`` to
-    have them, too: then they are news.
+    Changes stop only against three or more windows, and not if the previous window had them, too
+    (``found_before``): then they are accepted as real. Rows with an event of an ``earlier`` window are
+    quarantined; above the budget they stop the window.
 
-    Rows whose event an ``earlier`` window had are put aside; where they are many, the window stops.
-
-    Writes ``validation.json``, ``validation.html`` and, where rows failed, ``quarantine.parquet`` and
-    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` when a
-    critical expectation is not met, with the files already written. Validating again costs one read.
-    ``engine`` looks at the rows; None: this process. Without the ``suite`` its rules are applied here, which
-    is a hundred times as fast, and no page is written.
+    Writes ``validation.json``, ``validation.html`` and, if rows failed, ``quarantine.parquet`` and
+    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` if a critical
+    expectation fails, after writing the files. Validating again costs one read. ``engine`` processes the rows
+    (None: this process). Without ``suite`` its rules are applied directly, a hundred times as fast, and no
+    page is written.
     """
     from slc_ops.quality.verdict import validate_against_history
     from slc_ops.rows.engine import LOCAL

@@ -1,4 +1,4 @@
-"""Data Docs of our own: a page per window that a person can read, also without a network."""
+"""Data docs: a page per window, readable without a network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def write_page(
 
 
 def write_index(manifest: WindowManifest, keep: int) -> None:
-    """List the newest ``keep`` windows from their result files, and remove the pages of older ones."""
+    """List the newest ``keep`` windows from their result files, and delete the pages of older ones."""
     directory = manifest.directory.parent
     evaluated = sorted(path.parent for path in directory.glob(f"[!.]*/{RESULT}"))
     for old in evaluated[:-keep]:
@@ -59,7 +59,7 @@ def write_index(manifest: WindowManifest, keep: int) -> None:
 
 
 def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
-    """Small figures of the trailing windows, the evaluated window last."""
+    """Return small charts over the trailing windows, with the evaluated window last."""
     series = (
         ("Rows", [float(s.rows) for s in windows], "{:,.0f}"),
         ("Label rate", [s.label_rate for s in windows], "{:.3f}"),
@@ -74,7 +74,7 @@ def trends(windows: Sequence[Statistics]) -> list[dict[str, Any]]:
 
 
 def days(manifest: WindowManifest, now: Statistics, before: Sequence[Statistics]) -> list[dict[str, Any]]:
-    """Rows of each day beside what is usual for it."""
+    """Return the rows of each day with the usual number for that day."""
     usual, ratios = usual_days(now, before), day_ratios(now, before)
     return [
         {
@@ -88,7 +88,7 @@ def days(manifest: WindowManifest, now: Statistics, before: Sequence[Statistics]
 
 
 def shown(values: Sequence[float | None], form: str) -> str:
-    """The lowest and the highest value, or the one there is.
+    """Return the lowest and the highest value, or the only one.
 
     >>> shown([1.0, None, 3.0], "{:.1f}"), shown([None], "{:.1f}")
     ('1.0 to 3.0', '–')
@@ -101,7 +101,7 @@ def shown(values: Sequence[float | None], form: str) -> str:
 
 
 def template(name: str) -> Any:
-    """A page of this package; everything put into it is escaped."""
+    """Return a template of this package; it escapes all values."""
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("slc_ops.quality")
@@ -114,7 +114,7 @@ WIDTH, HEIGHT, MARGIN = 160, 44, 5
 
 
 def trend(values: Sequence[float | None]) -> str:
-    """The values from left to right, the last one marked; None is left out.
+    """Return an SVG line of the values from left to right, the last one marked; None is omitted.
 
     >>> trend([1.0, 2.0]).count("<circle")
     1
@@ -122,7 +122,7 @@ def trend(values: Sequence[float | None]) -> str:
     known = [(k, value) for k, value in enumerate(values) if value is not None]
     low = min((value for _, value in known), default=0.0)
     high = max((value for _, value in known), default=1.0)
-    if high - low < 1e-12:  # a flat line runs through the middle
+    if high - low < 1e-12:  # a constant series runs through the middle
         low, high = low - 1.0, high + 1.0
     step = (WIDTH - 2 * MARGIN) / max(len(values) - 1, 1)
     points = [

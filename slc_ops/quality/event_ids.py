@@ -1,8 +1,8 @@
-"""Event ids that an earlier window had: an export that was sent again must not count as new evidence.
+"""Event ids of earlier windows: an export that was sent again must not count as new evidence.
 
-Each window keeps the 64-bit hashes of its event ids beside its rows: all of them up to :data:`EXACT` rows,
-above that one in 2, 4, … of them, chosen by the hash itself, so that two windows keep the same ids. Where a
-sample finds few repeated ids, the columns themselves are read, so that every such row is found.
+Each window stores the 64-bit hashes of its event ids beside its rows: all of them up to :data:`EXACT` rows,
+above that one in 2, 4, … of them, chosen by the hash itself, so that two windows keep the same ids. If a
+sample contains few repeated ids, the columns themselves are read to find every such row.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from slc_ops.intake.manifest import WindowManifest
 
 FILE, SEEN = "event_ids.npy", "seen_before.json"
 EXACT = 1 << 20
-"""Rows of a window whose ids are all kept: 8 MB."""
+"""Rows of a window up to which all ids are stored: 8 MB."""
 
 
 def keep_ids(directory: Path, rows: int, hashes: np.ndarray) -> np.ndarray:
-    """Keep the hashes of a window's ids, or the sample of them, beside its rows; sorted, each once."""
+    """Store the hashes of a window's ids, or a sample, beside its rows; sorted and unique."""
     kept: np.ndarray = np.unique(sampled(hashes, level(rows)))
     with replacing(directory / FILE) as temporary, temporary.open("wb") as file:
         np.save(file, kept)
@@ -31,7 +31,7 @@ def keep_ids(directory: Path, rows: int, hashes: np.ndarray) -> np.ndarray:
 
 
 def level(rows: int) -> int:
-    """How often a sample is halved.
+    """Return the number of times that the sample is halved.
 
     >>> level(0), level(EXACT), level(EXACT + 1), level(5_000_000)
     (0, 0, 1, 3)
@@ -40,16 +40,16 @@ def level(rows: int) -> int:
 
 
 def sampled(hashes: np.ndarray, halved: int) -> np.ndarray:
-    """One in 2^halved of the hashes."""
+    """Return one in 2^halved of the hashes."""
     kept: np.ndarray = hashes[hashes & np.uint64((1 << halved) - 1) == 0] if halved else hashes
     return kept
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The hashes of ids that earlier windows had, and how many rows have one.
+    """Hashes of ids that earlier windows had, and the number of rows with one.
 
-    Where more rows than the budget have one, the window stops anyway: then they may be a sample.
+    If more rows than the budget have one, the window stops anyway, so the hashes may be a sample.
     """
 
     hashes: np.ndarray
@@ -57,7 +57,7 @@ class Seen:
 
     @property
     def digest(self) -> str:
-        """Names these ids; empty where there are none."""
+        """A digest of these ids; empty without any."""
         return hashlib.sha256(self.hashes.tobytes()).hexdigest() if self.rows else ""
 
 
@@ -65,7 +65,7 @@ NOTHING = Seen(np.empty(0, np.uint64))
 
 
 def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], budget: float) -> Seen:
-    """The ids of a window that earlier windows had."""
+    """Return the ids of a window that earlier windows had."""
     known = [each for each in earlier if "event_id" in each.schema and each.rows]
     if "event_id" not in manifest.schema or not manifest.rows or not known:
         return NOTHING
@@ -73,7 +73,7 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
     mine = sampled(_kept(manifest), halved)
     found = _shared(mine, (sampled(_kept(each), halved) for each in known))
     rows = min(len(found) << halved, manifest.rows)
-    if halved and 0 < rows <= budget * manifest.rows:  # few enough to go on without them: find each
+    if halved and 0 < rows <= budget * manifest.rows:  # within the budget: find every row
         mine = np.unique(np.concatenate(list(_hashes(manifest.path))))
         found = _shared(mine, (part for each in known for part in _hashes(each.path)))
         rows = len(found)
@@ -81,7 +81,7 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
 
 
 def rows_seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], budget: float) -> int:
-    """How many rows have an id of an earlier window; kept beside the window, for these earlier ones."""
+    """Return the number of rows with an id of an earlier window; cached beside the window."""
     path = manifest.directory / SEEN
     key = digest_json([manifest.digest, [each.digest for each in earlier], budget])
     if path.exists():
@@ -100,7 +100,7 @@ def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def rows_with(path: Path, hashes: np.ndarray, most: int) -> list[int]:
-    """The numbers of the first rows whose id has one of the hashes."""
+    """Return the positions of the first ``most`` rows whose id has one of the hashes."""
     rows: list[int] = []
     first = 0
     with open_parquet(path) as file:

@@ -1,12 +1,12 @@
-"""How much one user counts for one item: at most a multiple of what others do there.
+"""Limit a user's weight on an item to a multiple of the usual weight.
 
-Whoever sends the same answer fifteen hundred times moves an item's offset alone, and so does a row of weight
-1,000. A pair stands out beyond ``user_item_limit`` times the median weight of a (user, item) pair of the
-window, or of the item's own pairs where that is more. Its rows stay, with weights scaled down: together they
-count as the limit says, and no more than all other users of the item. A log whose users are tenants or
-carriers has large pairs everywhere, and none stands out.
+A user who sends the same answer fifteen hundred times, or a row of weight 1,000, moves an item's offset
+alone. A (user, item) pair is heavy above ``user_item_limit`` times the median weight of a pair of the window,
+or of the item's own pairs if that is more. Its rows remain, with weights scaled down to the limit, and to at
+most the sum of all other users of the item. In a log whose users are tenants or carriers all pairs are large,
+and none is heavy.
 
-Pairs are added up while a window is extracted; rows are read again only where one stands out.
+Pairs are summed while a window is extracted; rows are read again only if one is heavy.
 """
 
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 CODE = "user_item_limited"
 FILE = "pairs.parquet"
 LEAST = 5.0
-"""Pairs below this multiple are not kept, so that no limit can be lower."""
+"""Pairs below this multiple are not stored, so no limit can be lower."""
 SHOWN = 10
 TIMES = "times the usual weight"
 SENTENCE = "one user counts for one item as others do there: the weights of rows beyond that are scaled down"
@@ -41,7 +41,7 @@ Hashes = NDArray[np.uint64]
 
 
 class Pairs:
-    """Adds up the weight of every (user, item) pair of a window."""
+    """Sums the weight of every (user, item) pair of a window."""
 
     hashed = ("user_id", "item_id")
 
@@ -51,14 +51,14 @@ class Pairs:
         self._weights: list[NDArray[np.float64]] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Count rows in; ``hashes`` are those of their columns."""
+        """Add rows; ``hashes`` are those of their columns."""
         if {"user_id", "item_id"} <= set(batch.schema.names):
             self._pairs.append(pair_hashes(hashes))
             self._items.append(hashes["item_id"])
             self._weights.append(weights(batch))
 
     def finish(self, directory: Path) -> None:
-        """Keep the pairs that stand out, with how many times the usual weight they have."""
+        """Store the heavy pairs, with their multiple of the usual weight."""
         pair, times, others = self._multiples()
         with replacing(directory / FILE) as temporary:
             write_parquet(pa.table({"pair": pair, "times": times, "others": others}), temporary)
@@ -88,12 +88,12 @@ class Pairs:
 
 
 def pair_hashes(hashes: Mapping[str, np.ndarray]) -> Hashes:
-    """A number for each row's user and item."""
+    """Return a hash of each row's user and item."""
     return mix(hashes["user_id"] ^ mix(hashes["item_id"]))
 
 
 def weights(batch: pa.RecordBatch) -> NDArray[np.float64]:
-    """What rows count; 0 for weights that are none, whose rows are put aside elsewhere."""
+    """Return the rows' weights; 0 for invalid weights, whose rows are quarantined elsewhere."""
     place = batch.schema.get_field_index("weight")
     if place < 0 or not pa.types.is_floating(batch.column(place).type):
         return np.ones(batch.num_rows)
@@ -103,18 +103,18 @@ def weights(batch: pa.RecordBatch) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Numbers of rows whose weight is scaled, in order, and by what."""
+    """Positions of rows with scaled weights, in order, and their factors."""
 
     rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     factors: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     pairs: list[dict[str, Any]] = field(default_factory=list)
-    """The heaviest (user, item) pairs: the first row (whose user it is), the item, and how heavy they are."""
+    """The heaviest (user, item) pairs: first row (instead of the user's id), item, and multiple."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def applied(self, table: pa.Table, first: int) -> pa.Table:
-        """A piece of the log that begins with row ``first``, with its weights scaled; without any of 1."""
+        """Return a part of the log, from row ``first`` on, with scaled weights; missing weights are 1."""
         if not len(self):
             return table
         place = table.schema.get_field_index("weight")
@@ -126,7 +126,7 @@ class Scaled:
         return table.set_column(place, "weight", pa.array(weight))
 
     def finding(self, rows: int, limit: float) -> Finding:
-        """The items behind it, and the users by a row of theirs: results name nobody, who may be erased."""
+        """Return the finding with items and row numbers; it has no user ids, because users may be erased."""
         return Finding(
             code=CODE,
             severity="warning",
@@ -141,7 +141,7 @@ class Scaled:
 
 
 def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
-    """The rows of users who count too much for an item; none without a limit, and in logs of parts."""
+    """Return the rows of heavy pairs; none without a limit, and in logs stored in parts."""
     if limit is None or not {*Pairs.hashed} <= set(manifest.schema):
         return Scaled()
     if manifest.path.is_dir():
@@ -164,7 +164,7 @@ def scaled(manifest: WindowManifest, limit: float | None) -> Scaled:
 def _rows_of(
     manifest: WindowManifest, pair: Hashes, times: NDArray[np.float64], most: NDArray[np.float64]
 ) -> Scaled:
-    """Rows of heavy pairs, scaled to ``most`` times the usual weight."""
+    """Return the rows of heavy pairs, scaled to ``most`` times the usual weight."""
     order = np.argsort(pair)
     pair, times, most = pair[order], times[order], most[order]
     rows, factors, first = [], [], 0

@@ -1,10 +1,10 @@
-"""Which earlier windows a window is compared with, and what the window before it was found to have.
+"""The baseline of a window, and the findings of the window before it.
 
-The baseline of a window are the :data:`TRAILING` windows before it that hold rows, without those that
-validation stopped; of daily windows the rows are compared with the same weekday of as many weeks. Whether an
-earlier window was stopped is asked in the same way, window after window, from :func:`reach` windows before
-on. So a verdict is a function of the windows in that reach and of the settings, and of nothing else: not of
-the refresh that asks, not of what was validated when.
+The baseline of a window consists of the :data:`TRAILING` windows before it that have rows, without those that
+validation stopped; the rows of daily windows are compared with the same weekday of as many weeks. Earlier
+windows are validated in the same way, in order, from :func:`reach` windows before on. So a verdict is a
+function of the windows in that reach and of the settings only: neither of the refresh, nor of the order of
+validation.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
 
 TRAILING = 4
 EARLIER = 8
-"""None of the events of so many windows before may come again."""
+"""Number of earlier windows whose events may not occur again."""
 
 ManifestOf = Callable[[Window], WindowManifest]
 
 
 def reach(window: Window) -> int:
-    """How many windows before it a verdict looks at: eight weeks of daily windows, else twelve windows.
+    """Return the number of earlier windows of a verdict: eight weeks of daily windows, else twelve windows.
 
-    Those that it is compared with are themselves compared with as many.
+    The windows of the baseline are themselves compared with as many.
     """
     return 2 * 7 * TRAILING if is_daily(window) else TRAILING + EARLIER
 
 
 def is_daily(window: Window) -> bool:
-    """Whether windows are days, so that weekdays differ."""
+    """Return True for windows of one day, whose rows differ by weekday."""
     return len(window.dates) == 1
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a window is compared with, oldest first."""
+    """The windows that a window is compared with, oldest first."""
 
     windows: tuple[WindowManifest, ...]
     weekdays: tuple[WindowManifest, ...] | None = None
-    """Of daily windows: those of the same weekday, for the number of rows."""
+    """For daily windows: those of the same weekday, for the number of rows."""
     found_before: frozenset[str] = frozenset()
-    """What the window before it exceeded a stop limit in: found twice in a row, it is news."""
+    """Codes of the stop limits that the previous window exceeded: twice in a row, a change is accepted."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """An earlier window: whether it is stopped, also without any comparison, and what it exceeds."""
+    """An earlier window: stopped, stopped even without a comparison, and the limits it exceeds."""
 
     stopped: bool
     stopped_alone: bool
@@ -60,7 +60,7 @@ class Judged:
 
 
 class History:
-    """The baselines of a deployment's windows; every earlier window is looked at once."""
+    """The baselines of a deployment's windows; every earlier window is validated once."""
 
     def __init__(self, manifest_of: ManifestOf, quality: Quality, engine: "Engine | None" = None) -> None:
         from slc_ops.quality.event_ids import rows_seen_before
@@ -94,7 +94,7 @@ class History:
         self._before = cache(Window.before)
 
     def baseline(self, window: Window) -> Baseline:
-        """What ``window`` is compared with; the :func:`reach` windows before it must have been extracted."""
+        """Return the baseline of ``window``; the :func:`reach` windows before it must have been extracted."""
         known: dict[Window, Judged] = {}
         for each in self._before(window, reach(window)):
             if self._manifest_of(each).rows:
@@ -125,9 +125,9 @@ class History:
         )
 
     def earlier(self, window: Window) -> list[WindowManifest]:
-        """The :data:`EARLIER` windows before it that hold rows: none of their events may come again.
+        """Return the :data:`EARLIER` windows before it that have rows; their events may not occur again.
 
-        Whether they were stopped does not matter, so this is no part of what makes a baseline.
+        Stopped windows are included, so this is independent of the baseline.
         """
         found = [self._manifest_of(each) for each in window.before(EARLIER)]
         return [manifest for manifest in found if manifest.rows]

@@ -1,4 +1,4 @@
-"""The statistics table: one row, one column per thing that an expectation looks at."""
+"""The statistics table: one row, with one column per measure of an expectation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.statistics import Statistics, item_ids
 
 ENOUGH_ROWS = 100
-"""So many logits that all lie in [0, 1] are no accident; so many rows of a day vary little by chance."""
+"""Minimum number of logits in [0, 1] for a finding, and of rows of a day for a ratio."""
 LEAST_REACH = 0.05
-"""How far label rates of windows may lie apart at least before anything is a leap."""
+"""Minimum of the spread of label rates between windows."""
 
 
 def measures(
@@ -25,11 +25,10 @@ def measures(
     before: Sequence[tuple[WindowManifest, Statistics]],
     weekdays: Sequence[Statistics] = (),
 ) -> dict[str, Any]:
-    """Statistics of the window, and of the window against the trailing ones (those with rows).
+    """Return the window's statistics, and its differences to the trailing windows with rows.
 
-    The number of rows is compared with that of the same ``weekdays`` where there are any.
-
-    A measure that is undefined (no history, no valid logit) is absent, and no expectation asks for it.
+    The number of rows is compared with that of the same ``weekdays``, if given. An undefined measure (no
+    history, no valid logit) is absent, and its expectations are skipped.
     """
     table: dict[str, Any] = {f"type_{column}": name for column, name in now.types.items()}
     table["rows"] = now.rows
@@ -54,7 +53,7 @@ def measures(
 
 
 def label_measures(now: Statistics, notes: Mapping[str, Any]) -> dict[str, float]:
-    """What extraction noted of labels that came late, from elsewhere, or again."""
+    """Return the extraction's shares of labels that are late, unmatched, repeated or changed."""
     asked = now.rows + notes.get(WAITING, 0)
     found = {
         "unlabelled": (notes.get(WAITING), asked),
@@ -70,10 +69,9 @@ def label_measures(now: Statistics, notes: Mapping[str, Any]) -> dict[str, float
 
 
 def like_probabilities(now: Statistics) -> bool:
-    """Whether probabilities were written into the logit column: all lie in [0, 1], and explain the labels
-    better than logits of the same size would.
+    """Return True if the logit column contains probabilities: all are in [0, 1] and fit the labels better so.
 
-    A model that hardly varies has such logits, too: those of 53 % are 0.12, which the labels tell apart.
+    A model that hardly varies has such logits, too (0.12 for 53 %), hence the comparison with the labels.
     """
     if now.types["logit"] == "missing" or now.logit_low is None or now.logit_high is None or not now.logit_sd:
         return False
@@ -88,7 +86,7 @@ def against_trailing(
     before: Sequence[tuple[WindowManifest, Statistics]],
     weekdays: Sequence[Statistics] = (),
 ) -> dict[str, Any]:
-    """How far the window is from the trailing windows."""
+    """Return the window's differences to the trailing windows."""
     past = [statistics for _, statistics in before]
     table: dict[str, Any] = {}
     if weekdays or past:
@@ -121,7 +119,7 @@ def against_trailing(
 
 
 def changed_columns(now: Statistics, past: Sequence[Statistics]) -> list[str]:
-    """Columns that are not as in the newest window before, and of which a fit makes the same."""
+    """Return columns whose type differs from the last window's; a fit treats both types alike."""
     before = past[-1].types if past else now.types
     return [
         f"{name}: {before[name]}, now {now.types[name]}"
@@ -131,7 +129,7 @@ def changed_columns(now: Statistics, past: Sequence[Statistics]) -> list[str]:
 
 
 def usual_days(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
-    """Per day of the window, the median rows of that day in the trailing windows of the same length."""
+    """Return per day the median rows of that day in the trailing windows of the same length."""
     past_days = [s.rows_by_day for s in past if s.rows and len(s.rows_by_day) == len(now.rows_by_day)]
     if not past_days:
         return [None] * len(now.rows_by_day)
@@ -139,9 +137,9 @@ def usual_days(now: Statistics, past: Sequence[Statistics]) -> list[float | None
 
 
 def day_ratios(now: Statistics, past: Sequence[Statistics]) -> list[float | None]:
-    """Per day, its rows relative to the same day of the trailing windows; None where those have few rows.
+    """Return per day its rows relative to the same day of the trailing windows; None if those have few rows.
 
-    In a window of whole weeks a day is compared with the same weekday, so a weekly rhythm is nothing unusual.
+    In windows of whole weeks a day is compared with the same weekday, so a weekly rhythm is not unusual.
     """
     return [
         None if usual is None or usual < ENOUGH_ROWS else rows / usual
@@ -150,7 +148,7 @@ def day_ratios(now: Statistics, past: Sequence[Statistics]) -> list[float | None
 
 
 def most_unusual_day(ratios: Sequence[float | None]) -> tuple[int, float] | None:
-    """The day whose ratio is farthest from 1, as a factor either way, and that ratio.
+    """Return the day whose ratio is farthest from 1, as a factor either way, and that ratio.
 
     >>> most_unusual_day([1.1, None, 0.4, 2.0])
     (2, 0.4)
@@ -160,9 +158,9 @@ def most_unusual_day(ratios: Sequence[float | None]) -> tuple[int, float] | None
 
 
 def mix_distance(now: Statistics, past: Sequence[Statistics]) -> float:
-    """The share of rows that would have to change their backbone version to give the trailing mix.
+    """Return the share of rows that would have to change their backbone version to give the trailing mix.
 
-    Of rows that name one; the others may be of any.
+    Rows without a version do not count.
     """
     before: Counter[str] = Counter()
     for statistics in past:

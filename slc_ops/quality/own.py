@@ -1,8 +1,8 @@
 """A deployment's own expectations, evaluated by Great Expectations on the window's rows.
 
-Only the columns that they name are read, and only where there are any. The answers are kept beside the
-window, because a window is asked again whenever a later one has it in its baseline. They hold counts and
-numbers, never an id of a user or an event: nothing in them has to be searched for when a user is erased.
+Only their columns are read. The results are cached beside the window, because later windows with it in their
+baseline need them again. They contain counts and numbers, never an id of a user or an event, so an erasure
+need not search them.
 """
 
 from collections import Counter
@@ -29,10 +29,10 @@ MAX_MESSAGE_LENGTH = 200
 
 
 def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[Evaluated]:
-    """What Great Expectations says of a window by the deployment's own entries, in their order.
+    """Return Great Expectations' results for the deployment's own entries, in their order.
 
-    An entry that cannot be evaluated (the log lacks its column, an argument is of a wrong kind) is critical
-    and unmet, whatever its severity: a rule that nobody can check must not look like one that is kept.
+    An entry that cannot be evaluated (a missing column, an invalid argument) fails as critical, whatever its
+    severity: an unchecked rule must not look like a passed one.
     """
     if not entries or not manifest.rows:
         return []
@@ -67,7 +67,7 @@ def _rule(entry: OwnExpectation, code: str, possible: bool) -> Rule:
 
 
 def _codes(entries: Sequence[OwnExpectation]) -> list[str]:
-    """A name for each: its type without the common beginning and its columns, numbered where it repeats."""
+    """Return a name for each entry: its type without the prefix, and its columns, numbered if it repeats."""
     names = [
         "_".join([entry.type.removeprefix("expect_").removeprefix("column_"), *entry.columns])
         for entry in entries
@@ -81,7 +81,7 @@ def _codes(entries: Sequence[OwnExpectation]) -> list[str]:
 
 
 def _asked(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -> list[dict[str, Any]]:
-    """Ask the library once about all entries that can be asked."""
+    """Evaluate all possible entries in one call of the library."""
     gx = library()
     from great_expectations.expectations.registry import get_expectation_impl
 
@@ -134,7 +134,7 @@ def _impossible(why: str) -> dict[str, Any]:
 
 
 def _complaint(error: Exception) -> str:
-    """The library's complaint about an argument in one line."""
+    """Return the library's message about an argument in one line."""
     found = error.errors() if hasattr(error, "errors") else [{"loc": (), "msg": str(error)}]
     return "; ".join(
         dict.fromkeys(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".strip(": ") for each in found)
@@ -142,10 +142,10 @@ def _complaint(error: Exception) -> str:
 
 
 def _observed(entry: OwnExpectation, result: dict[str, Any]) -> str | float | int:
-    """What was found, without any value that names a user or an event."""
+    """Return the observed value, without values that identify a user or an event."""
     if "unexpected_count" in result:
         count = int(result["unexpected_count"])
-        if "element_count" not in result:  # of a set of values
+        if "element_count" not in result:  # for a set of values
             return f"{count} values that are not expected"
         rows = int(result["element_count"])
         return f"{count} of {rows} rows fail ({count / max(rows, 1):.2%})"

@@ -1,4 +1,4 @@
-"""The pass itself: sums over batches, in memory that grows by two hashes a row and nothing else."""
+"""One pass over a window's rows: sums over batches; memory grows by two hashes per row."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDENTITY = ("user_id", "item_id", "event_time", "label")
-"""What makes two rows the same; successes and failures of one time may be two weighted rows."""
+"""Columns that identify a row; successes and failures of one time may be two weighted rows."""
 HASHED = ("event_id", *IDENTITY)
 PRIVATE = {"event_id", "user_id"}
-"""Columns that name people or may: their values are never quoted in what is kept."""
+"""Columns that may identify people: stored results never contain their values."""
 MERGE_ITEMS = 1_000_000
-MAX_VERSIONS = 100  # more are no versions but a mistake; they are counted together
+MAX_VERSIONS = 100  # more are an error in the log; they are counted together
 
 
 class Pass:
-    """Counts batches in; the statistics read the sums off."""
+    """Sums over batches, from which the statistics are computed."""
 
     def __init__(self, window: Window, logit_limit: float, max_examples: int) -> None:
         self.checks = row_checks(window.start, window.end, logit_limit)
@@ -40,7 +40,7 @@ class Pass:
         self.examples: dict[str, list[dict[str, Any]]] = {}
         self.labels = np.zeros(2)  # valid labels: count, sum
         self.logits = np.zeros(3)  # valid logits: count, sum, sum of squares
-        self.readings = np.zeros(2)  # while all lie in [0, 1]: NLL as logits, and as probabilities
+        self.readings = np.zeros(2)  # while all are in [0, 1]: NLL as logits, and as probabilities
         self.low, self.high = np.inf, -np.inf
         self.versions: Counter[str] = Counter()
         self._items: list[pa.Table] = []
@@ -49,7 +49,7 @@ class Pass:
         self._row_hashes: list[np.ndarray] = []
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Count one batch in; ``hashes`` has at least those of the columns :data:`HASHED`."""
+        """Add one batch; ``hashes`` contains at least the columns :data:`HASHED`."""
         failing = failures(batch, self.checks)
         for check in self.checks:
             if check.code in failing:
@@ -59,19 +59,19 @@ class Pass:
         self.rows += batch.num_rows
 
     def take_bad_rows(self) -> np.ndarray:
-        """The numbers of the rows that fail a row check; one that fails several is there as often."""
+        """Return and release the positions of rows that fail a check; once per failed check."""
         return taken(self._bad, np.int64)
 
     def take_id_hashes(self) -> np.ndarray:
-        """Hashes of all event ids; handed over, not kept."""
+        """Return and release the hashes of all event ids."""
         return taken(self._id_hashes)
 
     def take_row_hashes(self) -> np.ndarray:
-        """Hashes of all (user, item, time, label); handed over, not kept."""
+        """Return and release the hashes of all (user, item, time, label)."""
         return taken(self._row_hashes)
 
     def distinct_items(self) -> pa.Table:
-        """item_id and its number of rows."""
+        """Return item_id and its number of rows."""
         if not self._items:
             return pa.table({"item_id": pa.array([], pa.string()), "rows": pa.array([], pa.int64())})
         return merged(self._items).sort_by("item_id")
@@ -110,7 +110,7 @@ class Pass:
                 self._items = [merged(self._items)]
         if "backbone_version" in names:
             for entry in batch.column("backbone_version").value_counts().to_pylist():
-                if entry["values"] is not None:  # rows that name none may be of any
+                if entry["values"] is not None:  # rows without a version may be of any
                     self._count_version(short(str(entry["values"])), entry["counts"])
         if "event_id" in names:
             ids = batch.column("event_id")
@@ -125,13 +125,13 @@ class Pass:
 
 
 def item_counts(items: pa.Array) -> pa.Table:
-    """item_id and its number of rows in one batch."""
+    """Return item_id and its number of rows in one batch."""
     counts = items.value_counts()
     return pa.table({"item_id": counts.field("values"), "rows": counts.field("counts")})
 
 
 def combined_hashes(*columns: np.ndarray) -> np.ndarray:
-    """One hash per row over the hashes of several columns."""
+    """Return one hash per row over the hashes of several columns."""
     combined = np.zeros(len(columns[0]), np.uint64)
     for hashes in columns:
         combined = mix(combined ^ hashes)
@@ -139,10 +139,10 @@ def combined_hashes(*columns: np.ndarray) -> np.ndarray:
 
 
 def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:
-    """The plausible logits of a batch, also where the log holds probabilities."""
+    """Return the plausible logits of a batch, also from probabilities; None without either."""
     for column in ("logit", "probability"):
         masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
-        if len(masks) < 2:  # absent, or of a wrong type: then only its nulls were looked for
+        if len(masks) < 2:  # absent, or of a wrong type and checked for nulls only
             continue
         values = without(batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False), masks)
         if column == "probability":
@@ -154,7 +154,7 @@ def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) 
 
 
 def both_readings(batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> tuple[float, float]:
-    """The NLL of the labels where the column ``logit`` holds logits, and where it holds probabilities."""
+    """Return the NLL of the labels with the column ``logit`` as logits, and as probabilities."""
     masks = [mask for code, mask in failing.items() if code.startswith(("label_", "logit_"))]
     if "label_not_binary" not in failing:
         return 0.0, 0.0
@@ -169,7 +169,7 @@ def both_readings(batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> tupl
 
 
 def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
-    """The values that no mask marks; no copy where none is marked."""
+    """Return the unmasked values; no copy if none is masked."""
     if not any(mask.any() for mask in masks):
         return values
     kept: np.ndarray = values[~np.logical_or.reduce(masks)]
@@ -177,9 +177,10 @@ def without(values: np.ndarray, masks: list[np.ndarray]) -> np.ndarray:
 
 
 def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[str, Any]:
-    """One failing row for people: its number and the value, but no id of a user or an event.
+    """Return one failing row: its number and the value, without an id of a user or an event.
 
-    What is kept and published quotes examples; :func:`slc_ops.quality.statistics.with_ids` looks ids up.
+    Stored and published results contain examples; :func:`slc_ops.quality.statistics.with_ids` adds ids to a
+    message.
     """
     shown: dict[str, Any] = {"row": offset + row}
     if column not in PRIVATE and column in batch.schema.names:
@@ -188,7 +189,7 @@ def example(batch: pa.RecordBatch, row: int, offset: int, column: str) -> dict[s
 
 
 def short(value: Any) -> Any:
-    """A value for a message: JSON, and never longer than a line.
+    """Return a value for a message: JSON, and at most 60 characters.
 
     >>> short(float("nan")), len(short("x" * 10_000))
     ('nan', 61)
@@ -200,13 +201,13 @@ def short(value: Any) -> Any:
 
 
 def merged(parts: list[pa.Table]) -> pa.Table:
-    """Counts of the same item added up."""
+    """Return the sum of the counts by item."""
     table = pa.concat_tables(parts)
     return table.group_by("item_id").aggregate([("rows", "sum")]).rename_columns(["item_id", "rows"])
 
 
 def taken(parts: list[np.ndarray], kind: DTypeLike = np.uint64) -> np.ndarray:
-    """The parts as one array; the list gives them up."""
+    """Return the parts as one array and empty the list."""
     whole = np.concatenate(parts) if parts else np.empty(0, kind)
     parts.clear()
     return whole

@@ -1,4 +1,4 @@
-"""Split a log: rows that keep the contract go on, the others lie beside it with their reasons."""
+"""Split a log: valid rows go to one file, the others to a second one with their reasons."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,8 +35,8 @@ def split(
 ) -> tuple[int, str]:
     """Write ``quarantine.parquet`` (with a column ``reason``) and ``clean.parquet``.
 
-    Answers how many rows are in the former, and the digest of the latter. Without ``keep_clean`` nothing
-    usable is left: a stopped window has no clean log.
+    Returns the number of rows in the former, and the digest of the latter. Without ``keep_clean`` no clean
+    log is written: a stopped window has none.
     """
     directory = manifest.directory.absolute()
     clean_path = directory / CLEAN if keep_clean else None
@@ -51,7 +51,7 @@ class PutAside:
     window: Window
     logit_limit: float
     seen: np.ndarray | None = None
-    """Hashes of event ids that earlier windows had."""
+    """Hashes of event ids of earlier windows."""
     heavy: Scaled = NOBODY
 
     def __call__(
@@ -62,7 +62,7 @@ class PutAside:
         bad_path: Path,
         clean_path: Path | None,
     ) -> int:
-        """Answers how many failed; ``duplicate`` are the numbers of the rows with a repeated id."""
+        """Return the number of failed rows; ``duplicate`` are the positions of rows with a repeated id."""
         checks = row_checks(self.window.start, self.window.end, self.logit_limit, self.seen)
         offset = quarantined = 0
         with ExitStack() as files:
@@ -91,13 +91,13 @@ class PutAside:
 
 @contextmanager
 def parquet(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A Parquet file that is whole or absent."""
+    """Open a Parquet file for writing; it appears only when it is complete."""
     with replacing(path) as temporary, log_writer(temporary, schema) as writer:
         yield writer
 
 
 def reason_per_row(failing: dict[str, np.ndarray], rows: int) -> pa.Array:
-    """The failed checks of each row, joined by commas; null where none failed.
+    """Return the failed checks of each row, joined by commas; null if none failed.
 
     >>> reason_per_row({"label_null": np.array([True, False]), "logit_null": np.array([True, False])}, 2)[0]
     <pyarrow.StringScalar: 'label_null,logit_null'>
@@ -110,7 +110,7 @@ def reason_per_row(failing: dict[str, np.ndarray], rows: int) -> pa.Array:
 
 
 def clean(rows: pa.Table) -> pa.Table:
-    """Rows that passed, with whole-number labels."""
+    """Return rows that passed, with integer labels."""
     position = rows.schema.get_field_index("label")
     if position < 0 or not pa.types.is_floating(rows.schema.field(position).type):
         return rows

@@ -14,17 +14,17 @@ Severity = Literal["critical", "warning"]
 RESULT = "validation.json"
 PAGE = "validation.html"
 MAX_EXAMPLE_LENGTH = 40
-"""Characters of a value that a line shows."""
+"""Maximum characters of a value in a line."""
 PLACES = ("clean_path", "docs_path", "result_path")
 Status = Literal["passed", "warned", "stopped"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One expectation that was not met.
+    """One expectation that failed.
 
-    ``observed`` and ``expected`` are in the words of the statistic; ``count`` of ``rows`` rows are concerned
-    where the expectation is about rows; ``examples`` are at most ten of them.
+    ``observed`` and ``expected`` describe the statistic; ``count`` of ``rows`` rows fail if the expectation
+    is about rows; ``examples`` are at most ten of them.
     """
 
     code: str
@@ -38,7 +38,7 @@ class Finding:
     examples: list[dict[str, Any]] = field(default_factory=list)
 
     def line(self) -> str:
-        """The finding in one short line: what to do, what was found, one example; the page has them all."""
+        """Return the finding in one line: remedy, observation, one example; the page has all examples."""
         what = f"{self.code}: {self.sentence}: "
         if self.count is not None and self.rows:
             what += f"{self.count} of {self.rows} rows ({self.count / self.rows:.2%}) fail, {self.expected}"
@@ -54,9 +54,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What the suite said about a window. ``clean_path`` holds the rows that may be used.
+    """The suite's verdict on a window. ``clean_path`` contains the usable rows.
 
-    ``clean_digest`` is that of its bytes; empty where it is the extracted log, whose manifest knows them.
+    ``clean_digest`` is the digest of its bytes; empty if it is the extracted log, whose digest is in the
+    manifest.
     """
 
     status: Status
@@ -68,10 +69,10 @@ class ValidationResult:
     result_path: Path
     clean_digest: str = ""
     seen_digest: str = ""
-    """Names the event ids that were put aside because earlier windows had them; empty without any."""
+    """A digest of the quarantined event ids of earlier windows; empty without any."""
 
     def verify(self, manifest: WindowManifest, digest: Callable[[Path], str] = digest_log) -> None:
-        """Raise :class:`~slc_ops.base.errors.DamagedFile` where the clean rows are not those written."""
+        """Raise :class:`~slc_ops.base.errors.DamagedFile` if the clean rows are not those written."""
         if not self.clean_digest:
             return
         if not self.clean_path.exists():
@@ -81,17 +82,17 @@ class ValidationResult:
             raise DamagedFile(self.clean_path, "its rows are not those that validation kept")
 
     def as_dict(self) -> dict[str, Any]:
-        """Small and JSON: it travels between tasks and into the registry."""
+        """Return a small JSON form, for tasks and the registry."""
         form: dict[str, Any] = to_json(self)
         return form
 
     def file_form(self) -> dict[str, Any]:
-        """The same with file names only: a window may be moved."""
+        """Return the same with file names only: a window may be moved."""
         value = self.as_dict()
         return value | {name: Path(value[name]).name for name in PLACES}
 
     @classmethod
     def from_file(cls, directory: Path, value: dict[str, Any]) -> "ValidationResult":
-        """Read what :meth:`file_form` wrote, in the window's directory."""
+        """Read the result of :meth:`file_form` from the window's directory."""
         places = {name: directory / value[name] for name in PLACES}
         return read_as(cls, {each.name: value[each.name] for each in fields(cls)} | places)

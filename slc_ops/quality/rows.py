@@ -1,4 +1,4 @@
-"""What a single row must satisfy. Each check answers with the rows of a batch that fail it."""
+"""Checks of single rows. Each check returns the rows of a batch that fail it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Failing = Callable[[pa.Array], np.ndarray]
 
 @dataclass(frozen=True)
 class RowCheck:
-    """One rule about one column. A row belongs to at most one check per column: the first it fails."""
+    """One rule about one column. A row fails at most one check per column: the first."""
 
     code: str
     column: str
@@ -28,9 +28,9 @@ class RowCheck:
 def row_checks(
     start: datetime, end: datetime, logit_limit: float, seen: np.ndarray | None = None
 ) -> tuple[RowCheck, ...]:
-    """All row-level rules of the contract for the window ``[start, end)``.
+    """Return all row checks of the contract for the window ``[start, end)``.
 
-    ``seen`` are the hashes of event ids that earlier windows had.
+    ``seen`` are the hashes of event ids of earlier windows.
     """
 
     def outside(values: pa.Array) -> np.ndarray:
@@ -80,7 +80,7 @@ def row_checks(
 
 
 WEIGHT_LIMIT = 1e30
-"""Sums of squares of such weights, and of their inverses, stay finite for any number of rows."""
+"""Sums of squares of such weights, and of their inverses, remain finite for any number of rows."""
 DUPLICATE = "event_id_duplicate"
 DUPLICATE_SENTENCE = "event_id must be unique; the first row with an id is kept"
 SEEN_BEFORE = "event_id_seen_before"
@@ -91,7 +91,7 @@ SEEN_BEFORE_SENTENCE = (
 
 
 def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, np.ndarray]:
-    """Check code → the rows that fail it. Columns of a wrong type are evaluated as a whole elsewhere."""
+    """Return check code → mask of failing rows. Columns of a wrong type are only checked for nulls."""
     found: dict[str, np.ndarray] = {}
     failed_before: dict[str, np.ndarray] = {}
     for check in checks:
@@ -112,32 +112,32 @@ def failures(batch: pa.RecordBatch, checks: tuple[RowCheck, ...]) -> dict[str, n
 
 
 def nulls(values: pa.Array) -> np.ndarray:
-    """Rows without a value."""
+    """Mask rows without a value."""
     return np.zeros(len(values), bool) if values.null_count == 0 else flags(values.is_null())
 
 
 def not_utf8(values: pa.Array) -> np.ndarray:
-    """Rows whose text was none when it came in."""
+    """Mask rows whose text was not valid UTF-8 at extraction."""
     if not pa.types.is_string(values.type):
         return np.zeros(len(values), bool)
     return flags(pc.starts_with(values, MARK))
 
 
 def not_binary(values: pa.Array) -> np.ndarray:
-    """Rows whose label is neither 0 nor 1."""
+    """Mask rows whose label is neither 0 nor 1."""
     plain = values.fill_null(0).to_numpy(zero_copy_only=False)
     wrong: np.ndarray = (plain != 0) & (plain != 1)
     return wrong
 
 
 def not_finite(values: pa.Array) -> np.ndarray:
-    """Rows with NaN or an infinity."""
+    """Mask rows with NaN or an infinity."""
     wrong: np.ndarray = ~np.isfinite(values.fill_null(0.0).to_numpy(zero_copy_only=False))
     return wrong
 
 
 def having(seen: np.ndarray) -> Failing:
-    """Rows whose value has one of the hashes."""
+    """Mask rows whose value has one of the hashes."""
 
     def failing(values: pa.Array) -> np.ndarray:
         wrong: np.ndarray = np.isin(value_hashes(values), seen)
@@ -147,14 +147,14 @@ def having(seen: np.ndarray) -> Failing:
 
 
 def no_weight(values: pa.Array) -> np.ndarray:
-    """Rows whose weight is too large or too small to be added up."""
+    """Mask rows whose weight is too large or too small for sums."""
     plain = values.fill_null(0.0).to_numpy(zero_copy_only=False)
     wrong: np.ndarray = (plain > WEIGHT_LIMIT) | ((plain > 0) & (plain < 1 / WEIGHT_LIMIT))
     return wrong
 
 
 def beyond(low: float, high: float) -> Failing:
-    """Rows below ``low`` or above ``high``."""
+    """Mask rows below ``low`` or above ``high``."""
 
     def failing(values: pa.Array) -> np.ndarray:
         plain = values.fill_null(max(low, 0.0)).to_numpy(zero_copy_only=False)
@@ -165,6 +165,6 @@ def beyond(low: float, high: float) -> Failing:
 
 
 def flags(mask: pa.Array) -> np.ndarray:
-    """A boolean Arrow array as NumPy, null meaning no."""
+    """Return a boolean Arrow array as NumPy; null is False."""
     plain: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
     return plain

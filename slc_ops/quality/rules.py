@@ -1,4 +1,4 @@
-"""What the suite expects, as a list. Severity decides: critical stops, warning annotates."""
+"""The suite's expectations as a list of rules: critical stops, warning annotates."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ from slc_ops.quality.rows import DUPLICATE, DUPLICATE_SENTENCE, SEEN_BEFORE, SEE
 from slc_ops.settings.deployments import Band, Limit, Quality
 
 CHANGES = ("rows_unusual", "rows_by_day", "label_rate_shift", "label_rate_leap", "items_unseen")
-"""What may be news as well as damage: found twice in a row it is news, and does not stop."""
+"""Codes that may be real changes as well as damage: found twice in a row, they do not stop."""
 ENOUGH_WINDOWS = 3
-"""Against fewer windows such a change does not stop either."""
+"""Minimum number of windows in the baseline for such a change to stop."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Rule:
     values: tuple[str, ...] = ()
     about_rows: bool = False
     words: str = ""
-    """What is expected, where neither a range nor values say it."""
+    """The expectation in words, if neither a range nor values describe it."""
     is_stop: bool = False
-    """The limit that stops, also where it only warns because there is little to compare with."""
+    """True for the stop limit, even if it only warns for lack of history."""
 
     def met_by(self, observed: Any) -> bool:
-        """Whether a measure meets the rule; a test holds this against Great Expectations' own answer."""
+        """Return True if a measure meets the rule; a test compares this with Great Expectations."""
         if self.values:
             return observed in self.values
         return (self.low is None or observed >= self.low) and (self.high is None or observed <= self.high)
 
     @property
     def expected(self) -> str:
-        """What was expected, for people."""
+        """The expectation as text."""
         if self.words:
             return self.words
         if self.values:
@@ -53,7 +53,7 @@ class Rule:
 
 
 def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
-    """The whole suite, most fundamental first."""
+    """Yield the whole suite, most fundamental rules first."""
     yield Rule("window_empty", "rows", "critical", "a window must have rows", low=1)
     yield from schema_rules(REQUIRED if quality.require_event_ids else {*REQUIRED} - {"event_id"})
     yield from row_rules(quality.row_budget, checks)
@@ -95,7 +95,7 @@ def rules(quality: Quality, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
 
 
 def softened(rule: Rule, windows: int, found_before: Collection[str]) -> Rule:
-    """The rule, or a warning instead of a stop: a stop needs history, and what is found twice is news."""
+    """Return the rule, or a warning instead of a stop: for lack of history, or if found twice in a row."""
     if rule.code not in CHANGES or rule.severity != "critical":
         return rule
     if rule.code in found_before:
@@ -108,7 +108,7 @@ def softened(rule: Rule, windows: int, found_before: Collection[str]) -> Rule:
 
 
 def schema_rules(required: Collection[str]) -> Iterator[Rule]:
-    """Columns and types; a log has logits or probabilities."""
+    """Yield rules on columns and types; a log has logits or probabilities."""
     for column, types in ALLOWED_TYPES.items():
         values = types if column in required else (*types, "missing")
         yield Rule(
@@ -124,7 +124,7 @@ def schema_rules(required: Collection[str]) -> Iterator[Rule]:
 
 
 def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
-    """Each check twice: any failing row is put aside and noted, more than the budget stop the refresh."""
+    """Yield each check twice: failing rows are quarantined, and above the budget they stop the refresh."""
     sentences = {check.code: check.sentence for check in checks} | {
         DUPLICATE: DUPLICATE_SENTENCE,
         SEEN_BEFORE: SEEN_BEFORE_SENTENCE,
@@ -139,7 +139,7 @@ def row_rules(budget: float, checks: tuple[RowCheck, ...]) -> Iterator[Rule]:
 
 
 def drift_rules(quality: Quality) -> Iterator[Rule]:
-    """The window as a whole, mostly against the trailing windows."""
+    """Yield rules on the window as a whole, mostly against the trailing windows."""
     past = "the trailing windows"
     limits: tuple[tuple[str, str, str, Limit | Band], ...] = (
         ("rows_unusual", "rows_ratio", f"rows relative to {past}' median", quality.rows),

@@ -1,4 +1,4 @@
-"""What one pass over a window found: everything that the suite looks at, small enough to keep for years."""
+"""Statistics of one pass over a window: all values for the suite, small enough to keep for years."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -53,15 +53,15 @@ class Statistics:
     versions: dict[str, int] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
-        """What a reader of the verdict wants to see of them."""
+        """Return the statistics for the verdict's readers."""
         left_out = ("key", "window", "examples", "types")
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine = LOCAL) -> Statistics:
-    """The statistics beside a window: worked out once per content, then kept, so no history is read again.
+    """Return a window's statistics, computed once per content and cached beside the window.
 
-    Mostly extraction has kept them; the rows are read where it was not observed, or with another limit.
+    Usually extraction has computed them; the rows are read if it had no observer, or another limit.
     """
     path = manifest.directory / FILE
     if path.exists():
@@ -75,12 +75,12 @@ def statistics_of(manifest: WindowManifest, logit_limit: float, engine: Engine =
 
 
 def key_of(manifest: WindowManifest, logit_limit: float) -> str:
-    """Names everything that the statistics depend on: the code, the content, and the one setting."""
+    """Return a digest of all inputs of the statistics: the code, the content, and the one setting."""
     return digest_json([VERSION, manifest.digest, manifest.window.as_dict(), logit_limit])
 
 
 class RowStatistics:
-    """Statistics of a window whose rows are shown in order, by extraction (as its observer) or from disk."""
+    """Statistics of a window whose rows are added in order, by extraction (as its observer) or from disk."""
 
     hashed = HASHED
 
@@ -91,17 +91,17 @@ class RowStatistics:
         self._pairs: Pairs | None = Pairs()
 
     def take(self, run: Pass, repeats: "Repeats") -> None:
-        """Take a pass that was made elsewhere, and what repeats in its rows."""
+        """Use a pass and its repeats from elsewhere."""
         self._pass, self._repeats, self._pairs = run, repeats, None
 
     def add(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
-        """Count rows in; ``hashes`` are those of their columns."""
+        """Add rows; ``hashes`` are those of their columns."""
         self._pass.add(batch, hashes)
         if self._pairs is not None:
             self._pairs.add(batch, hashes)
 
     def finish(self, manifest: WindowManifest) -> Statistics:
-        """Keep the statistics beside the window. Rows are read only where event ids seem to repeat."""
+        """Store the statistics beside the window. Rows are read only if event ids seem to repeat."""
         repeats = self._repeats or repeats_of(self._pass, manifest)
         found, items = summed_up(self._pass, repeats, manifest)
         with replacing(manifest.directory / ITEMS) as temporary:
@@ -113,13 +113,13 @@ class RowStatistics:
 
 
 def item_ids(directory: Path) -> pa.ChunkedArray:
-    """The distinct items of a window, as text."""
+    """Return the distinct items of a window, as text."""
     return pc.cast(read_parquet(directory / ITEMS, ["item_id"]).column(0), pa.string())
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """Event ids and rows (user, item, time, label) that occur again, and rows that fail any check."""
+    """Repeated event ids, repeated rows (user, item, time, label), and rows that fail any check."""
 
     ids: int
     failed_rows: int
@@ -128,7 +128,7 @@ class Repeats:
 
 
 def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
-    """What a pass over all rows found, after a look at the suspects for duplicate ids."""
+    """Return a pass's repeats, with duplicate ids verified on the rows."""
     hashes = run.take_id_hashes()
     duplicates = later_occurrences(manifest.path, "event_id", repeated(hashes))
     if "event_id" in manifest.schema:
@@ -144,7 +144,7 @@ def repeats_of(run: Pass, manifest: WindowManifest) -> Repeats:
 
 
 def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[Statistics, pa.Table]:
-    """What the pass found as statistics; and the items with their rows."""
+    """Return the pass's statistics, and the items with their rows."""
     n, total, squares = map(float, run.logits)
     mean = total / n if n else None
     items = run.distinct_items()
@@ -174,7 +174,7 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
 
 
 def with_ids(examples: Sequence[dict[str, Any]], manifest: WindowManifest) -> list[dict[str, Any]]:
-    """The examples with the event ids of their rows, for a message; nothing that is kept has them."""
+    """Return the examples with the event ids of their rows, for a message; ids are never stored."""
     if "event_id" not in manifest.schema:
         return list(examples)
     ids: dict[int, Any] = {}
@@ -187,7 +187,7 @@ def with_ids(examples: Sequence[dict[str, Any]], manifest: WindowManifest) -> li
 
 
 def days(hours: np.ndarray, window: Window) -> list[int]:
-    """Rows of each local day of the window, from rows of each hour.
+    """Return the rows of each local day of the window, from the rows of each hour.
 
     >>> days(np.ones(25, int), Window.parse("2026-01-05/2026-01-06T01:00:00Z"))
     [24, 1]
@@ -200,7 +200,7 @@ def days(hours: np.ndarray, window: Window) -> list[int]:
 
 
 def longest_silence(hours: np.ndarray) -> int:
-    """The longest run of hours without a row.
+    """Return the longest run of hours without a row.
 
     >>> longest_silence(np.array([True, False, False, True, False]))
     2

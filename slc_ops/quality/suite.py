@@ -1,8 +1,8 @@
-"""The Great Expectations suite. Every verdict on a window comes from it.
+"""The Great Expectations suite, the source of every verdict on a window.
 
-The suite evaluates the statistics table of :mod:`slc_ops.quality.measures`: one row, so that ten million
-log rows cost one Arrow pass and not one pandas pass per expectation. What a deployment expects beside it
-is evaluated on the rows: :mod:`slc_ops.quality.own`.
+The suite evaluates the statistics table of :mod:`slc_ops.quality.measures`: one row, so that ten million log
+rows cost one Arrow pass and not one pandas pass per expectation. A deployment's own expectations are
+evaluated on the rows: :mod:`slc_ops.quality.own`.
 """
 
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What Great Expectations said about one rule."""
+    """Great Expectations' result for one rule."""
 
     rule: Rule
     expectation: str
@@ -27,7 +27,7 @@ class Evaluated:
     met: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """For the result file."""
+        """Return the JSON form for the result file."""
         rule = self.rule
         return {
             "code": rule.code,
@@ -42,7 +42,7 @@ class Evaluated:
 
 
 def library() -> Any:
-    """Great Expectations without telemetry: that is read when the library is imported."""
+    """Import Great Expectations without telemetry; the library reads the variable on import."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
 
@@ -50,7 +50,7 @@ def library() -> Any:
 
 
 def batch_of(frame: "pd.DataFrame") -> Any:
-    """A frame as a batch that a suite can validate, without progress bars."""
+    """Return a frame as a batch for a suite, without progress bars."""
     context = library().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     definition = (
@@ -62,7 +62,7 @@ def batch_of(frame: "pd.DataFrame") -> Any:
 
 
 def evaluate(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]:
-    """Let Great Expectations evaluate the table by the rules whose measure is defined."""
+    """Evaluate the rules whose measure is defined with Great Expectations."""
     gx = library()
     import pandas as pd
 
@@ -75,7 +75,7 @@ def evaluate(table: Mapping[str, Any], rules: Sequence[Rule]) -> list[Evaluated]
 
 
 def evaluated(rule: Rule, answer: Any, observed: Any) -> Evaluated:
-    """One answer; an expectation that could not be evaluated is not a pass."""
+    """Return one result; an expectation that could not be evaluated raises :class:`ValidationStopped`."""
     trouble = answer.exception_info or {}
     if trouble.get("raised_exception", bool(trouble)) and not answer.success:
         raise ValidationStopped(f"Great Expectations could not evaluate {rule.code}: {trouble}")
@@ -83,10 +83,10 @@ def evaluated(rule: Rule, answer: Any, observed: Any) -> Evaluated:
 
 
 def expectation(rule: Rule, number: int) -> Any:
-    """A rule in Great Expectations' words.
+    """Return a rule as an expectation.
 
-    The table has one row, so its maximum is its value. Expectations about a column's aggregate cost a fifth
-    of those that look at every value.
+    The table has one row, so its maximum is its value. Aggregate expectations cost a fifth of those on every
+    value.
     """
     import great_expectations.expectations as gxe
 

@@ -40,13 +40,12 @@ def validate_against_history(
     weekdays: Sequence[WindowManifest] | None = None,
     found_before: frozenset[str] = frozenset(),
 ) -> ValidationResult:
-    """The verdict on a window: from its files when they are there, else from the suite.
+    """Return the verdict on a window: from its files if they match, else from the suite.
 
     The verdict is a function of the content of the window, of the trailing and the earlier windows, and of
-    the settings; a verdict for the same is read, not made again. Rows are looked at by the engine; those
-    whose event id an ``earlier`` window had are put aside, or stop the window. Without the
-    ``suite`` its rules are applied here: the same verdict, and no pages, for windows on which nothing is
-    published.
+    the settings; a stored verdict with the same key is read. Rows with an event id of an ``earlier`` window
+    are quarantined, or stop the window. Without ``suite`` its rules are applied here: the same verdict
+    without pages, for windows that publish nothing.
     """
     path = manifest.directory / RESULT
     noted = {name: manifest.notes[name] for name in NOTED if name in manifest.notes}
@@ -80,7 +79,7 @@ def validate_against_history(
     if len(heavy) and quality.user_item_limit is not None:
         findings.append(heavy.finding(now.rows, quality.user_item_limit))
     result = settle(manifest, now, findings, quality, engine, seen, heavy)
-    if suite:  # before the result: whoever finds that one may rely on its page
+    if suite:  # before the result, whose readers may rely on its page
         write_page(result, manifest, evaluated, past, now)
     write_json(
         path,
@@ -105,10 +104,10 @@ def would_stop(
     quality: Quality,
     engine: Engine = LOCAL,
 ) -> bool:
-    """Whether :func:`validate_against_history` would stop the window; no verdict is written, no suite is run.
+    """Return True if :func:`validate_against_history` would stop the window, without a verdict or a suite.
 
-    This is called for earlier windows before they join a baseline, many at a time, where a suite each would
-    take seconds. The deployment's own expectations are asked of the library, once per window's content.
+    It is called for many earlier windows before they join a baseline, where a suite each would take seconds.
+    The library evaluates the deployment's own expectations, once per window's content.
     """
     return bool(stops_of(manifest, trailing, quality, engine)[0])
 
@@ -121,7 +120,7 @@ def stops_of(
     weekdays: Sequence[WindowManifest] | None = None,
     found_before: frozenset[str] = frozenset(),
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The codes that stop the window, and those of changes that exceed a stop limit, stop or not."""
+    """Return the codes that stop the window, and those of changes that exceed a stop limit, stop or not."""
     evaluated, _, _ = by_rules(manifest, trailing, quality, engine, weekdays, found_before)
     unmet = [each.rule for each in evaluated if not each.met]
     return (
@@ -141,7 +140,7 @@ def by_rules(
     suite: bool = False,
     seen: Seen = NOTHING,
 ) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
-    """Every rule whose measure is defined, held against it, by the ``suite`` or here; and all statistics."""
+    """Evaluate every rule with a defined measure, by the ``suite`` or here; return results and statistics."""
     now = with_seen(statistics_of(manifest, quality.logit_limit, engine), manifest, seen)
     before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
     same = [statistics_of(window, quality.logit_limit, engine) for window in weekdays or ()]
@@ -164,7 +163,7 @@ def by_rules(
 
 
 def with_seen(now: Statistics, manifest: WindowManifest, seen: Seen) -> Statistics:
-    """The statistics with the rows whose event id an earlier window had."""
+    """Return the statistics with the rows whose event id an earlier window had."""
     if not seen.rows:
         return now
     rows = rows_with(manifest.path, seen.hashes, MAX_EXAMPLES)
@@ -185,7 +184,7 @@ def settle(
     seen: Seen = NOTHING,
     heavy: Scaled = NOBODY,
 ) -> ValidationResult:
-    """Put failing rows aside, and say which file may be used. A stopped window has no clean log."""
+    """Quarantine failing rows and return the result with the usable file, which a stopped window lacks."""
     stopped = any(finding.severity == "critical" for finding in findings)
     quarantined, clean_path, clean_digest = 0, manifest.path, ""
     fractional = now.types["label"] == str(pa.float64())
@@ -216,7 +215,7 @@ def settle(
 def findings_of(
     evaluated: list[Evaluated], now: Statistics, past: list[Statistics], manifest: WindowManifest
 ) -> list[Finding]:
-    """The expectations that were not met; a critical one speaks for its warning, critical ones come first."""
+    """Return the failed expectations, critical ones first; a critical one replaces its warning."""
     found: dict[str, Finding] = {}
     for expectation in evaluated:
         rule = expectation.rule
@@ -238,7 +237,7 @@ def findings_of(
 
 
 def details(expectation: Evaluated, now: Statistics, past: list[Statistics], manifest: WindowManifest) -> Any:
-    """What was observed, with the one thing that helps to see why."""
+    """Return the observed value with its most helpful detail."""
     observed = expectation.observed
     if expectation.rule.code == "rows_by_day" and (unusual := most_unusual_day(day_ratios(now, past))):
         day, usual = unusual[0], usual_days(now, past)[unusual[0]]
@@ -256,7 +255,7 @@ def details(expectation: Evaluated, now: Statistics, past: list[Statistics], man
 def stop_if_critical(
     result: ValidationResult, manifest: WindowManifest, *, pages: bool = True
 ) -> ValidationResult:
-    """Raise when the verdict is to stop; the message names the ``pages`` where there are any."""
+    """Raise :class:`ValidationStopped` if the verdict is to stop; the message links to ``pages``, if any."""
     if result.status != "stopped":
         return result
     first, *others = [finding for finding in result.findings if finding.severity == "critical"]
