@@ -5,7 +5,7 @@
 Pairs: New York's flights of 2013 in four season splits, with backbones that know the route and that do not;
 MovieLens-100k (from the package index, or a folder) with three backbones, all users and a tenth of them. For
 each rule: mean regret in NLL against the best single variance in hindsight, pairs missed (more than 0.001
-above the better of platt and slc), pairs worse than both. Decision 0019 has the larger basket.
+above the better of platt and slc), pairs worse than both. Decision 0013 has the larger basket.
 """
 
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Adds the extra `study` (PyTorch for CPU, 700 MB on disk) to a .venv that is ready.
-# pip, not uv: uv does not read pip's settings, which may name a folder with the build for CPU (decision 0191).
+# pip, not uv: uv does not read pip's settings, which may name a folder with the build for CPU (decision 0103).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PYTHONPATH

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes requirements.txt: one universal lock with hashes, from pyproject.toml; requirements-spark.txt, what the extra
 # `spark` needs beside it, in versions that agree; and requirements-bench.txt, the same for the peers of `make bench`,
-# which live in an environment of their own (requirements-study.txt is kept by hand, decision 0191); and tests/release/plain-airflow.txt, what Airflow installs without us.
+# which live in an environment of their own (requirements-study.txt is kept by hand, decision 0103); and tests/release/plain-airflow.txt, what Airflow installs without us.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export UV_PYTHON_DOWNLOADS=never

@@ -2,7 +2,7 @@
 
 ``bbA`` uses carrier, hour, weekday and distance, not the route; ``bbB`` also has a parameter for every route.
 Both average their weights over slowly decreasing step sizes. (With scikit-learn's default steps the logits
-have a standard deviation of 4 to 6, which hides the effect of ``slc``; see decision 0060.)
+have a standard deviation of 4 to 6, which hides the effect of ``slc``; see decision 0042.)
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ column, from x = e^−η, with η ≥ −700 so that it is finite: p = 1/(1+x), 
 
 Spans are processed in slices whose temporaries fit into the processor's cache, yet long enough that two
 threads seldom wait for each other between two operations. Dot products avoid BLAS, whose threads would make
-the order of additions, and so the last bits, random. Decision 0102 has the measured optimisations.
+the order of additions, and so the last bits, random. Decision 0058 has the measured optimisations.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""tritonclient, which nobody here wrote, against ``slc-ops serve``; in an environment of its own (0230)."""
+"""tritonclient, which nobody here wrote, against ``slc-ops serve``; in an environment of its own (0113)."""
 
 import json
 import subprocess

@@ -11,7 +11,7 @@ foretell the later part. They are tried in the order group, user, slope, each be
 * Its lasting share s is 1 where it enters so. Where it does not, half of it (s = ½) may still enter.
 
 Halving wherever that looks better was measured and is worse: held-out rows of a user are the nearest ones to
-its other rows, and asked for ½ on a pair of logs whose next rows wanted 1 (decision 0220).
+its other rows, and asked for ½ on a pair of logs whose next rows wanted 1 (decision 0111).
 """
 
 from collections.abc import Collection

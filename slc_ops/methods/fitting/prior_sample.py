@@ -5,7 +5,7 @@ Two numbers are chosen, and a few million rows tell as much about them as a bill
 was sampled: neither its memory nor its time grows with the rows. Sampled are
 
 1. *whole items*. How far an offset may be trusted depends on the rows of its item, so these must not become
-   fewer: a twentieth of the rows of every item would ask for another prior than all of them (decision 0092).
+   fewer: a twentieth of the rows of every item would ask for another prior than all of them (decision 0054).
    Users keep only some of their rows; where those are few, where a user's last fifth begins is a matter of
    chance, and users are no longer told apart;
 2. *whole users*, where items are so few that a sample of them says little of the others. Then each has so

@@ -15,19 +15,19 @@ offsets are fitted to the rest for v = 1, ½, ¼, …, 2⁻¹⁰ and for v = 0, 
   sums). More values of s, or v beyond the paper's 1, were fooled by chance more often than they helped.
 
 Users who come once cannot be split: where less than a tenth of the weight is held out that way, the last
-fifth of time is. Decision 0019 has the alternatives and their figures.
+fifth of time is. Decision 0013 has the alternatives and their figures.
 
 **Rows of a user may share their outcome** (a game, a session, a trip). Then the first rows of a user tell the
 last, and items seem to. So the choice is made once more with whole users held out (those with the highest
 hashes of their ids, a fifth of the weight), of v and the smaller variances with the same s, and must foretell
 them better than v = 0 by half a standard error; otherwise v is 0. Whole users alone would not see what
-passes. Decision 0200.
+passes. Decision 0106.
 
 **A new backbone** may begin from what an earlier one's rows said of the items. With ρ = 1 or ½ the offsets'
 prior mean is ρ times the earlier offsets instead of 0, and v is chosen as before; what is fitted is then
 shrunk towards that mean. The smaller loss on the held-out rows of the *new* backbone chooses ρ, and only
 where it is below that of mean 0 by two standard errors (of the users' sums); otherwise the earlier offsets
-have no influence at all. Decision 0156.
+have no influence at all. Decision 0080.
 
 Rows of equal time share their fate, so neither the order of the rows nor writing a row twice instead of
 giving it weight 2 changes anything.
