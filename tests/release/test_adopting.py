@@ -89,7 +89,7 @@ def test_installing_it_moves_no_version_of_an_airflow_that_has_mlflow(plain_airf
 
 def test_what_mlflow_itself_moves_is_said_on_the_page(plain_airflow: PlainAirflow) -> None:
     names = set(moved(plain_airflow.alone, plain_airflow.with_mlflow))
-    (said,) = re.findall(r"MLflow, its client alone too, keeps (.*?) Where", PAGE.read_text(), re.DOTALL)
+    (said,) = re.findall(r"MLflow, its client alone too, keeps\s(.*?)\sWhere", PAGE.read_text(), re.DOTALL)
     assert names <= set(re.findall(r"`([\w-]+)`", said))
 
 
