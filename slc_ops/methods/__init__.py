@@ -1,6 +1,6 @@
-"""The correction ladder: ways to turn frozen logits into better probabilities, one module each.
+"""The correction ladder: methods that turn frozen logits into better probabilities, one module each.
 
-What they are is said in :mod:`slc_ops.base.methods`, the table of methods.
+:mod:`slc_ops.base.methods`, the table of methods, describes them.
 
 >>> import pyarrow as pa
 >>> from slc_ops.rows.interactions import InteractionLog
@@ -39,9 +39,9 @@ def fit(
 ) -> "ParameterSet":
     """Fit one method on a log, or on a data frame with the log's columns.
 
-    ``history`` (earlier rows) only helps to place the time bins; ``long`` is the same log with what lies
-    before it, for methods of long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that
-    break the log's contract, :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted to.
+    ``history`` (earlier rows) is used only to place the time bins; ``long`` is the same log preceded by older
+    rows, for methods with long memory. Raises :class:`~slc_ops.base.errors.InputError` for rows that break
+    the log's contract, :class:`~slc_ops.base.errors.FitError` for rows that cannot be fitted.
     """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.rows.frames import log_of
@@ -59,9 +59,9 @@ def fit_prepared(
 ) -> "ParameterSet":
     """Fit one method on rows whose shared sums are kept for the next method.
 
-    A method of long memory takes its offsets from ``long``, where that is given and holds more rows, and its
-    link from ``calibration``; one that forgets, its effects from ``older``, which reaches further back still.
-    All others look at ``calibration`` alone.
+    A method with long memory takes its offsets from ``long``, if that is given, and its link from
+    ``calibration``; a method that forgets takes its effects from ``older``, which reaches further back. All
+    others use ``calibration`` alone.
     """
     known = method_named(method)
     module = importlib.import_module(f"slc_ops.methods.{known.name}")

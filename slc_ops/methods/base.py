@@ -1,4 +1,4 @@
-"""``base``: the frozen backbone itself, p = σ(η₀). The rung that every other method is measured against."""
+"""``base``: the frozen backbone itself, p = σ(η₀); the reference of every other method."""
 
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.results import fitted
@@ -7,5 +7,5 @@ from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Nothing to estimate."""
+    """Return the identity: there is nothing to estimate."""
     return fitted(calibration, "base", Affine())

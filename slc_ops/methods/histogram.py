@@ -1,6 +1,6 @@
 """``histogram``: the mean label of each of 15 equal-width bins of p (Zadrozny and Elkan, 2001).
 
-Bins are closed on the right. A bin without rows answers with its centre.
+Bins are closed on the right. A bin without rows has its centre as value.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ BINS = 15
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Count labels per bin."""
+    """Estimate the mean label of each bin."""
     calibration.require_two_classes()
     zeros, ones = calibration.add_up(_label_sums).values.T
     count, centre = zeros + ones, (np.arange(BINS) + 0.5) / BINS
@@ -26,7 +26,7 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 
 def _label_sums(rows: Rows) -> Totals:
-    """Σw of each label in each bin."""
+    """Return Σw of each label in each bin."""
     sums = np.zeros(2 * BINS)
     for part in slices(len(rows)):
         cells = bin_of(sigmoid(rows.logit[part]), BINS)

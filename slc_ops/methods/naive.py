@@ -2,10 +2,10 @@
 
     δ_{i,t} = mean of z_{i,s} over the bins s ≤ t that have rows,   z = Σ(y − p)/W;    p̂ = σ(η₀ + δ_{i,t})
 
-The average is a plain one: a bin with one row counts as much as a bin with a thousand. That is what makes it
-naive, and what the shrinkage of ``slc`` is measured against. Bins before the item's first row have δ = 0;
-rows after the last edge (and rows without a time) use the last bin. Cells whose Fisher weight is below 1e-9
-(saturated logits) give no observation.
+The average is unweighted: a bin with one row counts as much as a bin with a thousand. This makes it naive,
+and the baseline for the shrinkage of ``slc``. Bins before the item's first row have δ = 0; rows after the
+last edge (and rows without a time) use the last bin. Cells whose Fisher weight is below 1e-9 (saturated
+logits) give no observation.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ SMALLEST_FISHER = 1e-9
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Average cell by cell."""
+    """Average the pseudo-observations of each item over its bins."""
     calibration.require_two_classes()
     z, W = pseudo_observations(calibration.cell_sums, calibration.n_bins)
     seen = W >= SMALLEST_FISHER

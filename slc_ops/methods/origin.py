@@ -1,4 +1,4 @@
-"""A fit by hand: one method on one log, with the digests that say what it was fitted on.
+"""Fit one method on one log, with the digests of its input.
 
 The command line and the estimator both fit here, so the same rows give the same parameter set.
 """
@@ -15,9 +15,9 @@ from slc_ops.rows.interactions import InteractionLog
 
 
 def fit_with_origin(method: str, calibration: Calibration) -> ParameterSet:
-    """Fit one method on a log of this process and note where the result comes from.
+    """Fit one method on a log of this process and record its provenance.
 
-    Raises :class:`InputError` where the rows come from several backbone versions.
+    Raises :class:`InputError` if the rows come from several backbone versions.
     """
     log, options = calibration.log, calibration.options
     if not isinstance(log, InteractionLog):
@@ -27,7 +27,7 @@ def fit_with_origin(method: str, calibration: Calibration) -> ParameterSet:
         raise InputError(
             f"{log.describe()} mixes the backbone versions {', '.join(versions)}; fit each on its own"
         )
-    with ThreadPoolExecutor(1) as beside:  # a fit has stretches that leave a core free
+    with ThreadPoolExecutor(1) as beside:  # a fit does not use all cores all the time
         digest = beside.submit(log.digest)
         fitted = fit_prepared(method, calibration)
         return fitted.with_provenance(

@@ -1,7 +1,7 @@
 """``platt``: p = σ(a·η₀ + b₀) by maximum likelihood (Platt, 1999).
 
-A strictly increasing map of the score (when a > 0), so AUC cannot change: Lemma 1 of the paper, and a
-self-test at run time.
+For a > 0 a strictly increasing map of the score, so AUC cannot change: Lemma 1 of the paper, and a self-test
+at run time.
 """
 
 from slc_ops.methods.fitting.calibration import Calibration

@@ -1,17 +1,18 @@
-"""``platt_eb``: Platt's line with a prior around the frozen model's own, as wide as the data ask for.
+"""``platt_eb``: Platt's line with a prior around the frozen model, whose width is estimated.
 
 With x the standardised logit the frozen model is η₀ = mean + spread·x. The line departs from it by (b, c),
 
     p = σ(η₀ + b + c·x),    (b, c) ~ N(0, t²),
 
-and t is averaged over a grid: for each t the best (b, c) counts by the marginal likelihood of its t, in
+and t is averaged over a grid: the best (b, c) of each t has the marginal likelihood of t as its weight, in
 Laplace's approximation,
 
     log p(labels | t) ≈ −f − k·log t − ½·log det(∇²f),    f = −Σ log-likelihood + (b² + c²)/(2t²),
 
-with k coefficients. A small window says little against the frozen model, so t is small and the line stays
-near it; a model that is far off gets a large t at once, and the line is Platt's. On many rows it is Platt's,
-too, and costs hardly a pass more: the search begins at Platt's line, and a short step is not visited.
+with k coefficients. A small window has little evidence against the frozen model, so t is small and the line
+stays near it; a model that is far off gets a large t at once, and the line is Platt's. On many rows it is
+Platt's, too, at the cost of hardly a pass more: the search starts at Platt's line, and a short step is not
+evaluated.
 
 >>> import pyarrow as pa
 >>> from slc_ops.rows.interactions import InteractionLog
@@ -39,7 +40,7 @@ from slc_ops.numerics.newton import State, minimise
 from slc_ops.parameters.parameter_set import ParameterSet
 
 WIDTHS = np.geomspace(3.0, 0.01, 10)
-NEGLIGIBLE = 30.0  # in log likelihood: narrower priors than one that is so far behind count for nothing
+NEGLIGIBLE = 30.0  # in log-likelihood: narrower priors than one this far behind have no weight
 
 
 def fit(calibration: Calibration) -> ParameterSet:
@@ -48,13 +49,13 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 
 def averaged_link(calibration: Calibration) -> Floats:
-    """The standardised coefficients, averaged over the widths of the prior."""
+    """Return the standardised coefficients, averaged over the widths of the prior."""
     plain = plain_link(calibration)
     terms = link_terms(calibration)
     model = Logistic(calibration.log, calibration.total_weight, calibration.options.workers, terms)
     mean, spread = calibration.logit_moments
     frozen = np.array([spread, mean])[-len(plain.state.link) :]
-    # Labels that a line separates have no best line of their own: begin with the frozen model's.
+    # Labels that a line separates have no best line: start with the frozen model's.
     here = model.visit(State(frozen, np.empty(0))) if plain.separated else plain.near
     links, evidence = [], []
     for width in WIDTHS:
@@ -74,7 +75,7 @@ def _visit(model: Logistic, towards: Callable[[Evaluated], Evaluated], state: St
 
 
 def _towards(frozen: Floats, width: float, here: Evaluated) -> Evaluated:
-    """f at a state, from the likelihood there."""
+    """Return f at a state, from the likelihood there."""
     gap, precision = here.state.link - frozen, width**-2
     return replace(
         here,
@@ -85,6 +86,6 @@ def _towards(frozen: Floats, width: float, here: Evaluated) -> Evaluated:
 
 
 def _evidence(near: Evaluated, width: float) -> float:
-    """log p(labels | t), by Laplace's approximation."""
+    """Return log p(labels | t), by Laplace's approximation."""
     _, curvature = np.linalg.slogdet(near.block)
     return float(-near.value - len(near.block) * np.log(width) - 0.5 * curvature)

@@ -1,4 +1,4 @@
-"""``platt_time``: p = σ(a·η₀ + c·t̃ + b₀), t̃ the standardised event time: does time without items help?
+"""``platt_time``: p = σ(a·η₀ + c·t̃ + b₀), t̃ the standardised event time; a test of time without items.
 
 Time is standardised with the calibration window's mean and standard deviation, which belong to the
 parameters; later rows have t̃ above the window's range.

@@ -1,8 +1,8 @@
-"""``rescal``: each item's mean label against its mean prediction, for items with enough rows.
+"""``rescal``: match each item's mean prediction to its mean label, for items with enough rows.
 
     δᵢ = (logit(mean y) − logit(mean p)) · n/(n + 50)   for n ≥ 50, else 0;    p̂ = σ(η₀ + δᵢ)
 
-Rates are clipped to [1e-6, 1 − 1e-6] before their logit is taken. n is the sum of the weights. ``offset_var``
+Rates are clipped to [1e-6, 1 − 1e-6] before taking their logit. n is the sum of the weights. ``offset_var``
 is the sampling variance of δᵢ by the delta method; items below the minimum have none.
 """
 
@@ -21,20 +21,20 @@ RATE_FLOOR = 1e-6
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Match rates item by item."""
+    """Match the rates of each item."""
     calibration.require_two_classes()
     return fitted(calibration, "rescal", Affine(), rescal_items(calibration))
 
 
 def rescal_offsets(sums: Sums) -> Floats:
-    """δ per item code."""
+    """Return δ per item code."""
     n = np.maximum(sums.n, 1e-300)
     gap = _logit(sums.y / n) - _logit(sums.p / n)
     return np.where(sums.n >= MIN_COUNT, gap * sums.n / (sums.n + TAU), 0.0)
 
 
 def rescal_items(calibration: Calibration) -> Effect:
-    """The effect of the rate-matching offsets."""
+    """Return the item effect of the rate-matching offsets."""
     sums = calibration.item_sums
     enough = sums.n >= MIN_COUNT
     shrinkage = np.where(enough, sums.n / (sums.n + TAU), 0.0)

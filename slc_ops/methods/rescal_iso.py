@@ -8,7 +8,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Rate-matching offsets, then the monotone map of σ(η₀ + δᵢ)."""
+    """Estimate the rate-matching offsets, then the monotone map of σ(η₀ + δᵢ)."""
     calibration.require_two_classes()
     link = fit_isotonic(calibration, ItemOffsets(rescal_offsets(calibration.item_sums)))
     return fitted(calibration, "rescal_iso", link, rescal_items(calibration))

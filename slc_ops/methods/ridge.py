@@ -15,11 +15,11 @@ from slc_ops.numerics.kernels import Floats, homogeneous_offsets
 from slc_ops.numerics.newton import State, newton_step
 from slc_ops.parameters.parameter_set import ParameterSet
 
-LAST_STEP = 1e-9  # so that the curvature, too, is that of the minimum
+LAST_STEP = 1e-9  # so that the curvature is also that of the minimum
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Offsets to convergence, then the link."""
+    """Estimate the offsets to convergence, then the link."""
     calibration.require_two_classes()
     offset, variance = converged_offsets(calibration)
     link = fit_link(calibration, ItemOffsets(offset))
@@ -27,11 +27,11 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 
 def converged_offsets(calibration: Calibration) -> tuple[Floats, Floats]:
-    """bᵢ at the minimum and the inverse curvature there."""
+    """Return bᵢ at the minimum and the inverse curvature there."""
     variance, model = calibration.options.prior_var, joint_model(calibration)
     _, mean, spread = model.terms.covariates[0]
     offset = homogeneous_offsets(calibration.item_sums, np.zeros(calibration.n_items), 1.0 / variance)
     start = model.visit(State(np.array([spread, mean]), offset))
     near = model.minimise(start, variance, free=False, last_step=LAST_STEP).near
-    # The step from there costs no pass, also where the last one gained nothing.
+    # This step needs no pass, even if the last one gained nothing.
     return near.state.moved(newton_step(near)[0]).offset, 1.0 / near.diagonal

@@ -18,7 +18,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Offsets in one pass, then the link."""
+    """Estimate the offsets in one pass, then the link."""
     calibration.require_two_classes()
     offset, variance = static_offsets(calibration.item_sums, calibration.options.prior_var)
     link = fit_link(calibration, ItemOffsets(offset))
@@ -26,7 +26,7 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 
 def static_offsets(sums: Sums, prior_var: float) -> tuple[Floats, Floats]:
-    """bᵢ and its posterior variance.
+    """Return bᵢ and its posterior variance.
 
     >>> import numpy as np
     >>> sums = Sums(n=np.array([4.0]), y=np.array([3.0]), p=np.array([2.0]), fisher=np.array([1.0]))
@@ -38,6 +38,6 @@ def static_offsets(sums: Sums, prior_var: float) -> tuple[Floats, Floats]:
 
 
 def static_items(calibration: Calibration, offset: Floats, variance: Floats) -> Effect:
-    """The effect of static offsets with a posterior variance each; λ = 1 − variance/σ_b²."""
+    """Return the effect of static offsets with their posterior variances; λ = 1 − variance/σ_b²."""
     prior_var = calibration.options.prior_var
     return item_effect(calibration, offset, variance, 1.0 - variance / prior_var, prior_var)

@@ -1,30 +1,30 @@
-"""``slc_eb``: empirical-Bayes SLC, with link, offsets and their prior all taken from the data.
+"""``slc_eb``: empirical-Bayes SLC; link, offsets and their prior are all estimated from the data.
 
-The paper's ``slc`` fixes σ_b² = 1 and (a, b₀) = (1, 0) while it estimates the offsets. Where the backbone is
-miscalibrated as a whole, the offsets then take up what belongs to the link; where items hardly differ, or
-differ only for a season, they take up noise. Here
+The paper's ``slc`` fixes σ_b² = 1 and (a, b₀) = (1, 0) while it estimates the offsets. If the backbone is
+miscalibrated as a whole, the offsets then absorb part of the link; if items hardly differ, or differ only for
+a season, they absorb noise. Here
 
 1. the offset variance v and the lasting share s are chosen on held-out rows that imitate deployment
-   (:mod:`slc_ops.methods.fitting.prior_variance` says how and why that way);
+   (:mod:`slc_ops.methods.fitting.prior_variance` has the procedure and its reasons);
 2. link and offsets minimise the penalised likelihood together (:mod:`slc_ops.methods.fitting.logistic`),
 
        −Σ log-likelihood of σ(a·η₀ + b₀ + cᵢ) + Σ cᵢ²/(2v),
 
-   which is convex: Platt first, then offsets and link in turn until neither moves, would end there too;
-3. what is used is the lasting part πᵢ = s·cᵢ, and the link that goes with it: p̂ = σ(a·η₀ + b₀ + πᵢ).
+   which is convex: Platt first, then offsets and link in turn until convergence, has the same result;
+3. the result is the lasting part πᵢ = s·cᵢ, with its own link: p̂ = σ(a·η₀ + b₀ + πᵢ).
 
-A new backbone may begin from the offsets of the one before it (``FitOptions.earlier``): then cᵢ ~ N(ρ·oᵢ, v)
-with ρ = 1 or ½ where that foretells held-out rows of the new backbone clearly better, and ρ = 0, as if there
-had been nothing, where it does not.
+A new backbone may start from the offsets of the previous one (``FitOptions.earlier``): then cᵢ ~ N(ρ·oᵢ, v)
+with ρ = 1 or ½ if that predicts held-out rows of the new backbone clearly better; otherwise ρ = 0, and the
+earlier offsets have no influence.
 
-Offsets last longer than the level of a deployment. Where the newest rows are given apart (``link``),
+Offsets last longer than the level of a deployment. If the newest rows are given separately (``link``),
 variance, share and offsets come from the long log and (a, b₀) from the short one, with the offsets fixed.
-Items that are not in the long log get Platt's line of the same rows as the link: the joint line is the line
-of an item with offset 0, Platt's is the average over items, and of a new item nothing else is known.
+Items that are not in the long log get Platt's line of the rows of the link: the joint line is the line of an
+item with offset 0, Platt's is the average over items, and nothing else is known about a new item.
 
 With Wᵢ = Σ p(1 − p) at the solution, the posterior variance of πᵢ is s²/(Wᵢ + 1/v) + s(1 − s)·v, its prior
 variance s·v (``prior_var`` of the parameter set), and the shrinkage λᵢ = 1 − posterior/prior, which is
-s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible answer, and means Platt scaling: every offset is 0.
+s·Wᵢ/(Wᵢ + 1/v). Variance 0 is a possible result and means Platt scaling: every offset is 0.
 
 >>> import pyarrow as pa
 >>> from slc_ops.methods.fitting.calibration import Calibration
@@ -59,9 +59,9 @@ from slc_ops.rows.rows import Rows
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
-    """Prior, link and offsets together, and the link of what lasts.
+    """Estimate prior, link and offsets together, and the link of the lasting part.
 
-    ``link`` are the rows of the link, where they are others: the newest of the calibration's.
+    ``link`` contains the rows of the link, if they differ: the newest of the calibration's.
     """
     prior, near = chosen_prior(calibration)
     newest, model = link or calibration, joint_model(calibration)
@@ -73,7 +73,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
         found_link, offset, variance = platt, *np.zeros((2, calibration.n_items))
     else:
         here = model.visit(near)
-        if is_large(calibration.log):  # the sample knows the link, but not every item
+        if is_large(calibration.log):  # the sample gives the link, but not every item
             here = model.warm_started(here, calibration.item_sums, prior.variance)
         found = model.minimise(here, prior.variance)
         offset, variance = lasting_offsets(found, prior)
@@ -98,7 +98,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
 
 
 def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
-    """The items' prior and a state near the minimum; worked out once for all methods of a log."""
+    """Return the items' prior and a state near the minimum; computed once for all methods of a log."""
     calibration.require_two_classes()
     known = calibration.options.earlier
     earlier = None if known is None else known.of(calibration.log.items)
@@ -113,27 +113,27 @@ def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
 
 
 def rows_of_choice(calibration: Calibration) -> Rows | None:
-    """The rows that priors are chosen on, read once for several methods; None: each reads them."""
+    """Return the rows for choosing priors, read once for several methods; None: each method reads them."""
     if not calibration.keep_rows:
         return None
     return calibration.once("rows of the choice", lambda: prior_rows(calibration.log, groups=True))
 
 
 def prior_mean_of(calibration: Calibration, prior: Prior) -> Floats | None:
-    """The items' prior mean, where it is not 0."""
+    """Return the items' prior mean; None if it is 0."""
     known = calibration.options.earlier
     return None if known is None or not prior.earlier else prior.earlier * known.of(calibration.log.items)
 
 
 def mean_in_words(known: EarlierOffsets | None, prior: Prior) -> PriorMean | None:
-    """Where the offsets' prior mean comes from, where it is not 0."""
+    """Return the origin of the offsets' prior mean; None if it is 0."""
     if known is None or not prior.earlier:
         return None
     return PriorMean(known.backbone_version, prior.earlier, prior.gain)
 
 
 def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> Floats:
-    """The offsets in the order of another log's items; an item that the long log has not got has none."""
+    """Return the offsets in the order of another log's items; 0 for items that the long log does not have."""
     if newest is calibration:
         return offset
     found: Floats = np.append(offset, 0.0)[IdIndex(calibration.log.items).positions(newest.log.items)]
@@ -141,7 +141,7 @@ def _by_code(offset: Floats, calibration: Calibration, newest: Calibration) -> F
 
 
 def joint_model(calibration: Calibration) -> Logistic:
-    """The log's rows with their logits standardised; constant ones, as the link sees them, have no spread."""
+    """Return the model with standardised logits; constant logits, as the link defines them, have spread 0."""
     mean, spread = calibration.logit_moments
     logit = ("logit", mean, 0.0 if calibration.constant_logits else spread)
     terms = Terms((logit,), calibration.n_items)
@@ -149,6 +149,6 @@ def joint_model(calibration: Calibration) -> Logistic:
 
 
 def lasting_offsets(found: Minimum[Evaluated], prior: Prior) -> tuple[Floats, Floats]:
-    """πᵢ and its posterior variance."""
+    """Return πᵢ and its posterior variance."""
     v, s = prior.variance, prior.lasting
     return s * found.state.offset, s * s / (found.near.sums.fisher + 1.0 / v) + s * (1.0 - s) * v

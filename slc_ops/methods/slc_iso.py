@@ -8,7 +8,7 @@ from slc_ops.parameters.parameter_set import ParameterSet
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Offsets in one pass, then the monotone map."""
+    """Estimate the offsets in one pass, then the monotone map."""
     calibration.require_two_classes()
     offset, variance = static_offsets(calibration.item_sums, calibration.options.prior_var)
     link = fit_isotonic(calibration, ItemOffsets(offset))

@@ -1,23 +1,22 @@
-"""``slc_mix``: what the log knows of items, groups and users, in one crossed model.
+"""``slc_mix``: effects of items, groups and users in one crossed model.
 
     p = σ(a·η₀ + b₀ + cᵢ + dᵢ·(η₀ − η̄) + g + u)
 
 The blocks cᵢ (an offset per item), dᵢ (a slope per item), g (an effect per group) and u (one per user) are
 normal around 0, each with its own variance v and lasting share s. The items' variance and share are those of
-``slc_eb``; each further block enters only where held-out rows gain by it
-(:mod:`slc_ops.methods.fitting.blocks`), and is exactly absent otherwise. With nothing but items it *is*
-``slc_eb``.
+``slc_eb``; each further block enters only if held-out rows gain by it
+(:mod:`slc_ops.methods.fitting.blocks`), and is absent otherwise. With items alone it *is* ``slc_eb``.
 
 All blocks and the line minimise the penalised likelihood together (:mod:`slc_ops.numerics.crossed`), which is
-convex. What is used is the lasting part, s times each block, and the line that goes with it, fitted to the
-newest rows with the blocks fixed. In a refresh the blocks learn from more windows than those of ``slc_eb``,
-and a row counts 2^(−age/half-life) (``older``).
+convex. The result is the lasting part, s times each block, with its own line, fitted to the newest rows with
+the blocks fixed. In a refresh the blocks are fitted on more windows than those of ``slc_eb``, and a row has
+the weight 2^(−age/half-life) (``older``).
 
-An unknown item keeps what its group and its user say, an unknown user what its item says. Where neither
-groups nor users entered, unknown items get Platt's line, as with ``slc_eb``. The variance of an effect is
-that of its posterior with everything else fixed.
+An unknown item keeps the effects of its group and its user, an unknown user the effect of its item. If
+neither groups nor users entered, unknown items get Platt's line, as with ``slc_eb``. The variance of an
+effect is that of its posterior with everything else fixed.
 
-Which blocks may enter is the option ``effects``; users are personal data, and enter only where named.
+The option ``effects`` lists the blocks that may enter; users are personal data, and enter only if named.
 """
 
 from dataclasses import astuple, dataclass, replace
@@ -51,10 +50,10 @@ USER: Columns = frozenset({"user"})
 def fit(
     calibration: Calibration, link: Calibration | None = None, older: Calibration | None = None
 ) -> ParameterSet:
-    """The blocks that held-out rows want, fitted together, and the line of what lasts.
+    """Choose the blocks on held-out rows, fit them together, then the line of the lasting part.
 
-    ``link`` are the newest of the calibration's rows, where the line has its own; ``older`` the rows of all
-    blocks, where they reach further back than those that the blocks are chosen on.
+    ``link`` contains the newest of the calibration's rows, if the line has its own; ``older`` the rows of all
+    blocks, if they reach further back than those for choosing the blocks.
     """
     prior, _ = slc_eb.chosen_prior(calibration)
     blocks = chosen_blocks(calibration, prior)
@@ -79,7 +78,7 @@ def fit(
 
 
 def _rows_of(blocks: Chosen, *memories: Calibration | None) -> Calibration:
-    """The longest memory; with users, of those whose rows can be held at once."""
+    """Return the longest memory; with users, the longest one whose rows fit into memory."""
     given = [each for each in memories if each is not None]
     most = IN_MEMORY_ROWS if blocks.variances.user else float("inf")
     for each in given:
@@ -92,7 +91,7 @@ def _rows_of(blocks: Chosen, *memories: Calibration | None) -> Calibration:
 
 
 def _start(calibration: Calibration, rows: Calibration, model: Mixed, blocks: Chosen) -> State:
-    """Where the choice of the blocks ended, in the order of these rows' items and groups."""
+    """Return the final state of the choice of blocks, in the order of these rows' items and groups."""
     offset = model.shape.zeros
     if blocks.near is None:
         return State(np.zeros(2), offset)
@@ -109,7 +108,7 @@ def _start(calibration: Calibration, rows: Calibration, model: Mixed, blocks: Ch
 
 
 def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
-    """Which blocks enter, with what prior: worked out once for a log."""
+    """Return the chosen blocks with their priors; computed once for a log."""
     allowed, log = calibration.options.effects, calibration.log
     groups = log.groups if "group" in allowed else None
 
@@ -130,13 +129,13 @@ def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
 
 
 def standard_of(calibration: Calibration) -> Standard:
-    """The logits' own scale; equal ones have none."""
+    """Return the logits' scale; constant logits have spread 0."""
     mean, spread = calibration.logit_moments
     return Standard(mean, 0.0 if calibration.constant_logits else spread)
 
 
 def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats | None) -> Mixed:
-    """The model of all rows; they are held in this process where users are part of it."""
+    """Return the model of all rows; with users, they are held in this process."""
     standard = replace(standard, forget=rows.forget)
     cells = cells_of(rows.log, groups=blocks.variances.group > 0)
     shape, by_user = replace(cells.shape(), mean=mean), None
@@ -152,23 +151,23 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
 
 @dataclass(frozen=True)
 class AddedEffects:
-    """What effects add to the rows of a log, as known offsets of a line."""
+    """The sum of effects on the rows of a log, as known offsets of a line."""
 
     apply: Apply
 
     @property
     def columns(self) -> Columns:
-        """What a pass asks for."""
+        """Columns that a pass needs."""
         return self.apply.columns
 
     def of(self, rows: Rows) -> Floats:
-        """Of each row."""
+        """Return the sum of each row."""
         coded = [(added, getattr(rows, name)) for name, added in self.apply.parts]
         return sum_of(coded, rows.logit.astype(np.float64), None) if coded else np.zeros(len(rows))
 
 
 def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: Chosen) -> dict[str, Effect]:
-    """The lasting part of each block as a table."""
+    """Return the lasting part of each block as a table."""
     shape, near, v = model.shape, found.near, blocks.variances
     shares = dict(zip(BLOCKS, blocks.in_order, strict=True))
     item, slope, group, user = shape.split(shrunk(shape, found.state, blocks.in_order).offset)
@@ -197,7 +196,7 @@ def _effects(rows: Calibration, model: Mixed, found: Minimum[Crossed], blocks: C
 
 @dataclass(frozen=True)
 class _Posterior:
-    """Of the lasting part of a block: posterior variance, shrinkage, prior variance s·v."""
+    """The lasting part of a block: posterior variance, shrinkage, prior variance s·v."""
 
     variance: Floats
     shrinkage: Floats
@@ -205,7 +204,7 @@ class _Posterior:
 
     @classmethod
     def of(cls, inverse: Floats, v: float, s: float) -> "_Posterior":
-        """From the inverse curvature of the whole block."""
+        """Compute it from the inverse curvature of the whole block."""
         variance, prior = s * s * inverse + s * (1.0 - s) * v, s * v
         return cls(variance, 1.0 - variance / prior if prior else np.zeros_like(variance), prior)
 
@@ -219,5 +218,5 @@ def _group_sums(size: int, rows: Rows) -> Sums:
 
 
 def _without_last(sums: Sums) -> Sums:
-    """The sums of those who have an id."""
+    """Return the sums of rows with an id."""
     return Sums(*(values[:-1] for values in (sums.n, sums.y, sums.p, sums.fisher)))

@@ -1,11 +1,11 @@
 """``slc_t``: ``slc`` with temporal tracking, δᵢ(t) = bᵢ + uᵢ(t) (Section 3.4).
 
 Each (item, bin) cell with Fisher weight W ≥ 1 gives a pseudo-observation z = Σ(y − p)/W with variance 1/W.
-The static bᵢ of ``slc`` is taken off, the rest is smoothed as a random walk with q = 0.01 and P₀ = σ_b²; an
-item without a single such cell keeps u = 0. Then the link, with δᵢ(t) as fixed offsets. Rows after the last
-edge (and rows without a time) use the last bin.
+The static bᵢ of ``slc`` is subtracted, the rest is smoothed as a random walk with q = 0.01 and P₀ = σ_b²; an
+item without any such cell has u = 0. Then the link is fitted, with δᵢ(t) as fixed offsets. Rows after the
+last edge (and rows without a time) use the last bin.
 
-``offset_var`` is the smoothed variance of u, with bᵢ plugged in (the posterior variance of bᵢ where u = 0);
+``offset_var`` is the smoothed variance of u, with bᵢ plugged in (the posterior variance of bᵢ if u = 0);
 ``shrinkage`` is the share of the random walk's prior variance that the data removed.
 """
 
@@ -24,7 +24,7 @@ MIN_FISHER = 1.0
 
 
 def fit(calibration: Calibration) -> ParameterSet:
-    """Static offsets, smoothed deviations, link."""
+    """Estimate static offsets, smoothed deviations and the link."""
     calibration.require_two_classes()
     prior_var = calibration.options.prior_var
     offset, variance = tracked_offsets(calibration, prior_var)
@@ -35,7 +35,7 @@ def fit(calibration: Calibration) -> ParameterSet:
 
 
 def tracked_offsets(calibration: Calibration, prior_var: float) -> tuple[Floats, Floats]:
-    """δ and its variance, items in rows, bins in columns."""
+    """Return δ and its variance, items in rows, bins in columns."""
     cells = calibration.cell_sums
     static, static_var = static_offsets(calibration.item_sums, prior_var)
     z, W = pseudo_observations(cells, calibration.n_bins)
@@ -47,7 +47,7 @@ def tracked_offsets(calibration: Calibration, prior_var: float) -> tuple[Floats,
 
 
 def pseudo_observations(cells: Sums, bins: int) -> tuple[Floats, Floats]:
-    """z and W of every cell, items in rows, bins in columns; z is 0 where W is."""
+    """Return z and W of every cell, items in rows, bins in columns; z is 0 if W is."""
     W = cells.fisher.reshape(-1, bins)
     score = (cells.y - cells.p).reshape(-1, bins)
     return np.divide(score, W, out=np.zeros_like(W), where=W > 0), W

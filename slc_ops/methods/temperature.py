@@ -1,7 +1,7 @@
 """``temperature``: p = σ(η₀/T), T > 0, by maximum likelihood (Guo et al., 2017).
 
-Fitted as the slope a = 1/T without intercept. Where the likelihood asks for a ≤ 0 (the score is worse than
-useless) no temperature is optimal; a is then held at 1e-6, which is T = 10⁶ and p ≈ ½, with a warning.
+Fitted as the slope a = 1/T without intercept. If the best slope is a ≤ 0 (the score is worse than useless) no
+temperature is optimal; a is then set to 1e-6, which is T = 10⁶ and p ≈ ½, with a warning.
 """
 
 from slc_ops.methods.fitting.calibration import Calibration

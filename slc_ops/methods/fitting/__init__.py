@@ -1,1 +1,1 @@
-"""Fitting: rows in, coefficients and offsets out; what the methods share."""
+"""Fitting: the shared code of the methods, from rows to coefficients and offsets."""

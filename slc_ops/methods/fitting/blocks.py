@@ -1,17 +1,17 @@
-"""Which blocks ``slc_mix`` has beside the items' offsets, and their priors: what held-out rows want.
+"""The choice of the blocks of ``slc_mix`` beside the items' offsets, and of their priors, on held-out rows.
 
-The choice imitates deployment as that of the items' variance does
+The choice imitates deployment like that of the items' variance
 (:mod:`slc_ops.methods.fitting.prior_variance`): the blocks are fitted to the earlier part of the rows and
-foretell the later part. They are tried in the order group, user, slope, each beside those that have entered.
+predict the later part. They are tried in the order group, user, slope, each beside those that have entered.
 
-* The variance v of a block is the one of ``VARIANCES`` under which the held-out rows lose least.
-* The block enters where the held-out rows gain at least half a standard error (of the users' sums) and the
-  marginal likelihood of the earlier rows rises by a factor of e, too: half a standard error alone lets in one
-  block in five that is nothing but noise. What does not enter is absent.
-* Its lasting share s is 1 where it enters so. Where it does not, half of it (s = ½) may still enter.
+* The variance v of a block is the one of ``VARIANCES`` with the smallest loss on the held-out rows.
+* The block enters if the held-out rows gain at least half a standard error (of the users' sums) and the
+  marginal likelihood of the earlier rows rises by a factor of e, too: half a standard error alone accepts one
+  block in five that is pure noise. A block that does not enter is absent.
+* Its lasting share s is 1 if it enters so. Otherwise half of it (s = ½) may still enter.
 
-Halving wherever that looks better was measured and is worse: held-out rows of a user are the nearest ones to
-its other rows, and asked for ½ on a pair of logs whose next rows wanted 1 (decision 0111).
+Halving whenever that looks better is worse by measurement: held-out rows of a user are the nearest ones to
+its other rows, and preferred ½ on a pair of logs whose next rows preferred 1 (decision 0111).
 """
 
 from collections.abc import Collection
@@ -31,21 +31,21 @@ from slc_ops.rows.rows import Rows
 ORDER = ("group", "user", "slope")
 VARIANCES = {"group": (1.0, 1 / 4, 1 / 16, 1 / 64), "user": (1.0, 1 / 4, 1 / 16, 1 / 64),
              "slope": (1 / 4, 1 / 16, 1 / 64)}  # fmt: skip
-LIKELIER = 1.0  # log marginal likelihood that the earlier rows must gain, too
-_LAST_GAIN = 1e-6  # per unit of weight: a step that promises less changes no choice
+LIKELIER = 1.0  # log marginal likelihood that the earlier rows must gain
+_LAST_GAIN = 1e-6  # per unit of weight: a step with a smaller expected gain changes no choice
 BLOCKS = ("item", "slope", "group", "user")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Variance and lasting share of each block, and what held-out rows gained by those that entered."""
+    """Variance and lasting share of each block, and the gains on held-out rows of those that entered."""
 
     variances: Variances
     shares: dict[str, float]
     gains: dict[str, float]
     """NLL per unit of held-out weight."""
     near: tuple[Floats, Floats, Floats, Floats] | None = None
-    """Line, items, slopes and groups of the fit to the earlier rows: where a fit to all of them may begin."""
+    """Line, items, slopes and groups of the fit to the earlier rows: a start for a fit to all rows."""
 
     @property
     def entered(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class Chosen:
 
     @property
     def in_order(self) -> tuple[float, ...]:
-        """The shares as :func:`slc_ops.numerics.crossed.shrunk` wants them."""
+        """The shares in the order of :func:`slc_ops.numerics.crossed.shrunk`."""
         return tuple(self.shares.get(name, 1.0) for name in BLOCKS)
 
 
@@ -68,7 +68,7 @@ def choose_blocks(
     workers: int,
     mean: Floats | None = None,
 ) -> Chosen:
-    """The blocks of a log, chosen on its rows or a sample of them; ``allowed`` are those that may enter."""
+    """Choose the blocks of a log on its rows or a sample; only blocks in ``allowed`` may enter."""
     chosen = Chosen(Variances(item=prior.variance), {"item": prior.lasting}, {})
     held = None if rows is None else held_out(rows)
     if rows is None or held is None or not _both_classes(rows, held):
@@ -102,12 +102,12 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Trial:
-    """The earlier rows that blocks are fitted to, and the later ones that they foretell."""
+    """The earlier rows for fitting the blocks, and the later rows for scoring them."""
 
     model: Mixed
     ahead: Rows
     unit: NDArray[np.intp]
-    """What counts as one observation of the later rows: their users, or their items."""
+    """The units of observation of the later rows: their users, or their items."""
     weight: float
     start: State
 
@@ -136,14 +136,14 @@ class _Trial:
         return cls(model, ahead, np.unique(unit, return_inverse=True)[1], SampledRows(ahead).weight, start)
 
     def can(self, name: str, chosen: Chosen) -> bool:
-        """Whether there is anything that the block could tell apart."""
+        """Return True if the block has more than one level, or slopes have items and a spread of logits."""
         shape: Shape = self.model.shape
         if name == "slope":
             return chosen.variances.item > 0 and self.model.standard.spread > 0
         return (shape.groups if name == "group" else shape.users) > 1
 
     def entering(self, name: str, before: _Found) -> _Found | None:
-        """The block with its best variance and share, where both the later and the earlier rows want it."""
+        """Return the block with its best variance and share; None unless later and earlier rows gain."""
         trial, chosen = self._with_users() if name == "user" else self, before.chosen
         found: list[_Found] = []
         for variance in VARIANCES[name]:
@@ -169,12 +169,12 @@ class _Trial:
         return self
 
     def foretold(self, start: State, chosen: Chosen) -> _Found:
-        """The fit to the earlier rows, and the losses of the later ones."""
+        """Fit the earlier rows, and return the losses of the later ones."""
         found = self.model.minimise(start, chosen.variances, last_gain=_LAST_GAIN)
         return _Found(chosen, found.state, self.lost(found.state, chosen), found.near.evidence())
 
     def lost(self, state: State, chosen: Chosen) -> Floats:
-        """The losses of the later rows by what lasts of a fit."""
+        """Return the losses of the later rows under the lasting part of a fit."""
         model = self.model
         if any(share != 1.0 for share in chosen.in_order):
             state = shrunk(model.shape, state, chosen.in_order)
@@ -183,7 +183,7 @@ class _Trial:
         return losses(model.cells, model.shape, model.standard, state, self.ahead)
 
     def wanted(self, before: _Found, after: _Found) -> bool:
-        """Whether the later rows gain half a standard error, and the earlier ones are likelier, too.
+        """Return True if the later rows gain half a standard error, and the earlier ones are likelier, too.
 
         The rows of a user are one observation.
         """

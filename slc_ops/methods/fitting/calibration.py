@@ -1,4 +1,4 @@
-"""The rows that a method is fitted on, with the sums that several methods share computed once."""
+"""The rows of a fit, with the sums that several methods share computed once."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
 from slc_ops.rows.selection import quantile_edges
 
-CELL_BYTES = 128  # what a cell takes at the peak of a temporal fit: sums, smoother, item table
-MAX_CELLS = 50_000_000  # so that a temporal fit keeps to 8 GB
-MAX_WEIGHT = 1e100  # of all rows together: fits square sums of weights, and 1e308 is the largest number
+CELL_BYTES = 128  # bytes of a cell at the peak of a temporal fit: sums, smoother, item table
+MAX_CELLS = 50_000_000  # so that a temporal fit needs at most 8 GB
+MAX_WEIGHT = 1e100  # of all rows together: fits square sums of weights, and the largest number is 1e308
 MIN_WEIGHT = 1e-100  # below, their products and the prior's precision have no common digits
 LARGE_CELLS = MAX_CELLS // 8  # sums of this many keys are large themselves: 200 MB
 
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 class Calibration:
-    """A calibration log, the earlier rows that help to place time bins, and the options.
+    """A calibration log, earlier rows for placing time bins, and the options.
 
-    Methods, and fits of one method under several options, share the sums; threads may.
+    Methods, fits of one method under several options, and threads share the sums.
     """
 
     def __init__(
@@ -40,30 +40,30 @@ class Calibration:
         options: FitOptions | None = None,
         forget: Forgetting | None = None,
     ) -> None:
-        """``forget`` is for methods whose old rows count less; the shared sums know nothing of it."""
+        """``forget`` is for methods that weight old rows less; the shared sums do not use it."""
         self.log, self.history, self.options = log, history, options or FitOptions()
         self.forget = forget
-        self.keep_rows = False  # of a choice that several methods make, where reading them again costs
+        self.keep_rows = False  # rows of a choice of several methods, if reading again is expensive
         self._once = Once()
 
     def under(self, options: FitOptions) -> "Calibration":
-        """The same rows under other options; what either of the two works out, both know."""
+        """Return the same rows under other options; both share computed values."""
         view = Calibration(self.log, self.history, options, self.forget)
         view._once, view.keep_rows = self._once, self.keep_rows
         return view
 
     def once(self, name: Hashable, work: Callable[[], T]) -> T:
-        """A value that several methods need, worked out by whoever asks first."""
+        """Return a value that several methods need; the first caller computes it."""
         return self._once.get(name, work)
 
     @property
     def n_items(self) -> int:
-        """Distinct items of the log."""
+        """Number of distinct items of the log."""
         return len(self.log.items)
 
     @property
     def item_sums(self) -> Sums:
-        """n, Σy, Σp and Fisher weight per item at the frozen logits: one pass, or what was kept of it."""
+        """n, Σy, Σp and Fisher weight per item at the frozen logits: from one pass, or stored sums."""
         if isinstance(self.log, Summed):
             return self.log.item_sums
         kernel = partial(_item_sums, self.n_items)
@@ -91,7 +91,7 @@ class Calibration:
 
     @property
     def cells(self) -> "Cells":
-        """How rows are told apart by item and time bin."""
+        """The key of each row by item and time bin."""
         return Cells(self.time_edges)
 
     @property
@@ -115,7 +115,7 @@ class Calibration:
 
     @property
     def n_bins(self) -> int:
-        """Time bins that are left once equal edges are one."""
+        """Number of time bins after merging equal edges."""
         return len(self.time_edges) - 1
 
     @property
@@ -125,7 +125,7 @@ class Calibration:
 
     @property
     def logit_moments(self) -> tuple[float, float]:
-        """Weighted mean and standard deviation of the logits."""
+        """Weighted mean and standard deviation of the logits; :class:`FitError` if not finite."""
         mean, spread = self._once.get("logit_moments", lambda: self._moments("logit"))
         if not np.isfinite(spread):
             raise FitError(
@@ -136,18 +136,18 @@ class Calibration:
 
     @property
     def constant_logits(self) -> bool:
-        """Whether all logits are equal, as far as a slope can tell."""
+        """True if all logits are equal within the precision of a slope."""
         mean, spread = self.logit_moments
         return spread <= 1e-9 * max(1.0, abs(mean))
 
     @property
     def time_moments(self) -> tuple[float, float]:
-        """Weighted mean and standard deviation of event time; 1 where all times are equal."""
+        """Weighted mean and standard deviation of event time; 1 if all times are equal."""
         mean, spread = self._once.get("time_moments", lambda: self._moments("time"))
         return mean, spread or 1.0
 
     def require_two_classes(self) -> None:
-        """Refuse labels that are all equal, and weights of which that cannot be said."""
+        """Raise :class:`OneClassError` if all labels are equal, :class:`FitError` for unusable weights."""
         with np.errstate(over="ignore"):
             ones, total = float(self.item_sums.y.sum()), self.total_weight
         if total == 0:
@@ -165,23 +165,23 @@ class Calibration:
             )
 
     def _moments(self, column: str) -> tuple[float, float]:
-        # Around the first value, not around 0: sums of squares of large, close numbers lose all digits.
+        # Centre on the first value, not on 0: sums of squares of large, close numbers lose all digits.
         columns = TIME if column == "time" else NO_COLUMNS
         centre = float(getattr(self.log.sample([0], 1, columns)[0], column)[0])
         parts = self.add_up(partial(_moments, column, centre), columns=columns).values
-        with np.errstate(over="ignore", invalid="ignore"):  # what has no finite spread is refused by name
+        with np.errstate(over="ignore", invalid="ignore"):  # a spread that is not finite is refused by name
             shift, square = parts / self.total_weight
             return centre + float(shift), float(np.sqrt(np.maximum(square - shift * shift, 0.0)))
 
     def add_up(
         self, kernel: Callable[[Rows], Partial], *, columns: Columns = NO_COLUMNS, n_keys: int = 1
     ) -> Partial:
-        """The kernel's sums over all rows of the log."""
+        """Return the kernel's sums over all rows of the log."""
         return self.log.add_up(kernel, threads=self.options.workers, columns=columns, n_keys=n_keys)
 
 
 class Offsets(Protocol):
-    """The δ of each row that a fit takes as given."""
+    """The fixed δ of each row in a fit."""
 
     @property
     def columns(self) -> Columns: ...
@@ -207,7 +207,7 @@ class Cells:
     time_edges: Floats
 
     def of(self, rows: Rows) -> NDArray[np.intp]:
-        """The cell of each row."""
+        """Return the cell of each row."""
         assert rows.time is not None  # noqa: S101 - the caller asked for times
         cells: NDArray[np.intp] = np.multiply(rows.codes, len(self.time_edges) - 1, dtype=np.intp)
         cells += time_bin(rows.time, self.time_edges)

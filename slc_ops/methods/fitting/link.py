@@ -1,14 +1,15 @@
 """The links: coefficients of p = σ(a·η₀ + c·t̃ + b₀ + δ) by maximum likelihood, δ fixed (Section 3.6).
 
-The covariates are standardised for the iteration and the result is turned back, so that logits of any scale
-behave the same. It begins where all predictions are the mean label, which is curved enough whatever the
-logits are; on long logs a few evenly spaced slices come first, so that two passes over all rows finish it.
+The covariates are standardised for the iteration and the result is converted back, so that logits of any
+scale behave the same. The iteration starts where all predictions are the mean label, which has enough
+curvature for any logits; long logs start with a few evenly spaced slices, so that two passes over all rows
+suffice.
 
-* All logits equal: a and b₀ cannot be told apart; a = 1 is kept and b₀ carries everything, which gives the
-  same, right predictions as any other split.
-* Labels perfectly separated: there is no finite maximum; the iteration stops where the likelihood has
-  reached its limit, and the result carries a warning.
-* A negative slope is what the data say: kept, with a warning.
+* All logits equal: a and b₀ are not identified; a = 1 is kept and b₀ is fitted, which gives the same, correct
+  predictions as any other split.
+* Labels perfectly separated: there is no finite maximum; the iteration stops when the likelihood has reached
+  its limit, and the result has a warning.
+* A negative slope is kept, with a warning.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ _BEGIN = 8  # one slice of the sample in eight gives the sample's own starting p
 
 @dataclass(frozen=True)
 class FittedLink:
-    """a, b₀ (and c of standardised time), and what has to be said about them."""
+    """a, b₀ (and c of standardised time), with warnings."""
 
     a: float
     b0: float
@@ -49,7 +50,7 @@ def fit_link(calibration: Calibration, offsets: Offsets | None = None, *, time: 
 
 
 def plain_link(calibration: Calibration) -> Minimum[Evaluated]:
-    """Platt's line in standardised units, fitted once for all methods of a log."""
+    """Return Platt's line in standardised units, fitted once for all methods of a log."""
     calibration.require_two_classes()
     terms = link_terms(calibration)
     return calibration.once(
@@ -58,7 +59,7 @@ def plain_link(calibration: Calibration) -> Minimum[Evaluated]:
 
 
 def link_terms(calibration: Calibration, offsets: Offsets | None = None, time: bool = False) -> Terms:
-    """The standardised logit, unless all are equal, and the standardised time where it is asked for."""
+    """Return the standardised logit, unless all are equal, and with ``time`` the standardised time."""
     covariates = () if calibration.constant_logits else (("logit", *calibration.logit_moments),)
     if time:
         covariates = (*covariates, ("time", *calibration.time_moments))
@@ -68,7 +69,7 @@ def link_terms(calibration: Calibration, offsets: Offsets | None = None, time: b
 def line_of(
     calibration: Calibration, link: Floats, *, time: bool = False, separated: bool = False
 ) -> FittedLink:
-    """(a, b₀, c) of standardised coefficients, in the logits' own units."""
+    """Convert standardised coefficients to (a, b₀, c) in the logits' own units."""
     mean, spread = calibration.logit_moments
     c = float(link[-2]) if time else 0.0
     if calibration.constant_logits:
@@ -79,13 +80,13 @@ def line_of(
 
 
 def _flat(calibration: Calibration, terms: Terms) -> Floats:
-    """The coefficients that predict the mean label everywhere."""
+    """Return the coefficients that predict the mean label everywhere."""
     ones, total = float(calibration.item_sums.y.sum()), calibration.total_weight
     return np.append(np.zeros(len(terms.covariates)), np.log(ones) - np.log(total - ones))
 
 
 def fit_slope(calibration: Calibration) -> tuple[float, tuple[str, ...]]:
-    """The slope alone, p = σ(a·η₀): what temperature scaling needs."""
+    """Fit the slope alone, p = σ(a·η₀), for temperature scaling."""
     calibration.require_two_classes()
     scale = float(np.hypot(*calibration.logit_moments))
     if scale == 0:
@@ -106,7 +107,7 @@ def _maximum_likelihood(calibration: Calibration, terms: Terms, start: Floats) -
 
 
 def _start_from_sample(model: Logistic, sample: Sequence[Rows], start: State) -> State:
-    """The link of evenly spaced slices, begun with a few of them: two passes over all rows remain."""
+    """Return the link of evenly spaced slices, started with few of them: two passes over all rows remain."""
     for slices in (sample[::_BEGIN], sample):
         part = SampledRows(joined(slices))
         few = replace(model, source=part, weight=part.weight)
@@ -121,7 +122,7 @@ def _start_from_sample(model: Logistic, sample: Sequence[Rows], start: State) ->
 
 
 def link_warnings(a: float, separated: bool) -> tuple[str, ...]:
-    """What a reader of the parameters should know."""
+    """Return the warnings about a link."""
     found = []
     if separated:
         found.append("labels are perfectly separated: the slope has no finite maximum and was stopped")

@@ -1,15 +1,15 @@
-"""The one model that is fitted to rows: p = σ(Σⱼ βⱼxⱼ + γ + δ + bᵢ), with known δ and offsets b by item.
+"""The model of the rows: p = σ(Σⱼ βⱼxⱼ + γ + δ + bᵢ), with known δ and offsets b by item.
 
     f(β, γ, b) = −Σ w·log-likelihood + Σᵢ bᵢ²/(2v),    x = (η₀ − mean)/spread (and time), v the prior variance
 
 is convex, and :func:`slc_ops.numerics.newton.minimise` finds its minimum:
 
 * a *link* has no offsets b (:mod:`slc_ops.methods.fitting.link`);
-* link and offsets *together* are ``slc_eb``. Alternating between the two until neither moves would end at the
+* link and offsets *together* are ``slc_eb``. Alternating between the two until convergence would end at the
   same minimum, in five times the passes;
 * offsets under a *fixed link* are ``ridge``.
 
-One pass over the rows gives all sums that a step needs; sums of spans add up in a fixed order.
+One pass over the rows gives all sums of a step; sums of spans are added in a fixed order.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ MANY_ITEMS = 1 << 18
 
 @dataclass(frozen=True)
 class Terms:
-    """What η is made of: (column, mean, spread) of each covariate, the intercept, known offsets, items.
+    """The terms of η: (column, mean, spread) of each covariate, the intercept, known offsets, items.
 
     Covariates are standardised, so that logits of any scale behave the same; ``spread`` 0 means that all
     values are equal, and the covariate is 0.
@@ -53,12 +53,12 @@ class Terms:
 
     @property
     def columns(self) -> Columns:
-        """What a pass asks for."""
+        """Columns that a pass needs."""
         time = any(name == "time" for name, _, _ in self.covariates)
         return (NO_COLUMNS if self.known is None else self.known.columns) | (TIME if time else NO_COLUMNS)
 
     def at(self, state: State, rows: Rows, part: slice) -> RowsAt:
-        """A few rows at a state."""
+        """Return η and its parts for a slice of rows at a state."""
         rows = rows.chosen(part)
         columns = [_standard(getattr(rows, name), mean, spread) for name, mean, spread in self.covariates]
         eta = state.offset.take(rows.codes, mode="clip") if self.n_items else np.zeros(len(rows))
@@ -80,7 +80,7 @@ class Evaluated(Local):
 
     @classmethod
     def of(cls, state: State, sums: RowSums, terms: Terms, variance: float, free: bool = True) -> "Evaluated":
-        """f from the sums; a link that is not ``free`` has no gradient."""
+        """Compute f from the sums; a link that is not ``free`` has no gradient."""
         gradient, block = _of_link(sums, terms)
         slope, diagonal, border = np.empty(0), np.empty(0), ()
         if terms.n_items:
@@ -92,11 +92,11 @@ class Evaluated(Local):
         return cls(state, value, State(gradient, slope), block, border, diagonal, sums, terms)
 
     def under(self, variance: float, free: bool = True) -> "Evaluated":
-        """The same state under another variance: no pass."""
+        """Return the same state under another variance, without a pass."""
         return Evaluated.of(self.state, self.sums, self.terms, variance, free)
 
     def relinked(self, offset: Floats) -> State:
-        """Other offsets and the link that goes with them: one Newton step of the link alone."""
+        """Return the state with other offsets and their link: one Newton step of the link alone."""
         gradient, block = _of_link(self.sums, self.terms)
         shift = offset - self.state.offset
         pull = np.array([dot(column, shift) for column in (*self.sums.cross, self.sums.fisher)])
@@ -105,7 +105,7 @@ class Evaluated(Local):
         return State(self.state.link + newton_step(alone)[0].link, offset)
 
     def homogeneous(self, items: Sums, variance: float) -> State:
-        """The offsets that would be best with this link if the rows of an item were all equal."""
+        """Return the best offsets for this link under the assumption that an item's rows are all equal."""
         here = Sums(items.n, items.y, items.y + self.sums.residual, self.sums.fisher)
         return State(self.state.link, homogeneous_offsets(here, self.state.offset, 1.0 / variance))
 
@@ -120,8 +120,8 @@ class Logistic:
     terms: Terms = field(default_factory=lambda: Terms(()))
 
     def visit(self, state: State, variance: float = np.inf, free: bool = True) -> Evaluated:
-        """One pass over the rows."""
-        # Short spans warm the cache; where items are very many, their sums per span cost more than that.
+        """Evaluate f in one pass over the rows."""
+        # Short spans fit the CPU cache; with very many items, their sums per span cost more than that saves.
         span = SPAN_ROWS if self.terms.n_items <= MANY_ITEMS else None
         sums = self.source.add_up(
             partial(_sums, self.terms, state),
@@ -141,7 +141,7 @@ class Logistic:
         last_step: float = LAST_STEP,
         last_gain: float = 0.0,
     ) -> Minimum[Evaluated]:
-        """The minimum of f, over the offsets alone where the link is not ``free``."""
+        """Minimise f, over the offsets alone if the link is not ``free``."""
         parts = ["the link"] * free + ["the item offsets"] * (self.terms.n_items > 0)
         return minimise(
             partial(self.visit, variance=variance, free=free),
@@ -153,9 +153,9 @@ class Logistic:
         )
 
     def warm_started(self, start: Evaluated, items: Sums, variance: float) -> Evaluated:
-        """A state nearer to the minimum, where the link is about right and many offsets are still far off.
+        """Return a state nearer to the minimum, if the link is nearly right and many offsets are far off.
 
-        Two passes do what Newton's method would need four or five for.
+        Two passes replace four or five of Newton's method.
         """
         here = start.under(variance)
         for _ in range(2):
@@ -166,7 +166,7 @@ class Logistic:
         return here
 
     def loss(self, state: State) -> float:
-        """The negative log-likelihood of the rows."""
+        """Return the negative log-likelihood of the rows."""
         kernel = partial(_loss, self.terms, state)
         found = self.source.add_up(
             kernel, threads=self.workers, columns=self.terms.columns, span_rows=SPAN_ROWS
@@ -174,7 +174,7 @@ class Logistic:
         return float(found.values[0])
 
     def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
-        """Σ of the difference in loss between two states, of every user that has a row."""
+        """Return per user with rows the sum of the difference in loss between two states."""
         kernel = partial(_losses_by_user, self.terms, one, other, n_users)
         columns: Columns = {*self.terms.columns, "user"}
         found = self.source.add_up(kernel, threads=self.workers, columns=columns, n_keys=n_users)
@@ -183,13 +183,13 @@ class Logistic:
 
 @dataclass(frozen=True)
 class SampledRows(InSpans):
-    """Some rows of a log, copied out."""
+    """A copy of some rows of a log."""
 
     selected: Rows
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.selected)
 
     @property
@@ -199,12 +199,12 @@ class SampledRows(InSpans):
         return float(self.n_rows if weight is None else np.sum(weight, dtype=np.float64))
 
     def rows(self, first: int, last: int, columns: Columns = NO_COLUMNS) -> Rows:
-        """A span of them, with whatever was copied out."""
+        """Return a span of the rows, with all copied columns."""
         return self.selected.chosen(slice(first, last))
 
 
 def _of_link(sums: RowSums, terms: Terms) -> tuple[Floats, Floats]:
-    """The link's gradient and the A of the Hessian; the intercept's entries are totals over the keys."""
+    """Return the link's gradient and Hessian block; the intercept's entries are totals over the keys."""
     if not terms.intercept:
         return sums.pull, sums.square
     mixed = sums.cross.sum(axis=1)

@@ -1,7 +1,7 @@
-"""The crossed model of ``slc_mix`` on rows: cells, the passes that a Newton step needs, and forgetting.
+"""The crossed model of ``slc_mix`` on rows: cells, the passes of a Newton step, and forgetting.
 
-Line, items and groups need sums per cell alone, so their passes run wherever the rows lie. A model with users
-crosses every user with many cells: its rows are held in this process, sorted by user.
+Line, items and groups need only sums per cell, so their passes run on any engine. A model with users crosses
+every user with many cells: its rows are held in this process, sorted by user.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,23 +19,23 @@ from slc_ops.numerics.newton import LAST_STEP, Minimum, State, minimise
 from slc_ops.rows.passes import Totals, add_up, in_spans
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Log, Rows, RowSource
 
-MOST_PAIRS = 1 << 24  # of items and groups that a table of all pairs may have
+MOST_PAIRS = 1 << 24  # maximum pairs of items and groups in a table of all pairs
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Which items and groups occur together: the cell of each row, a number per pair."""
+    """The pairs of item and group that occur; each is a cell with a number."""
 
     n_items: int
     n_groups: int = 0
     pairs: NDArray[np.int64] | None = None
-    """The pairs, ascending, as item · (groups + 1) + group; None where there are no groups."""
+    """The pairs, ascending, as item · (groups + 1) + group; None without groups."""
     table: NDArray[np.int32] | None = field(default=None, repr=False)
-    """The cell of every pair, where a table of all of them is small."""
+    """The cell of every pair, if a table of all of them is small."""
 
     @classmethod
     def of_pairs(cls, n_items: int, n_groups: int, pairs: NDArray[np.int64]) -> "Cells":
-        """The cells of the pairs that occur."""
+        """Return the cells of the pairs that occur."""
         table, size = None, n_items * (n_groups + 1)
         if size <= MOST_PAIRS:
             table = np.zeros(size, np.int32)
@@ -44,18 +44,18 @@ class Cells:
 
     @property
     def columns(self) -> Columns:
-        """What a pass asks for."""
+        """Columns that a pass needs."""
         return NO_COLUMNS if self.pairs is None else frozenset({"group"})
 
     def of(self, rows: Rows) -> NDArray[np.integer]:
-        """The cell of each row; rows without a group share the last one of their item."""
+        """Return the cell of each row; rows without a group share the last one of their item."""
         if self.pairs is None:
             return rows.codes
         pair = pair_of(self.n_groups, rows)
         return np.searchsorted(self.pairs, pair) if self.table is None else self.table[pair]
 
     def shape(self, n_users: int = 0) -> Shape:
-        """The coefficients of a model on these cells."""
+        """Return the shape of the coefficients of a model on these cells."""
         if self.pairs is None:
             one = np.arange(self.n_items, dtype=np.intp)
             return Shape(self.n_items, 0, n_users, one, np.zeros_like(one))
@@ -64,7 +64,7 @@ class Cells:
 
 
 def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
-    """The number of each row's item and group; no group counts as one after the last."""
+    """Return the number of each row's item and group; a missing group counts as one after the last."""
     assert rows.group is not None  # noqa: S101 - the pass asked for groups
     group = np.where(rows.group < 0, n_groups, rows.group)
     pair: NDArray[np.int64] = rows.codes.astype(np.int64) * (n_groups + 1) + group
@@ -80,7 +80,7 @@ class _Pairs:
 
 
 def cells_of(log: Log, *, groups: bool) -> Cells:
-    """The cells of a log: one pass where groups count, none where they do not."""
+    """Return the cells of a log, from one pass with groups and from none without."""
     if not groups or log.groups is None:
         return Cells(len(log.items))
     size = len(log.groups)
@@ -94,7 +94,7 @@ def _pairs(n_groups: int, rows: Rows) -> _Pairs:
 
 @dataclass(frozen=True)
 class Standard:
-    """z = (η₀ − mean)/spread; equal logits have spread 0, and z is 0. And what old rows count."""
+    """z = (η₀ − mean)/spread, 0 for equal logits (spread 0); and the weights of old rows."""
 
     mean: float
     spread: float
@@ -102,17 +102,17 @@ class Standard:
 
     @property
     def columns(self) -> Columns:
-        """What a pass asks for."""
+        """Columns that a pass needs."""
         return NO_COLUMNS if self.forget is None else frozenset({"time"})
 
     def z(self, logit: NDArray[Any]) -> Floats:
-        """The standardised logit."""
+        """Return the standardised logit."""
         z: Floats = np.subtract(logit, self.mean, dtype=np.float64)
         z *= 1.0 / self.spread if self.spread else 0.0
         return z
 
     def weight(self, rows: Rows) -> NDArray[Any] | None:
-        """What each row counts."""
+        """Return the weight of each row."""
         if self.forget is None:
             return rows.weight
         assert rows.time is not None  # noqa: S101 - the pass asked for times
@@ -122,7 +122,7 @@ class Standard:
 
 @dataclass(frozen=True)
 class Mixed:
-    """The model of some rows, of a total ``weight``; with ``by_user`` users are part of it."""
+    """The model of some rows, of a total ``weight``; with ``by_user`` it has user effects."""
 
     source: RowSource
     weight: float
@@ -133,7 +133,7 @@ class Mixed:
     by_user: "ByUser | None" = None
 
     def visit(self, state: State, variances: Variances) -> Crossed:
-        """One pass over the rows."""
+        """Evaluate the penalised likelihood in one pass over the rows."""
         base, tilt, user = self.shape.tables(state)
         if variances.user and self.by_user is not None:
             sums, users = self.by_user.sums(base, tilt, user, self.shape, self.workers)
@@ -151,7 +151,7 @@ class Mixed:
     def minimise(
         self, start: State, variances: Variances, *, last_step: float = LAST_STEP, last_gain: float = 0.0
     ) -> Minimum[Crossed]:
-        """The minimum of the penalised likelihood, from a state."""
+        """Minimise the penalised likelihood, from a state."""
         return minimise(
             partial(self.visit, variances=variances),
             self.visit(start, variances),
@@ -163,7 +163,7 @@ class Mixed:
 
 
 def losses(cells: Cells, shape: Shape, standard: Standard, state: State, rows: Rows) -> Floats:
-    """−log-likelihood of each row, times its weight."""
+    """Return the −log-likelihood of each row, times its weight."""
     base, tilt, user = shape.tables(state)
     found = np.empty(len(rows))
     for part in slices(len(rows)):
@@ -190,7 +190,7 @@ def _cell_sums(
 def _curve(
     eta: Floats, label: NDArray[Any], weight: NDArray[Any] | None, residual: Floats, fisher: Floats
 ) -> float:
-    """w·r and w·h of each row; returns the loss of all."""
+    """Fill w·r and w·h of each row; return the total loss."""
     nll = 0.0
     for part in slices(len(eta)):
         some = None if weight is None else weight[part]
@@ -218,19 +218,19 @@ class ByUser:
 
     @classmethod
     def of(cls, rows: Rows, cells: Cells, standard: Standard, n_users: int) -> "ByUser":
-        """Rows with users; those without one share the last."""
+        """Sort rows by user; rows without a user share the last one."""
         assert rows.user is not None  # noqa: S101 - the caller asked for users
         user = np.where(rows.user < 0, n_users, rows.user).astype(np.int32)
         order = np.argsort(user, kind="stable")
         rows = replace(rows, user=user).chosen(order)
         assert rows.user is not None  # noqa: S101
-        cell = cells.of(rows).astype(np.intp, copy=False)  # every pass would turn them into these
+        cell = cells.of(rows).astype(np.intp, copy=False)  # converted once, not in every pass
         return cls(cell, standard.z(rows.logit), rows.label, standard.weight(rows), rows.user)
 
     def sums(
         self, base: Floats, tilt: Floats, user: Floats, shape: Shape, workers: int
     ) -> tuple[CellSums, "_UserCurve"]:
-        """The cells' sums, and what crosses them with users."""
+        """Return the cells' sums, and the sums that cross them with users."""
         fisher = np.empty(len(self.z))
         users = np.zeros((2, shape.users + 1))
 
@@ -276,7 +276,7 @@ class _UserCurve:
     workers: int
 
     def from_cells(self, flat: Floats, tilted: Floats) -> Floats:
-        """Per user Σ h·(flat[cell] + tilted[cell]·z)."""
+        """Return per user Σ h·(flat[cell] + tilted[cell]·z)."""
         rows, found = self.rows, np.zeros_like(self.h)
 
         def work(first: int, last: int) -> tuple[int, Floats]:
@@ -294,7 +294,7 @@ class _UserCurve:
         return found
 
     def to_cells(self, user: Floats) -> tuple[Floats, Floats]:
-        """Per cell Σ h·user and Σ hz·user."""
+        """Return per cell Σ h·user and Σ hz·user."""
         rows = self.rows
 
         def work(first: int, last: int) -> Totals:

@@ -1,4 +1,4 @@
-"""The monotone map of σ(η₀ + δ) to the label, of rows wherever they lie."""
+"""The monotone map of σ(η₀ + δ) to the label, on any engine."""
 
 from functools import partial
 from typing import Any
@@ -14,12 +14,12 @@ from slc_ops.numerics.score_grid import SPAN_ROWS, GridCounts, ScoreGrid
 from slc_ops.rows.passes import Pieces, evenly_spaced
 from slc_ops.rows.rows import NO_COLUMNS, Rows
 
-EXACT_ROWS = 1 << 22  # beyond, scores are not sorted but counted on a grid of so many cells
+EXACT_ROWS = 1 << 22  # beyond, scores are counted on a grid of CELLS cells instead of sorted
 CELLS = 1 << 21
 
 
 def fit_isotonic(calibration: Calibration, offsets: Offsets | None = None) -> Isotonic:
-    """The isotonic map of σ(η₀ + δ) to the label."""
+    """Fit the isotonic map of σ(η₀ + δ) to the label."""
     calibration.require_two_classes()
     log, columns = calibration.log, NO_COLUMNS if offsets is None else offsets.columns
     if log.n_rows <= EXACT_ROWS:

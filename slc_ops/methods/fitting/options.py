@@ -1,4 +1,4 @@
-"""What a fit may be told."""
+"""The options of a fit."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ EFFECTS = ("item", "slope", "group", "user")
 
 
 def check_effects(effects: tuple[str, ...]) -> None:
-    """Refuse names that are no block, and slopes without the items that they belong to.
+    """Raise :class:`SettingsError` for unknown blocks, and if ``item`` is missing.
 
     >>> check_effects(("group", "skill"))
     Traceback (most recent call last):
@@ -28,7 +28,7 @@ def check_effects(effects: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class EarlierOffsets:
-    """What ``slc_eb`` had learned of the items under another backbone.
+    """The item offsets of ``slc_eb`` under another backbone.
 
     >>> known = EarlierOffsets("gru-7", pa.array(["b", "a"]), np.array([0.5, -1.0]))
     >>> known.of(pa.array(["a", "new", "b"])).tolist()
@@ -40,7 +40,7 @@ class EarlierOffsets:
     offset: Floats
 
     def of(self, items: pa.Array) -> Floats:
-        """The offsets of these items; 0 where nothing was known, or ids are of another type."""
+        """Return the offsets of these items; 0 for unknown items, and if the ids have another type."""
         if pa.types.is_integer(self.items.type) != pa.types.is_integer(items.type):
             return np.zeros(len(items))
         found: Floats = np.append(self.offset, 0.0)[IdIndex(self.items).positions(items)]
@@ -49,25 +49,25 @@ class EarlierOffsets:
 
 @dataclass(frozen=True)
 class Forgetting:
-    """Rows count less the older their window: w·2^(−age/half_life), the newest window has age 0.
+    """Weights that fall with the age of a row's window: w·2^(−age/half_life); the newest window has age 0.
 
     >>> Forgetting((0.0, 10.0, 20.0), 1.0).of(np.array([3.0, 12.0, 25.0, 99.0])).tolist()
     [0.25, 0.5, 1.0, 1.0]
     """
 
     starts: tuple[float, ...]
-    """Where each window begins, oldest first, gaps included; rows before the first one are of its age."""
+    """The start of each window, oldest first, gaps included; earlier rows have the age of the first."""
     half_life: float
 
     def of(self, time: Floats) -> Floats:
-        """What rows of these times count."""
+        """Return the weights of rows with these times."""
         ages = len(self.starts) - np.maximum(np.searchsorted(self.starts, time, side="right"), 1)
         return np.asarray((2.0 ** (-np.arange(len(self.starts)) / self.half_life))[ages])
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of every fit; a value that cannot be used is refused, never replaced.
+    """Options of every fit; an invalid value raises :class:`SettingsError`.
 
     >>> FitOptions(prior_var=-1)
     Traceback (most recent call last):
@@ -78,7 +78,7 @@ class FitOptions:
     time_bins: int = 10
     threads: int | None = None
     earlier: EarlierOffsets | None = None
-    """What an earlier backbone's rows said of the items; ``slc_eb`` may begin from it."""
+    """Item offsets of an earlier backbone; ``slc_eb`` may start from them."""
     effects: tuple[str, ...] = EFFECTS[:3]
     """The blocks that ``slc_mix`` may have; users are personal data and must be named."""
 
@@ -93,5 +93,5 @@ class FitOptions:
 
     @property
     def workers(self) -> int:
-        """Threads to use: as told, otherwise one per core this process may run on."""
+        """Number of threads: the option, or one per core of this process."""
         return workers(self.threads)

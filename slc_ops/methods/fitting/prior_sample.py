@@ -1,29 +1,28 @@
-"""The rows that the prior of ``slc_eb`` is chosen on: all of a log, or a bounded sample of a large one.
+"""The rows for choosing the prior of ``slc_eb``: a whole log, or a bounded sample of a large one.
 
-Two numbers are chosen, and a few million rows tell as much about them as a billion. So a log of more than
-``PRIOR_ROWS`` rows is sampled, in one way wherever its rows lie, and the choice runs in this process on what
-was sampled: neither its memory nor its time grows with the rows. Sampled are
+The choice has two numbers, and a few million rows determine them as well as a billion. So a log of more than
+``PRIOR_ROWS`` rows is sampled, in the same way on every engine, and the choice runs in this process on the
+sample: neither its memory nor its time grows with the rows. The sample consists of
 
-1. *whole items*. How far an offset may be trusted depends on the rows of its item, so these must not become
-   fewer: a twentieth of the rows of every item would ask for another prior than all of them (decision 0054).
-   Users keep only some of their rows; where those are few, where a user's last fifth begins is a matter of
-   chance, and users are no longer told apart;
-2. *whole users*, where items are so few that a sample of them says little of the others. Then each has so
-   many rows that it can spare some, and the choice holds out each user's last rows;
-3. *rows, by item and event time*, where that would bring less than half or more than twice of what was asked
-   for, because a few users hold almost everything, or where users are unknown.
+1. *whole items*. The precision of an offset depends on the rows of its item, so these must not become fewer:
+   a twentieth of the rows of every item would give another prior than all of them (decision 0054). Users keep
+   only some of their rows; if those are few, the start of a user's last fifth is random, and users are
+   ignored;
+2. *whole users*, if items are so few that a sample of them does not represent the others. Then each item has
+   so many rows that it can spare some, and the choice holds out each user's last rows;
+3. *rows, by item and event time*, if users would give less than half or more than twice the requested size,
+   because a few users have almost all rows, or if users are unknown.
 
-Where that fails, too (no times, or few timestamps and few items), there is no sample. What is chosen has a
-hash among the lowest share of all numbers: a hash of the ids' values, so neither the order of the rows nor
-the way in which a file numbers its items and users changes it, and identical rows share their fate.
+If that fails, too (no times, or few timestamps and few items), there is no sample. A key is chosen if its
+hash is in the lowest share of all numbers: a hash of the ids' values, independent of the order of the rows
+and of the codes of items and users in a file. Identical rows are chosen together.
 
 The share is ``PRIOR_ROWS`` divided by the rows. A row of weight 2 counts as two rows and one of weight 0 as
-none, so that writing a row twice instead of giving it weight 2 changes nothing; but rows count for no less
-than one and no more than four on average, so that weights of another scale bring neither too many rows nor
-too few.
+none, so that a row written twice equals a row of weight 2; but rows count on average at least one and at most
+four, so that weights of another scale give neither too many rows nor too few.
 
-Nobody ever holds more than twice ``PRIOR_ROWS``: what a choice would bring from a cluster is counted before
-it is sent, and what it brings from the rows of this process is let go of as soon as it is too much.
+No process ever holds more than twice ``PRIOR_ROWS``: a cluster counts the rows of a choice before sending
+them, and local samples are discarded as soon as they exceed the limit.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,17 +46,17 @@ from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, InSpans, Log, ReadableR
 Indices = NDArray[np.intp]
 
 PRIOR_ROWS = 1 << 22
-MAX_WEIGHT_OF_A_ROW = 4  # what a row counts at most, on average
-LEAST_ITEMS = 256  # of equal size, that say what the others are like
-MIN_ROWS_OF_A_USER = 10  # rows of a user, on average, that show where its last fifth begins
-SAMPLE_TOLERANCE = 2  # times as much as was asked for, or as little
+MAX_WEIGHT_OF_A_ROW = 4  # maximum count of a row, on average
+LEAST_ITEMS = 256  # items of equal size that represent the others
+MIN_ROWS_OF_A_USER = 10  # rows of a user, on average, for a meaningful last fifth
+SAMPLE_TOLERANCE = 2  # maximum ratio of the sample's size to the requested one, either way
 _GIVEN_AS: dict[Literal["time", "user", "group"], str] = {
     "time": "event_time", "user": "user_id", "group": "group_id",
 }  # fmt: skip
 
 
 class By(Enum):
-    """What is chosen together: all rows of an item, of a user, or of an item at a timestamp."""
+    """The unit of sampling: all rows of an item, of a user, or of an item at a timestamp."""
 
     ITEM = "item_id"
     USER = "user_id"
@@ -65,7 +64,7 @@ class By(Enum):
 
     @property
     def columns(self) -> Columns:
-        """What tells the rows apart, beside their items."""
+        """Columns that identify the unit, beside the item."""
         return {"user"} if self is By.USER else TIME if self is By.TIMESTAMP else NO_COLUMNS
 
 
@@ -77,14 +76,14 @@ class Choice:
     highest: int
 
     def pieces(self, source: ReadableRows, columns: Columns) -> Iterator[tuple[Rows, Indices]]:
-        """All rows of a source, piece by piece, and which of them are chosen; users are hashes."""
+        """Yield all rows of a source in pieces, with the positions of chosen rows; users are hashes."""
         of_rows = self._of_rows(source)
         for rows in _pieces(source, columns | self.by.columns):
             chosen = of_rows(rows)
             yield rows, np.flatnonzero(chosen if rows.weight is None else chosen & (rows.weight > 0))
 
     def items(self, ids: pa.Array) -> NDArray[np.bool_]:
-        """Which items are chosen, where items are."""
+        """Return a mask of the chosen items."""
         return self._low(hashes_of(ids))
 
     def _of_rows(self, source: ReadableRows) -> Callable[[Rows], NDArray[np.bool_]]:
@@ -108,14 +107,14 @@ def _asked_for(column: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def is_large(log: Log) -> bool:
-    """Whether the prior of a log is chosen on a sample."""
+    """Return True if the prior of a log is chosen on a sample."""
     return log.n_rows > PRIOR_ROWS
 
 
 def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
-    """The rows to choose a prior on, with times and users where there are any; None: no sample is bounded.
+    """Return the rows for choosing a prior, with times and users if known; None: no sample is bounded.
 
-    With ``groups`` they have those, too.
+    With ``groups`` they have groups, too.
     """
     wanted = _wanted(log) if groups else _wanted(log) - {"group"}
     if not is_large(log):
@@ -124,7 +123,7 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
     mass = Calibration(log).item_sums.n if log.weighted else rows
     weight = float(mass.sum())
     share = min(1.0, PRIOR_ROWS / _size(float(rows.sum()), weight))
-    # As many items of equal size would be as uneven as these.
+    # The number of items of equal size with the same unevenness.
     items = weight**2 / dot(mass, mass)
     for by in By if share * items >= LEAST_ITEMS else (By.USER, By.TIMESTAMP):
         if log.has(by.value):
@@ -149,12 +148,12 @@ def prior_rows(log: Log, *, groups: bool = False) -> Rows | None:
 
 
 def _size(rows: float, weight: float) -> float:
-    """What rows of some weight count for."""
+    """Return the effective number of rows of this weight."""
     return min(max(rows, weight), MAX_WEIGHT_OF_A_ROW * rows)
 
 
 def _without_short_users(sample: Rows, size: float) -> Rows:
-    """The sample as it is, or without users where too little is left of them."""
+    """Return the sample, without users if they have too few rows."""
     if sample.user is None or size >= MIN_ROWS_OF_A_USER * (int(sample.user.max()) + 1):
         return sample
     return replace(sample, user=None)
@@ -162,14 +161,14 @@ def _without_short_users(sample: Rows, size: float) -> Rows:
 
 @dataclass
 class Brought:
-    """Chosen rows, how many they are and what they weigh; too many of them are counted only."""
+    """Chosen rows with their number and weight; beyond the limit they are only counted."""
 
     rows: int
     weight: float
     pieces: list[Rows]
 
     def merge(self, other: "Brought") -> None:
-        """Take up further ones."""
+        """Add further rows."""
         self.rows += other.rows
         self.weight += other.weight
         self.pieces += other.pieces
@@ -178,15 +177,15 @@ class Brought:
 
 
 def _gathered(log: Log, choice: Choice | None, columns: Columns) -> Rows:
-    """The chosen rows of a log, or all."""
-    codes = columns - {"user", "time"}  # of the whole log; users are hashes
+    """Return the chosen rows of a log, or all."""
+    codes = columns - {"user", "time"}  # codes of the whole log; users are hashes
     return _with_user_codes(log.over_splits(partial(_gather, choice, columns), columns=codes))
 
 
 def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] | None:
-    """The rows of the same whole items in two logs, without users; the first sets how many items.
+    """Return the rows of the same whole items in two logs, without users; the first log sets their number.
 
-    None where the first is not large, or where its items are too few or too uneven to stand for the others.
+    None if the first is not large, or if its items are too few or too uneven to represent the others.
     """
     if not is_large(log):
         return None
@@ -203,7 +202,7 @@ def item_sample(log: Log, others: Log) -> tuple[InteractionLog, InteractionLog] 
 
 
 def _log_of(choice: Choice, log: Log) -> InteractionLog | None:
-    """The chosen rows of a log as a log of their own; None where there are none, or too many."""
+    """Return the chosen rows as a log of their own; None for no rows, or too many."""
     brought = log.over_splits(partial(_gather, choice, _wanted(log) & TIME))
     if not (brought.rows and brought.pieces):
         return None
@@ -220,7 +219,7 @@ def _wanted(log: Log) -> Columns:
 
 
 def _with_user_codes(brought: Brought) -> Rows:
-    """The rows, with users as codes in the order of their ids' hashes."""
+    """Return the rows, with users as codes in the order of their ids' hashes."""
     found = joined(brought.pieces)
     if found.user is None:
         return found
@@ -246,7 +245,7 @@ def _weight(rows: Rows) -> float:
 
 
 def _count(choice: Choice, source: ReadableRows) -> Totals:
-    """Rows and weight that a choice would bring."""
+    """Return the number of rows and the weight of a choice."""
     brought, weight = 0, 0.0
     for rows, chosen in choice.pieces(source, NO_COLUMNS):
         brought += len(chosen)
@@ -255,7 +254,7 @@ def _count(choice: Choice, source: ReadableRows) -> Totals:
 
 
 def _pieces(source: ReadableRows, columns: Columns) -> Iterator[Rows]:
-    """All rows of a source in their order; users are hashes, and are never held as a column."""
+    """Yield all rows of a source in their order; users are hashes, never held as a column."""
     if "user" in columns:
         for first, ids in source.user_ids():
             yield replace(source.rows(first, first + len(ids), columns - {"user"}), user=hashes_of(ids))

@@ -1,39 +1,39 @@
-"""How much items differ, and how much of it lasts: the two numbers that ``slc_eb`` takes from the data.
+"""The variance of the item offsets and its lasting share, the two numbers that ``slc_eb`` estimates.
 
-**Model.** In the calibration window item i is off by cᵢ = πᵢ + εᵢ: a part πᵢ ~ N(0, s·v) that is still there
-in the next window and a part εᵢ ~ N(0, (1−s)·v) that is not. v is the *variance* of the offsets in this
-window, s the *lasting share*. The window only shows cᵢ, but E[πᵢ | data] = s·E[cᵢ | data].
+**Model.** In the calibration window item i is off by cᵢ = πᵢ + εᵢ: a part πᵢ ~ N(0, s·v) that persists in the
+next window and a part εᵢ ~ N(0, (1−s)·v) that does not. v is the *variance* of the offsets in this window, s
+the *lasting share*. The window only shows cᵢ, but E[πᵢ | data] = s·E[cᵢ | data].
 
-**Estimation.** The window's own marginal likelihood knows v, but cannot tell what lasts. So the choice
-imitates deployment: each user's last fifth (by weight, in order of event time) is held out, and link and
-offsets are fitted to the rest for v = 1, ½, ¼, …, 2⁻¹⁰ and for v = 0, which is Platt scaling.
+**Estimation.** The window's own marginal likelihood determines v, but not s. So the choice imitates
+deployment: each user's last fifth (by weight, in order of event time) is held out, and link and offsets are
+fitted to the rest for v = 1, ½, ¼, …, 2⁻¹⁰ and for v = 0, which is Platt scaling.
 
 * v minimises the loss on the held-out rows plus half the negative log marginal likelihood of the rest (its
   Laplace approximation, f + ½·Σ log(1 + v·Wᵢ)). On many rows the two agree or the future decides; on few rows
-  the past keeps chance from deciding.
-* s is 1, unless some v with s = ½ does better on the held-out rows by half a standard error (of the users'
-  sums). More values of s, or v beyond the paper's 1, were fooled by chance more often than they helped.
+  the past reduces the influence of chance.
+* s is 1, unless some v with s = ½ is better on the held-out rows by half a standard error (of the users'
+  sums). More values of s, or v beyond the paper's 1, followed chance more often than they helped.
 
-Users who come once cannot be split: where less than a tenth of the weight is held out that way, the last
+Users with single rows cannot be split: if less than a tenth of the weight is held out that way, the last
 fifth of time is. Decision 0013 has the alternatives and their figures.
 
-**Rows of a user may share their outcome** (a game, a session, a trip). Then the first rows of a user tell the
-last, and items seem to. So the choice is made once more with whole users held out (those with the highest
-hashes of their ids, a fifth of the weight), of v and the smaller variances with the same s, and must foretell
-them better than v = 0 by half a standard error; otherwise v is 0. Whole users alone would not see what
-passes. Decision 0106.
+**Rows of a user may share their outcome** (a game, a session, a trip). Then the first rows of a user predict
+the last, and items seem to. So the choice is repeated with whole users held out (those with the highest
+hashes of their ids, a fifth of the weight), for v and the smaller variances with the same s, v = 0 included;
+the best of them replaces v if it predicts these users better by half a standard error. Whole users alone
+would not show which part persists. Decision 0106.
 
-**A new backbone** may begin from what an earlier one's rows said of the items. With ρ = 1 or ½ the offsets'
-prior mean is ρ times the earlier offsets instead of 0, and v is chosen as before; what is fitted is then
-shrunk towards that mean. The smaller loss on the held-out rows of the *new* backbone chooses ρ, and only
-where it is below that of mean 0 by two standard errors (of the users' sums); otherwise the earlier offsets
-have no influence at all. Decision 0080.
+**A new backbone** may start from the item offsets of an earlier one. With ρ = 1 or ½ the offsets' prior mean
+is ρ times the earlier offsets instead of 0, and v is chosen as before; the fit then shrinks towards that
+mean. The smaller loss on the held-out rows of the *new* backbone chooses ρ, and only if it is below that of
+mean 0 by two standard errors (of the users' sums); otherwise the earlier offsets have no influence. Decision
+0080.
 
-Rows of equal time share their fate, so neither the order of the rows nor writing a row twice instead of
-giving it weight 2 changes anything.
+Rows of equal time stay together, so neither the order of the rows nor writing a row twice instead of giving
+it weight 2 changes the result.
 
-**Without a forward hold-out** (no event time, one time only, one class left on a side) the marginal
-likelihood decides alone, and s is 1; whole users are held out nevertheless.
+**Without a forward hold-out** (no event time, a single time, one class left on a side) the marginal
+likelihood decides alone, and s is 1; whole users are still held out.
 
 Both numbers are chosen on a bounded number of rows (:mod:`slc_ops.methods.fitting.prior_sample`).
 """
@@ -55,19 +55,19 @@ from slc_ops.rows.rows import Log, Rows
 VARIANCES = tuple(2.0**-k for k in range(11))
 HELD_OUT = 0.2
 LEAST_HELD_OUT = 0.1
-ROWS_OF_USER = 2  # on average, from which on users come back
+ROWS_OF_USER = 2  # average rows per user from which users count as returning
 HALF_LASTS = 0.5  # the lasting share beside 1
-MARGIN = 0.5  # standard errors by which it must win, and any variance against 0
+MARGIN = 0.5  # standard errors by which it must win, and a smaller variance on whole users
 EARLIER = (1.0, 0.5)  # shares of an earlier backbone's offsets that are tried as prior mean
 EARLIER_MARGIN = 2.0  # standard errors by which one of them must win
-PAST = 0.5  # what the marginal likelihood of the past counts beside the loss in the future
+PAST = 0.5  # weight of the past's marginal likelihood beside the loss in the future
 PATIENCE = 2  # halvings of the variance without a gain that end the search
-_PATH_GAIN = 1e-5  # on the way along the variances, a step that promises less per unit of weight is the last
+_PATH_GAIN = 1e-5  # along the variances, a step with a smaller expected gain per unit of weight is the last
 
 
 @dataclass(frozen=True)
 class Prior:
-    """v and s, and where they come from; variance 0 means that no item differs from the link."""
+    """v and s, and their source; variance 0 means that no item differs from the link."""
 
     variance: float
     lasting: float
@@ -75,17 +75,16 @@ class Prior:
     earlier: float = 0.0
     """ρ: the share of an earlier backbone's offsets that is the prior mean."""
     gain: float = 0.0
-    """What that gained in NLL per held-out row."""
+    """Its gain in NLL per held-out row."""
 
 
 def choose_prior(
     log: Log, model: Logistic, start: State, earlier: Floats | None = None, rows: Rows | None = None
 ) -> tuple[Prior, State]:
-    """The prior of a log, and a state near the minimum that it leads to.
+    """Return the prior of a log, and a state near its minimum.
 
-    ``earlier`` are the offsets of an earlier backbone, by item code; ``rows`` the rows to choose on, where
-    they are known. Where the prior takes its mean from
-    them, the state is that of a model that knows this mean.
+    ``earlier`` contains the offsets of an earlier backbone by item code; ``rows`` the rows for the choice, if
+    already read. If the prior has a mean, the state is that of a model with this mean.
     """
     rows = prior_rows(log) if rows is None else rows
     if rows is None or not _two_classes(rows):
@@ -101,7 +100,7 @@ def choose_prior(
 
 
 def _by_time(rows: Rows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
-    """What the later rows say."""
+    """Choose the prior on the later rows."""
     held = held_out(rows)
     if held is not None:
         users = rows.codes if rows.user is None else rows.user
@@ -127,7 +126,7 @@ def _of_rows(model: Logistic, rows: Rows) -> Logistic:
 
 
 def held_out(rows: Rows) -> NDArray[np.bool_] | None:
-    """The rows that play the future, or None when time tells none apart."""
+    """Return a mask of the rows that represent the future; None if time does not separate any."""
     if rows.time is None:
         return None
     weight = None if rows.weight is None else rows.weight.astype(np.float64, copy=False)
@@ -140,9 +139,9 @@ def held_out(rows: Rows) -> NDArray[np.bool_] | None:
 
 
 def held_out_users(rows: Rows) -> NDArray[np.bool_] | None:
-    """The rows of a fifth of the users, or None where they are unknown, come once, or one holds too much.
+    """Return a mask of the rows of a fifth of the users; None if unknown, not returning, or too uneven.
 
-    Users' codes are in the order of their ids' hashes, so the last ones are a fair sample.
+    Users' codes are in the order of their ids' hashes, so the last ones are a random sample.
     """
     if rows.user is None or len(rows) < ROWS_OF_USER * _n_users(rows):
         return None
@@ -154,14 +153,14 @@ def held_out_users(rows: Rows) -> NDArray[np.bool_] | None:
 
 
 def _enough(held: NDArray[np.bool_], weight: Floats | None) -> bool:
-    """Whether what is held out weighs enough."""
+    """Return True if the held-out rows have enough weight."""
     future = np.count_nonzero(held) if weight is None else weight[held].sum()
     everything = len(held) if weight is None else weight.sum()
     return float(future) >= LEAST_HELD_OUT * float(everything)
 
 
 def _two_classes(rows: Rows) -> bool:
-    """Whether rows of both classes count."""
+    """Return True if both classes have weight."""
     label = rows.label if rows.weight is None else rows.label[rows.weight > 0]
     return len(label) > 0 and label.min() != label.max()
 
@@ -169,7 +168,7 @@ def _two_classes(rows: Rows) -> bool:
 def _path(
     model: Logistic, start: State, most: float = VARIANCES[0]
 ) -> Iterator[tuple[float, State, Evaluated]]:
-    """The minimum for each variance, from the largest down; each starts from the one before."""
+    """Yield the minimum for each variance, from the largest down; each starts from the previous one."""
     here = model.visit(start)
     for variance in (each for each in VARIANCES if each <= most):
         found = model.minimise(here, variance, last_gain=_PATH_GAIN)
@@ -186,7 +185,7 @@ class _Candidate:
 
 
 def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -> tuple[Prior, State, State]:
-    """The prior, a state near the minimum, and the state that the held-out rows were foretold with."""
+    """Return the prior, a state near the minimum, and the state that predicted the held-out rows."""
     whole: list[_Candidate] = []
     half: list[_Candidate] = []
     for variance, state, near in _path(rest, start):
@@ -198,13 +197,13 @@ def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -
         if _stale(whole) and _stale(half):
             break
     else:
-        # Smaller was better to the end: then nothing may be best.
+        # Smaller was better to the end: then 0 may be best.
         platt = _refined(rest, near.relinked(np.zeros_like(offset)))
         ahead = future.loss(platt)
         whole.append(_Candidate(ahead + PAST * rest.loss(platt), 0.0, platt, platt))
         half.append(_Candidate(ahead, 0.0, platt, platt))
     best, other = (min(reversed(found), key=lambda each: each.criterion) for found in (whole, half))
-    # Half of the offsets lie far from where their link was worked out: once more, from there.
+    # Halved offsets are far from the state of their link: refine it once more.
     halved = _refined(rest, other.state)
     if _clearly_better(future, halved, best.state, n_users):
         return Prior(other.variance, HALF_LASTS, "hold-out"), other.near, halved
@@ -214,7 +213,7 @@ def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -
 def _for_whole_users(
     rest: Logistic, future: Logistic, prior: Prior, start: State, n_users: int
 ) -> tuple[Prior, State]:
-    """The prior, or a smaller variance where that foretells users better who were not seen at all."""
+    """Return the prior, or a smaller variance if that predicts unseen users better."""
     found: list[_Candidate] = []
     for variance, state, near in _path(rest, start, prior.variance):
         shown = state if prior.lasting == 1 else near.relinked(prior.lasting * state.offset)
@@ -230,7 +229,7 @@ def _for_whole_users(
 
 
 def _clearly_better(future: Logistic, one: State, other: State, n_users: int) -> bool:
-    """Whether held-out rows are foretold better by more than chance."""
+    """Return True if held-out rows are predicted better by more than chance."""
     gain = future.loss(other) - future.loss(one)
     return gain > 0 and gain > MARGIN * _standard_error(future, other, one, n_users)
 
@@ -238,7 +237,7 @@ def _clearly_better(future: Logistic, one: State, other: State, n_users: int) ->
 def _from_earlier(
     rest: Logistic, future: Logistic, start: State, n_users: int, without: State, earlier: Floats
 ) -> tuple[Prior, State] | None:
-    """The best prior whose mean are earlier offsets, where it clearly beats ``without`` on the future."""
+    """Return the best prior with earlier offsets as mean; None unless clearly better than ``without``."""
     best: tuple[float, float, _Candidate] | None = None
     for share in EARLIER:
         mean = share * earlier
@@ -265,7 +264,7 @@ def _from_earlier(
 
 
 def _refined(model: Logistic, state: State) -> State:
-    """The same offsets with a better link: one Newton step of the link from here."""
+    """Return the same offsets with a better link: one Newton step of the link."""
     return model.visit(state).relinked(state.offset)
 
 
@@ -275,13 +274,13 @@ def _stale(found: list[_Candidate]) -> bool:
 
 
 def _standard_error(future: Logistic, one: State, other: State, n_users: int) -> float:
-    """Of the difference in loss, with the rows of a user as one observation."""
+    """Return the standard error of the difference in loss, with the rows of a user as one observation."""
     sums = future.losses_by_user(one, other, n_users)
     return float(np.sqrt(len(sums) * np.var(sums)))
 
 
 def _evidence(near: Evaluated, variance: float) -> float:
-    """The negative log marginal likelihood, by Laplace's approximation around the minimum."""
+    """Return the negative log marginal likelihood, by Laplace's approximation around the minimum."""
     return near.value + 0.5 * float(np.sum(np.log1p(variance * near.sums.fisher)))
 
 

@@ -24,7 +24,7 @@ def fitted(
     items: Effect | Mapping[str, Effect] | None = None,
     **more: Any,
 ) -> ParameterSet:
-    """The parameter set of a method that was fitted on a calibration; ``items`` may be all of its effects."""
+    """Return the parameter set of a fitted method; ``items`` may be a mapping of all its effects."""
     if isinstance(link, FittedLink):
         more, link = {"warnings": link.warnings, **more}, Affine(link.a, link.b0)
     return ParameterSet(
@@ -45,10 +45,10 @@ def item_effect(
     prior_var: float | None = None,
     slope: Floats | None = None,
 ) -> Effect:
-    """One row per item, or per item and time bin where the values have bins in columns.
+    """Return one row per item, or per item and time bin if the values have bins in columns.
 
-    The same items give the same file: rows ascend by id, and items whose rows all weigh 0 are left out, as if
-    they were not there. A variance that the method does not have is NaN here and null in the table.
+    The same items give the same file: rows ascend by id, and items whose rows all have weight 0 are omitted.
+    A variance that the method does not have is NaN here and null in the table.
     """
     in_bins = offset.ndim > 1
     sums = calibration.cell_sums if in_bins else calibration.item_sums
@@ -70,7 +70,7 @@ def item_effect(
 def effect_of(
     ids: pa.Array, sums: Sums, offset: Floats, variance: Floats, shrinkage: Floats, prior_var: float
 ) -> Effect:
-    """The same for groups and users: one row for each that has a row that counts."""
+    """Return the same for groups and users: one row for each with a positive weight."""
     kept, rows = _sorted(ids, sums.n > 0)
     values = {"offset": offset, "offset_var": variance, "n_obs": sums.n, "fisher_weight": sums.fisher}
     columns = {name: as_arrow(each[rows]) for name, each in (values | {"shrinkage": shrinkage}).items()}

@@ -1,4 +1,4 @@
-"""A log of windows whose item sums are known already: its rows are read only by what needs rows."""
+"""A log of windows with known item sums; rows are read only if a method needs them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from slc_ops.rows.reading import Source, joined
 
 @dataclass(frozen=True)
 class ItemSums:
-    """Per item, in the order of its first row: rows that count, and Σw, Σwy, Σwp, Σwp(1−p) at η₀."""
+    """Per item, in the order of its first row: number of rows, and Σw, Σwy, Σwp, Σwp(1−p) at η₀."""
 
     items: pa.Array
     rows: NDArray[np.int64]
@@ -25,17 +25,17 @@ class ItemSums:
 
 @runtime_checkable
 class Summed(Protocol):
-    """A log that comes with its item sums, wherever its rows lie."""
+    """A log with its item sums, on any engine."""
 
     item_sums: Sums
 
 
 class SummedLog(InteractionLog):
-    """An interaction log that comes with its item sums.
+    """An interaction log with its item sums.
 
-    ``base`` and ``rescal`` are functions of the sums alone and never read a row; the first step of every
-    per-item method is, too. Links, converged offsets and time bins need the rows, which are then read once,
-    their times with them.
+    ``base`` and ``rescal`` depend on the sums alone and never read a row, like the first step of every
+    per-item method. Links, converged offsets and time bins need the rows, which are then read once, together
+    with their times.
     """
 
     def __init__(self, windows: Sequence[tuple[Source, ItemSums]]) -> None:
@@ -46,10 +46,10 @@ class SummedLog(InteractionLog):
         self._windows = list(windows)
 
     def cut_last_window(self) -> tuple["SummedLog", InteractionLog]:
-        """All windows but the last one, and the last one: rows that this log has read are not read again.
+        """Return all windows but the last one, and the last one; rows in memory are not read again.
 
-        The items of the earlier windows are the first ones of all, in the same order, so codes stay what
-        they are. Windows whose columns differ are read each on its own.
+        The items of the earlier windows are the first ones of all, in the same order, so codes do not change.
+        Windows whose columns differ are read separately.
         """
         earlier, (last, _) = SummedLog(self._windows[:-1]), self._windows[-1]
         if not (earlier.columns == dict(last.types) == self.columns):
@@ -57,18 +57,18 @@ class SummedLog(InteractionLog):
         return earlier.within(self, 0), InteractionLog(last, items=self.items).within(self, earlier.n_rows)
 
     def last_windows(self, count: int) -> "SummedLog":
-        """The last windows of this log as a log of their own: rows that this one has read are not read again.
+        """Return the last windows as a log of their own; rows in memory are not read again.
 
-        Windows whose columns differ from the others' are read on their own.
+        Windows whose columns differ from the others' are read separately.
         """
         last = SummedLog(self._windows[-count:])
         return last.within(self, self.n_rows - last.n_rows) if last.columns == self.columns else last
 
 
 def add_windows(windows: Sequence[ItemSums]) -> ItemSums:
-    """The sums of several windows, added from the first to the last.
+    """Return the sums of several windows, added from the first to the last.
 
-    Items keep the order of their first row, as if all rows had been read one window after the other.
+    Items keep the order of their first row, as if all rows had been read window by window.
 
     >>> def window(items, rows, values):
     ...     return ItemSums(pa.array(items), np.array(rows), Sums(*(np.array(values) for _ in range(4))))

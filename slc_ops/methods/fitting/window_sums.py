@@ -1,11 +1,11 @@
-"""A window's item sums, kept beside its rows: a refresh reads only the windows that are new.
+"""A window's item sums, stored beside its rows: a refresh reads only new windows.
 
-Sums over rows add up, so the sums of a calibration are those of its windows, added from the oldest to the
-newest. They are *always* made that way, whether a window's sums were kept or are worked out on the spot, so
-that a refresh that finds them gives the same bytes as one that starts from nothing.
+Sums over rows are additive, so the sums of a calibration are those of its windows, added from the oldest to
+the newest. They are *always* computed that way, from stored sums or from rows, so that a refresh with stored
+sums gives the same bytes as one without.
 
-What is kept is one small Parquet file per window, with checksums, under a key that names the window's content
-and the code that summed it. A file with another key, or one that cannot be read, counts as absent.
+Each window has one small Parquet file, with checksums, under a key of the window's content and the code. A
+file with another key, or an unreadable one, counts as absent.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ _PARTS = ("n", "y", "p", "fisher")
 
 
 def sums_path(log: Path) -> Path:
-    """Where the sums of a window's log lie: beside it."""
+    """Return the path of the sums of a window's log: beside it."""
     return log.with_suffix(".sums.parquet")
 
 
 def keep_sums(log: Path, key: str, engine: Engine = LOCAL) -> Path:
-    """Sum a window's rows and keep that, unless it is there under the same key; returns the file.
+    """Sum a window's rows and store the sums, unless they exist under the same key; return the file.
 
-    Engines add in different orders, so the key must name the engine.
+    Engines add in different orders, so the key must contain the engine.
     """
     path = sums_path(log)
     if key_of(path) != key:
@@ -46,7 +46,7 @@ def keep_sums(log: Path, key: str, engine: Engine = LOCAL) -> Path:
 
 
 def key_of(path: Path) -> str | None:
-    """The key under which sums were kept; None where there are none that can be read."""
+    """Return the key of stored sums; None without readable ones."""
     try:
         return (pq.read_schema(path).metadata or {}).get(_KEY, b"").decode() or None
     except (pa.ArrowException, OSError, UnicodeDecodeError):
@@ -54,7 +54,7 @@ def key_of(path: Path) -> str | None:
 
 
 def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
-    """Several windows as one log with its item sums, those that lie beside them where there are any."""
+    """Return several windows as one log with its item sums, stored or computed."""
     if engine is LOCAL:
         return read_windows(logs)
     kept = add_windows([_kept_or_summed(log, engine) for log in logs])
@@ -70,7 +70,7 @@ def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
 
 
 def read_windows(logs: Sequence[Path]) -> SummedLog:
-    """Several windows as one log in this process; sums that were not kept are worked out."""
+    """Return several windows as one log in this process; missing sums are computed."""
     return SummedLog([(open_source(log, {}), _kept_or_summed(log, LOCAL)) for log in logs])
 
 
@@ -80,12 +80,12 @@ def _kept_or_summed(log: Path, engine: Engine) -> ItemSums:
 
 
 def sum_window(log: Path, engine: Engine = LOCAL) -> ItemSums:
-    """One pass over a window's rows."""
+    """Sum a window in one pass over its rows."""
     return sums_of(engine.read(log))
 
 
 def sums_of(rows: Log) -> ItemSums:
-    """The same of rows that have been read."""
+    """Return the item sums of rows that have been read."""
     return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
 
 
