@@ -1,4 +1,4 @@
-"""A new backbone: rows of one version only, and what becomes of a champion that was fitted for another."""
+"""A new backbone: select rows of one version, and handle a champion that was fitted for another."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
@@ -18,12 +18,12 @@ COLUMN = "backbone_version"
 BACKBONE_CHANGE = "backbone.json"
 ACTOR = "refresh"
 _END = 10
-"""The version that serves is the commonest one of the last tenth of a window's rows."""
+"""The serving version is the most frequent one of the last tenth of a window's rows."""
 
 
 @dataclass(frozen=True)
 class BackboneChange:
-    """The newest window is of another backbone than the champion was fitted for."""
+    """The newest window has another backbone than the champion was fitted for."""
 
     deployment: str
     window: str
@@ -34,7 +34,7 @@ class BackboneChange:
 
     @property
     def sentence(self) -> str:
-        """For the page, the status, the notification and the ledger."""
+        """The sentence for the page, the status, the notification and the ledger."""
         then = "it was retired, the frozen model serves" if self.retired else "it still serves, by your rule"
         return (
             f"new backbone {self.backbone_version} in window {self.window}; champion {self.champion} was "
@@ -43,7 +43,7 @@ class BackboneChange:
 
 
 def versions_of(log: Path) -> Counter[str]:
-    """Backbone version → rows; empty where the log does not name it."""
+    """Return backbone version → rows; empty if the log has no versions."""
     found: Counter[str] = Counter()
     with open_parquet(log) as file:
         if COLUMN not in file.schema_arrow.names:
@@ -57,10 +57,10 @@ def versions_of(log: Path) -> Counter[str]:
 
 
 def exact_names(log: Path, names: set[str], engine: "Engine") -> set[str]:
-    """The versions that usable rows name; ``names`` are those of the window's statistics.
+    """Return the versions of the usable rows; ``names`` are those of the window's statistics.
 
-    A single name of all rows is that of the usable ones. Of several, some may have gone with rows that were
-    put aside, and a long name is kept shortened: then the rows are asked.
+    A single version of all rows is that of the usable ones. Otherwise the rows are read: some versions may
+    only occur in quarantined rows, and long names are shortened in the statistics.
     """
     from slc_ops.rows.engine import LOCAL
 
@@ -70,7 +70,7 @@ def exact_names(log: Path, names: set[str], engine: "Engine") -> set[str]:
 
 
 def serving_version(log: Path, names: set[str], engine: "Engine") -> str | None:
-    """The backbone that served at the end of a window; None where the rows do not name it.
+    """Return the backbone that served at the end of a window; None if the rows have no versions.
 
     A window that mixes versions is read by this process, whatever the engine.
     """
@@ -86,7 +86,7 @@ def serving_version(log: Path, names: set[str], engine: "Engine") -> str | None:
 
 
 def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWindow:
-    """A mixed window's rows of one version, beside it; they are a function of the window and the version."""
+    """Write a mixed window's rows of one version beside it, a function of the window and the version."""
     import pyarrow.compute as pc
 
     from slc_ops.methods.fitting.window_sums import keep_sums
@@ -107,10 +107,13 @@ def rows_of(window: PlannedWindow, version: str, engine: "Engine") -> PlannedWin
 
 @observed
 def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | None:
-    """Say when the newest window is of another backbone than the champion, and retire it by the rule.
+    """Detect that the newest window has another backbone than the champion, and retire it by the rule.
 
-    Before anything is compared: a champion of another backbone is not compared. The same refresh again finds
-    what it did. An older window than the champion's says nothing.
+    Runs before the backtest, because a champion of another backbone is not compared. Repeating the refresh
+    returns the same change. A window that ends no later than the champion's changes nothing.
+
+    Returns:
+        The change, or None without one.
     """
     from slc_ops.registry import Registry
 
@@ -155,7 +158,7 @@ def _fitted_for(registry: Any, champion: Any) -> str | None:
 def read_backbone_change(
     installation: Installation, name: str, champion: int | None
 ) -> BackboneChange | None:
-    """What the newest refresh said of this champion's backbone, where that is still the champion."""
+    """Return the newest refresh's change of this champion's backbone; None if the champion has changed."""
     try:
         change = BackboneChange(**read_json(installation.refreshes(name) / BACKBONE_CHANGE))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Refreshing past windows: which ones, in which order, and what is already there."""
+"""Refresh past windows: their selection, their order, and existing results."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,27 +13,27 @@ from slc_ops.refresh.window_rules import is_scheduled
 from slc_ops.settings.deployments import Deployment, Installation
 
 MAX_WINDOWS = 1000
-"""Windows in one backfill; Airflow maps a task over at most 1,024."""
+"""Maximum windows in one backfill; Airflow maps a task over at most 1,024."""
 
 
 @dataclass(frozen=True)
 class BackfillWindow:
-    """One window of a backfill, and what exists of it."""
+    """One window of a backfill, with its existing results."""
 
     window: Window
     versions: tuple[int, ...]
     nothing_to_register: bool
-    """It was worked out, and no method has the evidence that a version needs."""
+    """True if it was refreshed and no method has enough evidence for a version."""
     again: bool
 
     @property
     def finished(self) -> bool:
-        """Whether there is a result."""
+        """True if there is a result."""
         return bool(self.versions) or self.nothing_to_register
 
     @property
     def due(self) -> bool:
-        """Whether the backfill will refresh it."""
+        """True if the backfill will refresh it."""
         return self.again or not self.finished
 
     def __str__(self) -> str:
@@ -43,9 +43,10 @@ class BackfillWindow:
 
 
 def windows_between(deployment: Deployment, start: str, end: str, due: datetime) -> list[Window]:
-    """The windows of ``[start, end)`` that a schedule refreshes, oldest first.
+    """Return the windows of ``[start, end)`` that a schedule refreshes, oldest first.
 
-    ``due`` is when the backfill was asked for: labels of a window must have been due then.
+    ``due`` is the time of the request: a window's labels must have been due then. Borders off the grid, in
+    the future or outside the deployment's time raise :class:`SettingsError`.
 
     >>> from datetime import UTC
     >>> from slc_ops.settings.deployments import LakeSource
@@ -82,7 +83,7 @@ def windows_between(deployment: Deployment, start: str, end: str, due: datetime)
 
 
 def border(cadence: Cadence, text: str, name: str) -> datetime:
-    """Where a window begins; another moment is an error that names the nearest ones."""
+    """Return the start of a window; another timestamp raises an error with the nearest ones."""
     timestamp = parse_timestamp(text, cadence.zone)
     window = cadence.containing(timestamp)
     if timestamp != window.start:
@@ -97,7 +98,7 @@ def border(cadence: Cadence, text: str, name: str) -> datetime:
 def look(
     installation: Installation, name: str, windows: list[Window], *, again: bool
 ) -> list[BackfillWindow]:
-    """What a backfill of these windows would do; a window with a version of its own is finished."""
+    """Return the plan of a backfill of these windows; a window with a version of its own is finished."""
     from slc_ops.registry import Registry
 
     found: dict[Window, list[int]] = {}
@@ -121,7 +122,7 @@ def _without_method(installation: Installation, name: str, window: Window) -> bo
 
 
 def promote_window(installation: Installation, plan: Plan, *, actor: str) -> str:
-    """What a person asked for with ``promote``: the gate's rules, under the person's name."""
+    """Promote the window's version by the gate's rules, under a person's name; return a sentence."""
     proposal = propose(installation, plan, "manual")
     if proposal.hold is not None:
         return f"held: {proposal.hold}"

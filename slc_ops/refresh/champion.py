@@ -1,4 +1,4 @@
-"""The champion that a refresh is compared with: read once, and kept with everything that is said about it."""
+"""The champion to compare a refresh with: read once, and stored with its comparison."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChampionReference:
-    """A champion to compare with: ``version`` and ``digest`` say which, ``read`` gets its parameters."""
+    """A champion to compare with, identified by ``version`` and ``digest``; ``read`` loads its parameters."""
 
     version: str | None
     digest: str
@@ -30,7 +30,7 @@ class ChampionReference:
     read: "Callable[[], ParameterSet]"
 
     def score(self, folds: "FoldPlan", scores: Path, engine: "Engine") -> "Champion":
-        """Score it on the newest rows; a champion that cannot be read is said, not skipped."""
+        """Score it on the newest rows; an unreadable champion is reported, not skipped."""
         from slc_ops.evidence.backtest import Champion, compare_champion
 
         try:
@@ -44,7 +44,7 @@ class ChampionReference:
 
 
 def current_champion(installation: Installation, deployment: str) -> ChampionReference | None:
-    """The champion by the ledger; None where there is none."""
+    """Return the champion by the ledger, or None."""
     from slc_ops.registry import Registry
 
     registry = Registry.open(installation)
@@ -64,7 +64,7 @@ def current_champion(installation: Installation, deployment: str) -> ChampionRef
 
 
 def taken_back_from(installation: Installation, plan: Plan) -> dict[str, str]:
-    """Methods that a person took back and that may not return with this window by rule, in words."""
+    """Return method → sentence for methods that a person removed and no rule may promote with this window."""
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import taken_back
 
@@ -73,7 +73,7 @@ def taken_back_from(installation: Installation, plan: Plan) -> dict[str, str]:
 
 
 def champion_in(directory: Path) -> ChampionReference:
-    """A parameter set on disk in the champion's place; one that cannot be read is refused here."""
+    """Return a parameter set on disk as the champion; an unreadable one raises here."""
     from slc_ops.parameters.parameter_set import ParameterSet
 
     parameters = ParameterSet.read(directory)
@@ -86,10 +86,10 @@ def champion_in(directory: Path) -> ChampionReference:
 def still_holds(
     plan: Plan, evidence: dict[str, Any], reference: ChampionReference | None, taken: dict[str, str]
 ) -> bool:
-    """Whether a finished backtest speaks about today's champion, and of what people took back.
+    """Return True if a finished backtest matches the current champion and the methods that people removed.
 
-    It also holds where today's champion came out of this very refresh, or is of a later window: then it
-    cannot be compared on these rows, and the comparison that was made in its time stays on record.
+    It also holds if the current champion came from this refresh, or has a later window: then it cannot be
+    compared on these rows, and the original comparison remains.
     """
     compared = evidence["champion"]
     if compared.get("taken_back", {}) != taken:

@@ -1,10 +1,10 @@
-"""``erase``: take users out of everything that is kept, and leave a receipt.
+"""``erase``: remove users from all stored data, and write a receipt.
 
-In this order, so that whoever is stopped in between (a kill, a full disk) loses nothing and may begin again:
-the list of erased users first, after which no extraction brings a row back; then a note of what is about to
-go, because afterwards nobody could tell which versions had learned from it; then windows, refreshes and the
-users' tables of every version; last the receipt in the ledger, which takes the note's place. Results, pages
-and published runs stay as they are: they quote rows by their numbers, never by an id of a user or an event.
+The order makes an interruption (a kill, a full disk) safe to resume: first the list of erased users, which
+keeps their rows out of every extraction; then a note of the affected rows and versions, which cannot be
+determined afterwards; then windows, refreshes and the users' tables of every version; last the receipt in the
+ledger, which replaces the note. Results, pages and published runs stay as they are: they contain row numbers,
+never an id of a user or an event.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from slc_ops.settings.deployments import Deployment, Forget, Installation, read_
 
 @dataclass
 class Note:
-    """What an erasure is about to take from a deployment; salted hashes instead of ids."""
+    """The rows and versions that an erasure affects, with salted hashes instead of ids."""
 
     path: Path
     users: set[str]
@@ -39,13 +39,13 @@ class Note:
     """Window → rows in it."""
     versions: set[int] = field(default_factory=set)
     unknown_versions: set[int] = field(default_factory=set)
-    """Versions of which neither the refresh nor the windows are on disk any more."""
+    """Versions whose refresh and windows are no longer on disk."""
     resealed: dict[str, str] = field(default_factory=dict)
-    """Version → digest of its set without the users that were in its table."""
+    """Version → digest of its set without the erased users."""
 
     @classmethod
     def begun(cls, path: Path, users: set[str]) -> "Note":
-        """A new note, with what an interrupted erasure had noted."""
+        """Return a new note, merged with that of an interrupted erasure."""
         note = cls(path, users)
         if path.exists():
             with understanding(path):
@@ -58,11 +58,11 @@ class Note:
         return note
 
     def write(self) -> None:
-        """Keep it until the receipt is written."""
+        """Store the note until the receipt is written."""
         write_json(self.path, self.receipt())
 
     def receipt(self) -> dict[str, Any]:
-        """What the ledger keeps."""
+        """Return the details for the ledger."""
         return {
             "users": sorted(self.users),
             "rows": dict(sorted(self.rows.items())),
@@ -72,16 +72,16 @@ class Note:
         }
 
     def reseals(self, number: int, digest: str) -> None:
-        """A version's set is about to be replaced by one of this digest."""
+        """Record the digest of a version's new set before it is replaced."""
         self.resealed[str(number)] = digest
         self.write()
 
 
 def erase(installation: Installation, users: Sequence[str], *, actor: str) -> list[Receipt]:
-    """Erase users from every deployment of the home; one receipt per deployment.
+    """Erase users from every deployment of the home; return one receipt per deployment.
 
-    Users that nobody knows are noted too: from then on they cannot come in. Erasing again what is gone gives
-    the receipts that are there.
+    Unknown users are recorded too, so their rows cannot enter later. Erasing users again returns the existing
+    receipts.
     """
     registry = Registry.open(installation)
     return [
@@ -91,7 +91,7 @@ def erase(installation: Installation, users: Sequence[str], *, actor: str) -> li
 
 
 def deployments_of(installation: Installation, registry: Registry) -> list[str]:
-    """Every deployment that has something on disk or in the ledger, or may have."""
+    """Return every deployment with data on disk, an entry in the file, or rows in the ledger."""
     kinds = ("windows", "refreshes", "replays")
     kept = {path.name for kind in kinds for path in (installation.home / kind).glob("[!.]*/")}
     return sorted(kept | set(_settings(installation)) | set(registry.ledger.deployments()))
@@ -117,7 +117,7 @@ def erase_from(
     if windows:
         sweep(
             installation.windows(name), idle=0
-        )  # one at work fails at its end, because the list has changed
+        )  # a running extraction fails at its end, because the list has changed
     for window in windows:
         if rows_of(window / LOG, erased):
             erase_window(window, erased, _observer(installation, name, window))
@@ -146,7 +146,7 @@ def _find(
     erased: Erased,
     note: Note,
 ) -> None:
-    """Note the rows and the versions that learned from them; nothing is changed."""
+    """Record the rows and the versions fitted on them; nothing is changed."""
     for window in windows:
         if rows := rows_of(window / LOG, erased):
             note.rows[window.name] = max(rows, note.rows.get(window.name, 0))
@@ -172,18 +172,18 @@ def _find(
 
 
 def _replayed(installation: Installation, name: str) -> list[Path]:
-    """The windows that replays have extracted."""
+    """Return the windows that replays have extracted."""
     return sorted(installation.replays(name).glob(f"[!.]*/windows/**/{LOG}"))
 
 
 def _strip_replay(replay: Path) -> None:
-    """Take the rows and what was worked out from them; the page, which names nobody, stays."""
+    """Delete the rows and the results of a replay; the page, which has no ids, stays."""
     for directory in sorted(replay.glob("[!.]*/")):
         discard(directory)
 
 
 def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
-    """The planned windows that held rows of the erased users, as the plan pinned them or as they lie."""
+    """Return the planned windows with rows of the erased users, as pinned by the plan or as stored."""
     held = {each.window.key for each in plan.pinned if each.window.key in note.rows}
     for each in plan.pinned:
         if each.log.exists() and (rows := rows_of(each.log, erased)):
@@ -193,7 +193,7 @@ def _held(plan: Plan, erased: Erased, note: Note) -> set[str]:
 
 
 def _span(installation: Installation, name: str, version: Version) -> set[str]:
-    """The windows that a version learned from, by its deployment's settings of today."""
+    """Return the windows of a version's fit, by its deployment's current settings."""
     known = _settings(installation).get(name)
     memories = ("link_windows", "offset_windows")
     count = max(getattr(known, each) if known else Deployment.model_fields[each].default for each in memories)
@@ -203,9 +203,9 @@ def _span(installation: Installation, name: str, version: Version) -> set[str]:
 
 
 def _strip(files: RefreshFiles, erased: Erased) -> None:
-    """Take the rows that a refresh pinned and its users' sums.
+    """Delete the rows that a refresh pinned, and its sums by user.
 
-    A refresh without a result is taken whole: its next step says so, and running it again begins anew.
+    An unfinished refresh is deleted as a whole: its next step fails, and a new run starts from the beginning.
     """
     plan = read_plan(files.plan)
     if any(each.log.exists() and rows_of(each.log, erased) for each in plan.pinned):
@@ -219,14 +219,14 @@ def _strip(files: RefreshFiles, erased: Erased) -> None:
 
 
 def _is_finished(files: RefreshFiles) -> bool:
-    """Whether nothing is left to do: it has published, or decided that there is nothing to publish."""
+    """Return True if it has published, or decided that there is nothing to publish."""
     if not files.verdict.exists():
         return False
     return version_of(files) is not None or read_json(files.verdict)["method"] is None
 
 
 def _observer(installation: Installation, name: str, window: Path) -> Any:
-    """What extraction would have shown the rows to; without the deployment's settings nothing is kept."""
+    """Return the observer of an extraction; None without the deployment's settings."""
     from slc_ops.quality import observer
 
     known = _settings(installation).get(name)
@@ -234,7 +234,7 @@ def _observer(installation: Installation, name: str, window: Path) -> Any:
 
 
 def _settings(installation: Installation) -> dict[str, Deployment]:
-    """The deployments of the file that can be used; a broken entry of another one does not matter."""
+    """Return the valid deployments of the file; broken entries are ignored."""
     return (
         read_deployments(installation.deployments_file)[0] if installation.deployments_file.exists() else {}
     )

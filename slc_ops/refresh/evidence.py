@@ -1,4 +1,4 @@
-"""The steps ``fit``, ``backtest``, ``detectability`` and ``decide``: what a plan's windows say."""
+"""The steps ``fit``, ``backtest``, ``detectability`` and ``decide``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def methods_of(plan: Plan) -> tuple[str, ...]:
-    """The methods that are compared, the two references always among them."""
+    """Return the compared methods, always with the two references."""
     return ladder(plan.settings["methods"])
 
 
 @observed
 def fit(plan: Plan, fold: "Fold") -> Path:
-    """Fit every method on one fold and score it on the strictly later window; returns the scores' directory.
+    """Fit every method on one fold and score it on the strictly later window; return the scores' directory.
 
-    What an earlier refresh scored or fitted on the same rows is reused; what is missing is worked out
-    together, on rows that are opened once.
+    Scores and fits of an earlier refresh on the same rows are reused; missing ones are computed together, on
+    rows that are opened once.
     """
     from slc_ops.evidence.scoring import score_fold
     from slc_ops.evidence.tuning import OptionGrid
@@ -56,10 +56,14 @@ def fit(plan: Plan, fold: "Fold") -> Path:
 
 @observed
 def backtest(installation: Installation, plan: Plan, champion: ChampionReference | None = None) -> Path:
-    """Compare the methods on the folds, beside what the champion served; intervals on the newest window.
+    """Compare the methods on the folds, beside the champion; intervals on the newest window.
 
-    The champion is read once, from the ledger unless ``champion`` is given. A finished backtest is returned
-    as long as it speaks about that champion; about another one, only the champion's part is redone.
+    Args:
+        champion: The champion to compare with; by default the ledger's, read once.
+
+    Returns:
+        The backtest's file. A finished one is returned if it matches that champion; otherwise only the
+            champion's part is computed again.
     """
     from slc_ops.evidence.backtest import Champion, assemble
 
@@ -77,7 +81,7 @@ def backtest(installation: Installation, plan: Plan, champion: ChampionReference
 
 
 def read_backtest(plan: Plan) -> "Backtest":
-    """What :func:`backtest` wrote."""
+    """Read the result of :func:`backtest`."""
     from slc_ops.evidence.results import Backtest
 
     return Backtest.from_dict(read_json(plan.files.backtest))
@@ -85,7 +89,7 @@ def read_backtest(plan: Plan) -> "Backtest":
 
 @observed
 def detectability(plan: Plan) -> Path:
-    """Work out which drifts the calibration rows of the newest fold could show."""
+    """Compute the drifts that the calibration rows of the newest fold could show; return the directory."""
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.evidence.detectability import write_detectability
 
@@ -98,9 +102,9 @@ def detectability(plan: Plan) -> Path:
 
 @observed
 def decide(plan: Plan) -> dict[str, Any]:
-    """Decide the method by the series, fit it up to the newest window, check that, give the verdict.
+    """Decide the method by the series, fit it up to the newest window, check the fit, return the verdict.
 
-    A finished verdict is returned as long as it is about the champion of the backtest.
+    A finished verdict is returned if its champion is that of the backtest.
     """
     from slc_ops.evidence.decision import FROZEN
     from slc_ops.evidence.detectability import read_detectability
@@ -122,5 +126,5 @@ def decide(plan: Plan) -> dict[str, Any]:
 
 
 def rules_of(plan: Plan) -> Decision:
-    """What it takes to change the method."""
+    """Return the rule for changing the method."""
     return Decision.model_validate(plan.settings["decision"])

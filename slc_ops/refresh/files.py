@@ -1,7 +1,6 @@
-"""The files of one refresh, by name: nothing else spells them.
+"""The file names of one refresh; no other module spells them.
 
-What a lower package writes into a directory of its own (a score, a parameter set, the detectability table) is
-named by that package.
+A lower package names the files in its own directory (a score, a parameter set, the detectability table).
 """
 
 from collections.abc import Iterator
@@ -16,28 +15,28 @@ OUTCOME = "outcome.json"
 VERSIONS = "versions.json"
 SCORES = "scores"
 STEPS = "steps"
-"""Beside the refreshes of a window: when each step ran and how it ended."""
+"""Beside the refreshes of a window: the times and the outcome of each step."""
 
 
 @dataclass(frozen=True)
 class RefreshFiles:
-    """Where one refresh keeps what it works out: ``<refreshes>/<window>/<key>/``."""
+    """The paths of one refresh: ``<refreshes>/<window>/<key>/``."""
 
     directory: Path
 
     @property
     def plan(self) -> Path:
-        """What the refresh is about to do; written first."""
+        """The plan; written first."""
         return self.directory / PLAN
 
     @property
     def windows(self) -> Path:
-        """The rows that the plan names."""
+        """The rows of the plan."""
         return self.directory / "windows"
 
     @property
     def earlier(self) -> Path:
-        """What ``slc_eb`` makes of the backbone's rows before this one, where the plan has some."""
+        """The fit of ``slc_eb`` on rows of the previous backbone, if the plan has some."""
         return self.directory / "earlier"
 
     @property
@@ -47,12 +46,12 @@ class RefreshFiles:
 
     @property
     def backtest(self) -> Path:
-        """The methods and the champion compared."""
+        """The comparison of the methods and the champion."""
         return self.directory / "backtest.json"
 
     @property
     def detectability(self) -> Path:
-        """Which drift the rows could show."""
+        """The drifts that the rows could show."""
         return self.directory / "detectability"
 
     @property
@@ -62,7 +61,7 @@ class RefreshFiles:
 
     @property
     def outcome(self) -> Path:
-        """The verdict in short, with its place among the refreshes of the window."""
+        """A summary of the verdict, with its position among the refreshes of the window."""
         return self.directory / OUTCOME
 
     @property
@@ -72,7 +71,7 @@ class RefreshFiles:
 
     @property
     def renewed_parameters(self) -> Path:
-        """The method that serves, fitted with the newest window while a change to another one is held."""
+        """The serving method, fitted with the newest window while a change to another one is held."""
         return self.directory / "renewed-parameters"
 
     @property
@@ -82,16 +81,16 @@ class RefreshFiles:
 
     @property
     def report(self) -> Path:
-        """The page for people, with its figures."""
+        """The directory of the report, with its figures."""
         return self.directory / "report"
 
     @property
     def report_page(self) -> Path:
-        """The page itself."""
+        """The report's page."""
         return self.report / "report.html"
 
 
 def refreshes_in(refreshes: Path, window: Window | None = None) -> Iterator[RefreshFiles]:
-    """Every planned refresh below a deployment's directory, or of one of its windows, in window order."""
+    """Yield every planned refresh below a deployment's directory, or of one window, in window order."""
     for plan in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/[!.]*/{PLAN}")):
         yield RefreshFiles(plan.parent)

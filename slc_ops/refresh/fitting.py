@@ -1,4 +1,4 @@
-"""The parameters that a refresh publishes: fitted up to the newest window, and held against past renewals."""
+"""The parameters that a refresh publishes: fitted up to the newest window, compared with past renewals."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def folds_of(plan: Plan) -> "FoldPlan":
-    """The plan's windows as rolling-origin folds."""
+    """Return the plan's windows as rolling-origin folds."""
     return plan_folds(
         [(each.window, each.log) for each in plan.windows],
         link_windows=plan.settings["link_windows"],
@@ -35,21 +35,21 @@ def folds_of(plan: Plan) -> "FoldPlan":
 
 
 def forget_of(plan: Plan) -> tuple[int, float]:
-    """Windows and half-life of the methods that forget; no window where none is compared."""
+    """Return windows and half-life of the methods that forget; 0 windows if none is compared."""
     return Reach.of(plan.settings).forget, dict(plan.settings.get("forget") or {"half_life": 1.0})[
         "half_life"
     ]
 
 
 def engine_of_plan(plan: Plan) -> "Engine":
-    """Where the plan's rows are worked on."""
+    """Return the engine of the plan."""
     from slc_ops.rows.engine import engine_of
 
     return engine_of(plan.settings.get("engine", "local"))
 
 
 def fit_options(plan: Plan) -> "FitOptions":
-    """The deployment's own options of a fit."""
+    """Return the deployment's fit options."""
     from slc_ops.methods import FitOptions
 
     return FitOptions(
@@ -61,10 +61,10 @@ def fit_options(plan: Plan) -> "FitOptions":
 
 
 def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
-    """What the rows of the backbone before this one say of the items; None where there is nothing to learn.
+    """Return the item offsets of the previous backbone; None without its rows or a fit.
 
-    They are ``slc_eb``'s offsets of the plan's ``earlier`` windows: a function of rows that the plan names,
-    whoever was champion then.
+    They are ``slc_eb``'s offsets of the plan's ``earlier`` windows: a function of the plan's rows,
+    independent of the champion at that time.
     """
     from slc_ops.base.buffers import as_numpy
     from slc_ops.methods import FitOptions, fit
@@ -94,9 +94,9 @@ def earlier_offsets(plan: Plan) -> "EarlierOffsets | None":
 def rows_to_learn_from(
     plan: Plan, method: str, options: dict[str, Any]
 ) -> "tuple[Calibration, Calibration | None, Calibration | None]":
-    """The windows up to the refreshed one, opened once.
+    """Return the calibrations up to the refreshed window, opened once.
 
-    The link's; the long memory where it is longer; those of a method that forgets.
+    The link's; the long memory if it is longer; that of a method that forgets.
     """
     from slc_ops.methods.fitting.calibration import Calibration
     from slc_ops.methods.fitting.summed_log import SummedLog
@@ -106,7 +106,7 @@ def rows_to_learn_from(
     known, widest = method_named(method), None
 
     def opened(windows: Sequence[PlannedWindow]) -> "Log":
-        """The widest memory is read; the others are ends of it."""
+        """Open windows; shorter memories are the end of the widest one, which is read."""
         if isinstance(widest, SummedLog):
             return widest.last_windows(len(windows))
         return open_windows(engine, [each.log for each in windows])
@@ -129,9 +129,9 @@ def fitted(
     older: "Calibration | None",
     target: Path,
 ) -> "ParameterSet":
-    """The method fitted on the windows up to the refreshed one, as ``target`` has it or newly.
+    """Return the method fitted on the windows up to the refreshed one, read from ``target`` or fitted.
 
-    Raises :class:`~slc_ops.base.errors.FitError` where it cannot be fitted.
+    Raises :class:`~slc_ops.base.errors.FitError` if it cannot be fitted.
     """
     from slc_ops.methods import fit_prepared
     from slc_ops.parameters.parameter_set import ParameterSet
@@ -161,7 +161,7 @@ def fitted(
 
 
 def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -> "Renewal":
-    """Fit the method up to the newest window, and say whether its parameters may serve."""
+    """Fit the method up to the newest window, and check its parameters against past renewals."""
     from slc_ops.evidence.renewal import Renewal, check_renewal
     from slc_ops.evidence.scoring import read_parameters
 
@@ -183,7 +183,7 @@ def renewal_of(plan: Plan, method: str, options: dict[str, Any], target: Path) -
 
 
 def slope_error(calibration: "Calibration") -> float:
-    """The standard error of a link's slope where it is about 0, and every row has the mean label."""
+    """Return the standard error of a link's slope near 0, if every row has the mean label as probability."""
     rate = float(calibration.item_sums.y.sum()) / calibration.total_weight
     information = calibration.total_weight * rate * (1 - rate) * calibration.logit_moments[1] ** 2
     return float(information**-0.5) if information > 0 else 0.0

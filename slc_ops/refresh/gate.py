@@ -1,4 +1,4 @@
-"""The gate: whether a published version may become champion now, and what an approver should read."""
+"""The gate: decide if a published version may become champion now, and summarise it for an approver."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ ACTOR = "refresh"
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a refresh wants done about the champion; ``hold`` says why it is not done at present."""
+    """The change of the champion that a refresh proposes; ``hold`` is the reason against it, or None."""
 
     deployment: str
     version: int | None
     verdict: dict[str, Any]
     hold: str | None
     is_champion: bool = False
-    """It is the champion already; promoting it again only repairs the alias."""
+    """True if it is already the champion; promoting it again only repairs the alias."""
     renewed: int | None = None
     """The version of this refresh that renewed the serving method meanwhile, if it is the champion."""
 
@@ -41,10 +41,9 @@ class Proposal:
 
     @property
     def against(self) -> "Against":
-        """The champion that the evidence was measured against, or that there was none.
+        """The champion of the comparison, or ``NO_CHAMPION``.
 
-        A change of method is about methods: the same method's renewal by this very refresh is no other
-        champion.
+        A renewal of the same method by this refresh does not count as another champion.
         """
         from slc_ops.registry.rules import NO_CHAMPION
 
@@ -53,7 +52,7 @@ class Proposal:
 
 
 def rule_of(settings: Deployment, kind: str) -> str:
-    """Who decides: ``auto``, ``manual`` or ``never``; renewals have a rule of their own below the gate.
+    """Return ``auto``, ``manual`` or ``never``; renewals have their own rule below the gate.
 
     >>> from slc_ops.settings.deployments import LakeSource
     >>> asks = Deployment(source=LakeSource(path="lake"), gate="manual")
@@ -66,16 +65,20 @@ def rule_of(settings: Deployment, kind: str) -> str:
 
 
 def read_verdict(plan: Plan) -> dict[str, Any]:
-    """The refresh's verdict."""
+    """Return the refresh's verdict."""
     verdict: dict[str, Any] = read_json(plan.files.verdict)
     return verdict
 
 
 def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:
-    """Look at verdict, gate and ledger; nothing is changed.
+    """Return a proposal from verdict, gate and ledger; nothing is changed.
 
-    Default deny: what the verdict does not call for, what is of a window older than the champion's, and
-    everything that a backfill made is held.
+    Default deny: a change that the verdict does not request, a window older than the champion's, and all
+    results of a backfill are held.
+
+    Args:
+        gate: ``auto``, ``manual`` or ``never``.
+        backfill: True for a refresh of a backfill.
     """
     from slc_ops.registry import Registry
 
@@ -110,7 +113,7 @@ def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool
 
 
 def _too_old(registry: "Registry", plan: Plan) -> str | None:
-    """Why a rule may not retire the champion by this window, if it may not."""
+    """Return the reason why a rule may not retire the champion by this window, or None."""
     from slc_ops.registry.rules import check_after_people
 
     try:
@@ -129,7 +132,7 @@ def _refused(
     *,
     automatic: bool,
 ) -> str | None:
-    """Why the ledger's rules refuse a promotion, if they do."""
+    """Return the reason why the ledger's rules refuse a promotion, or None."""
     from slc_ops.registry.rules import check_promotion
 
     try:
@@ -147,7 +150,12 @@ def _refused(
 
 
 def promote(installation: Installation, proposal: Proposal, *, actor: str, automatic: bool) -> str:
-    """Do what is proposed, unless the champion is another than the evidence was about."""
+    """Carry out the proposal and return a sentence on it.
+
+    Raises:
+        PromotionRefused: The proposal is held, or a rule forbids it.
+        PromotionConflict: The champion is not that of the evidence any more.
+    """
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import PROMOTION, RENEWAL
 
@@ -179,10 +187,10 @@ def promote(installation: Installation, proposal: Proposal, *, actor: str, autom
 
 
 def renew_meanwhile(installation: Installation, plan: Plan, *, actor: str) -> str | None:
-    """Renew the method that serves where that needs no person; says what was done, None where nothing is due.
+    """Renew the serving method if no person is required; return a sentence, or None if nothing is due.
 
-    That is a renewal (``renew: auto``) although the gate asks a person, or, while a change of method is held
-    or waits, the renewal of the method that serves.
+    This is a renewal (``renew: auto``) under a manual gate, or the renewal of the serving method while a
+    change of method is held or waits.
     """
     from slc_ops.registry import Registry
     from slc_ops.registry.publication import RENEWAL
@@ -218,7 +226,7 @@ def renew_meanwhile(installation: Installation, plan: Plan, *, actor: str) -> st
 
 @observed
 def promote_if_allowed(installation: Installation, plan: Plan) -> str:
-    """The step ``promote``: where verdict, rules and ledger allow it; says what was done."""
+    """Run the step ``promote``, if verdict, rules and ledger allow it; return a sentence."""
     settings = installation.deployment(plan.deployment)
     meanwhile = renew_meanwhile(installation, plan, actor=ACTOR)
     kind = read_verdict(plan)["kind"]
@@ -237,7 +245,7 @@ def promote_if_allowed(installation: Installation, plan: Plan) -> str:
 
 
 def evidence_text(plan: Plan, proposal: Proposal) -> str:
-    """The evidence for a person who is asked to approve, in Markdown."""
+    """Return the evidence for an approver, in Markdown."""
     from slc_ops.evidence.metrics import paired_metrics
 
     verdict = proposal.verdict

@@ -1,9 +1,9 @@
-"""Fits that an earlier refresh has made already.
+"""Reuse fits of earlier refreshes.
 
-A refresh publishes its method fitted on the windows up to the newest one. A week later the newest fold learns
-from the same windows, and the same method fitted on them is the same parameter set to the last bit; so it is
-read, and its rows are not. A fit is a function of its rows, the method, its options and the code; its key
-names all of them and lies beside the parameters. Whatever cannot be read counts as absent.
+A refresh publishes its method fitted on the windows up to the newest one. A week later the newest fold has
+the same windows, and the same method fitted on them gives the same parameter set to the last bit; so the set
+is read, and the rows are not. A fit is a function of its rows, the method, its options and the code; its key,
+a digest of all of them, is stored beside the parameters. An unreadable fit counts as absent.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ SUFFIX = "-key.json"
 def fit_key(
     plan: Plan, method: str, options: "FitOptions", windows: Sequence[Path], links: int, chosen_on: int = 0
 ) -> str:
-    """The name of everything that a fit depends on; empty where its rows have no lasting name.
+    """Return the cache key of a fit; empty if its rows have no key.
 
-    ``windows`` are all that the method learns from, its link from the last ``links`` of them; a method that
-    forgets chooses its blocks on the last ``chosen_on``.
+    ``windows`` are all windows of the method's fit, the last ``links`` of them those of its link; a method
+    that forgets chooses its blocks on the last ``chosen_on``.
     """
     keys = {window.log: window.rows_key for window in plan.windows}
     rows: list[Any] = [keys[path] for path in windows]
@@ -49,18 +49,18 @@ def fit_key(
 
 
 def keep_key(parameters: Path, key: str, seconds: float) -> None:
-    """Name the fit that was written to ``parameters``."""
+    """Store the key of the fit in ``parameters``."""
     if key:
         write_json(_beside(parameters), {"key": key, "seconds": seconds})
 
 
 def forget_key(parameters: Path) -> None:
-    """Before other parameters take their place."""
+    """Delete the key before other parameters replace the fit."""
     _beside(parameters).unlink(missing_ok=True)
 
 
 def kept_fit(plan: Plan, method: str, key: str) -> "Fitted | None":
-    """An earlier refresh's fit under this key, without that refresh's own origin, as a fold has it."""
+    """Return an earlier refresh's fit under this key, without its provenance, or None."""
     from slc_ops.evidence.scoring import Fitted
     from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 

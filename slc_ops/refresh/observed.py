@@ -1,7 +1,7 @@
-"""A step of a refresh as operators see it: every log line names its deployment and window, its time is kept.
+"""Observation of a refresh's steps: logs with deployment and window, and records of their times.
 
-The records lie beside the refreshes of a window, one small file per step, replaced by the step's next run.
-They say how long things took, never what they gave: nothing that decides a result reads them.
+The records are beside the refreshes of a window, one small file per step, replaced by the step's next run.
+They contain times and outcomes, never results: no result depends on them.
 """
 
 import inspect
@@ -23,9 +23,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_ERROR_LENGTH = 300
-"""Characters of an error that are kept."""
+"""Maximum stored characters of an error."""
 QUOTES_NO_ROW = (RegistryError, SettingsError, SourceUnavailable, StorageError)
-"""Errors whose text may be kept: no user's row stands in it, which an erasure would have to find."""
+"""Errors whose text may be stored: it contains no user's row, which an erasure would have to find."""
 _log = logging.getLogger(__name__)
 _inside: ContextVar[bool] = ContextVar("inside a step", default=False)
 
@@ -36,7 +36,7 @@ def observed(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        if _inside.get():  # a step that asks another one for its result is still one step
+        if _inside.get():  # a step that calls another one is still one step
             return function(*args, **kwargs)
         values = signature.bind(*args, **kwargs).arguments
         with step(_name(function.__name__, values), *_subject(values)):
@@ -76,7 +76,7 @@ def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterato
 
 
 def _keep(path: Path, record: dict[str, Any]) -> None:
-    """A record that cannot be written is no reason to fail a step that has succeeded."""
+    """Write the record; a failure is only logged, because the step itself has succeeded."""
     try:
         write_json(path, record)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A refresh that stops at the verdict: windows straight from a source, nothing registered."""
+"""A refresh that stops at the verdict: windows directly from a source, nothing registered."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ def backtest_settings(
     evidence_windows: int | None = None,
     effects: tuple[str, ...] | None = None,
 ) -> Deployment:
-    """The deployment's settings with what the caller says instead; with a lake it need not exist.
+    """Return the deployment's settings with the caller's changes; with a lake the deployment need not exist.
 
-    ``methods`` are names of the table of methods, or "all" of them.
+    ``methods`` are names in the table of methods, or "all" of them.
     """
     installation = Installation.from_environment()
     if lake is None:
@@ -53,7 +53,7 @@ def backtest_settings(
 def run_backtest(
     name: str, settings: Deployment, window: Window | None, directory: Path, champion: Path | None = None
 ) -> tuple[Backtest, Verdict, Path]:
-    """The refresh without publishing, in ``directory``; returns the backtest, the verdict and the report.
+    """Run the refresh without publishing, in ``directory``; return the backtest, the verdict and the report.
 
     The windows are validated as for any refresh, except that offline rows need no event ids. ``champion`` is
     a parameter set to compare with.
@@ -75,7 +75,7 @@ def run_backtest(
 
 
 def newest_window(settings: Deployment) -> Window:
-    """The window with the newest row of a lake, from the files' statistics."""
+    """Return the window with the newest row of a lake; other sources raise :class:`SettingsError`."""
     if not isinstance(settings.source, LakeSource):
         raise SettingsError("give the newest window with --window START/END; only a lake can be asked for it")
     always = Window(datetime(1, 1, 8, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))

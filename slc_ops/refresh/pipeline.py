@@ -1,13 +1,13 @@
 """The refresh of a window: one order of steps for command line, backfills, controls and offline backtests.
 
-Every step is a plain function: small values in, small values out, its results on disk. A step that finds its
-finished output returns it, so that a retry, a second run of the same window or a crash in the middle costs
-only what is missing. The Airflow DAG runs the same functions, one task each::
+Every step is a plain function with small arguments and results, and its output on disk. A step returns its
+finished output if there is one, so that a retry, a second run of the same window or a crash costs only the
+missing part. The Airflow DAG runs the same functions, one task each::
 
     extract → validate → fit (per fold) → backtest → detectability → decide → publish → promote
 
-``validate`` ends in a :class:`~slc_ops.refresh.plan.Plan`, which names the refresh: deployment, window, the
-windows it learns from, and the key under which everything after it is stored.
+``validate`` returns a :class:`~slc_ops.refresh.plan.Plan`, which identifies the refresh: deployment, window,
+the windows of its fits, and the key of all later output.
 """
 
 import time
@@ -47,13 +47,19 @@ def refresh(
     off_grid: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Plan:
-    """All steps in order; returns the plan, whose files hold everything that was worked out.
+    """Run all steps in order and return the plan, whose files contain all results.
 
-    ``settings`` and ``champion`` replace the deployment's own. A backfill leaves out ``promote``, a control
-    and an offline backtest leave out ``publish`` too, a replay of a window without a scheduled refresh also
-    ``decide``. A window off the deployment's grid, or one that
-    overlaps with a refreshed one, is refused unless ``off_grid``. ``tell`` hears of every finished step and
-    its time.
+    Args:
+        settings: Replaces the deployment's settings.
+        champion: Replaces the ledger's champion in the backtest.
+        leave_out: Steps to skip: ``promote`` for a backfill, also ``publish`` for a control or an offline
+            backtest, also ``decide`` for a replayed window without a scheduled refresh.
+        off_grid: Allow a window off the deployment's grid or overlapping with a refreshed one.
+        tell: Called with a line for every finished step and its time.
+
+    Raises:
+        SettingsError: The window is off the grid or overlaps.
+        ValidationStopped: Validation stopped the window.
     """
     installation = installation.with_settings(name, settings)
     if not off_grid:

@@ -1,4 +1,4 @@
-"""What one refresh is about to do: which windows it learns from, and the key it is known by."""
+"""The plan of one refresh: its windows and its key."""
 
 import os
 import shutil
@@ -30,15 +30,15 @@ NOT_IN_KEY = {
     "window", "refresh_every", "label_lag", "labels", "wait_for_source", "verdict_due",
     "champion_of_another_backbone", "approvers",
 }  # fmt: skip
-"""Settings that change when or by whom a refresh runs, not what it works out; and those whose effect is in
-the windows themselves: their bounds and the digests of their rows are part of the key."""
+"""Settings that change no result, or only through the windows; their bounds and digests are in the key."""
 
 
 @dataclass(frozen=True)
 class PlannedWindow(JsonForm):
-    """A validated window: where its usable rows lie, and the digest of their content.
+    """A validated window: the path of its usable rows, and the digest of their content.
 
-    ``rows_key`` names the usable rows: the window's content, the settings of its validation, and the code.
+    ``rows_key`` identifies the usable rows: the window's content, the settings of its validation, and the
+    code.
     """
 
     window: Window
@@ -50,7 +50,7 @@ class PlannedWindow(JsonForm):
 
 @dataclass(frozen=True)
 class Plan:
-    """One refresh. Everything it works out lies in ``directory``, whose name is the refresh's key."""
+    """One refresh. All its results are in ``directory``, whose name is the refresh's key."""
 
     deployment: str
     window: Window
@@ -62,9 +62,9 @@ class Plan:
     code_version: str
     directory: Path
     earlier: tuple[PlannedWindow, ...] = ()
-    """Windows of the backbone before this one, where its first windows are still needed."""
+    """Windows of the previous backbone, while the new one's first windows still need them."""
     backbone_version: str | None = None
-    """The backbone that served at the end of the window, where its rows name one."""
+    """The backbone that served at the end of the window, if its rows have versions."""
 
     @property
     def pinned(self) -> tuple[PlannedWindow, ...]:
@@ -73,42 +73,42 @@ class Plan:
 
     @property
     def newest(self) -> PlannedWindow:
-        """The window that is being refreshed."""
+        """The refreshed window."""
         return self.windows[-1]
 
     @property
     def learned(self) -> tuple[PlannedWindow, ...]:
-        """The windows that the published parameters are fitted on."""
+        """The windows of the published parameters' fit."""
         return learned_of(self.windows, self.settings)
 
     @property
     def older(self) -> tuple[PlannedWindow, ...]:
-        """The windows of methods that forget, those that they learn the rest from at their end."""
+        """The windows of methods that forget; they end with those of :attr:`learned`."""
         return older_of(self.windows, self.settings)
 
     @property
     def linked(self) -> tuple[PlannedWindow, ...]:
-        """The last of them, that links and all methods of short memory are fitted on."""
+        """The last of :attr:`learned`, for links and all methods with short memory."""
         memory = memory_up_to(self.window, [each.window for each in self.windows], Reach.of(self.settings))
         return tuple(each for each in self.windows if each.window in memory.link)
 
     @property
     def held_before(self) -> bool:
-        """Whether the renewal of the window before was held, which left that window out of this refresh."""
+        """True if the previous window's renewal was held, which excluded that window from this refresh."""
         return is_held_before(self.window, self.excluded)
 
     @property
     def files(self) -> RefreshFiles:
-        """Where the refresh keeps what it works out."""
+        """The paths of the refresh."""
         return RefreshFiles(self.directory)
 
     @property
     def path(self) -> Path:
-        """The plan's own file: the reference that travels between tasks."""
+        """The plan's own file: the reference between tasks."""
         return self.files.plan
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "deployment": self.deployment,
             "window": self.window.as_dict(),
@@ -124,13 +124,13 @@ class Plan:
 
 
 def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
-    """The windows of the long memory, the refreshed one included; of these the last are the link's."""
+    """Return the windows of the long memory, the refreshed one included; the last of them are the link's."""
     memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
     return tuple(each for each in windows if each.window in memory.offsets)
 
 
 def older_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
-    """The windows of methods that forget, where one is compared."""
+    """Return the windows of methods that forget; empty if none is compared."""
     memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
     return tuple(each for each in windows if each.window in memory.older)
 
@@ -146,11 +146,11 @@ def make_plan(
     earlier: Sequence[PlannedWindow] = (),
     backbone_version: str | None = None,
 ) -> Plan | None:
-    """Name the refresh by what goes into it and write the plan; the same input gives the same plan.
+    """Compute the refresh's key from its input and write the plan; the same input gives the same plan.
 
-    ``earlier`` are windows of the backbone before, from which the new one's offsets may begin.
-    ``digest_now`` looks at a window again after its rows are pinned; None means that late rows replaced one
-    of them in between, and that the windows have to be validated again.
+    ``earlier`` are windows of the previous backbone, for the prior mean of the new one's offsets.
+    ``digest_now`` returns a window's current digest after its rows are pinned; None is returned if late rows
+    replaced one meanwhile, and the windows must be validated again.
     """
     settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
     older = older_of(windows, settings)
@@ -188,9 +188,9 @@ def make_plan(
 
 
 def _pin(window: PlannedWindow, directory: Path) -> Path:
-    """Keep the rows that the plan names, even when late rows replace the window while the refresh runs.
+    """Link the plan's rows, so that late rows cannot replace them while the refresh runs.
 
-    Their item sums go with them, unless another refresh has put sums under another key there.
+    Their item sums are linked too, unless they have another refresh's key.
     """
     from slc_ops.methods.fitting.window_sums import key_of, sums_path
 
@@ -202,7 +202,7 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
     else:
         same_file(window.log, pinned)
     sums = sums_path(pinned)
-    with suppress(FileNotFoundError):  # then they are worked out from the rows
+    with suppress(FileNotFoundError):  # then they are computed from the rows
         same_file(sums_path(window.log), sums)
     if key_of(sums) != window.rows_key:
         sums.unlink(missing_ok=True)
@@ -210,7 +210,7 @@ def _pin(window: PlannedWindow, directory: Path) -> Path:
 
 
 def same_file(source: Path, target: Path) -> None:
-    """A second name for a file costs no space; where the file system has none, the file is copied."""
+    """Create a hard link, which needs no space; without support in the file system, copy the file."""
     with replacing(target) as temporary:
         temporary.unlink()
         try:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @observed
 def publish(installation: Installation, plan: Plan) -> int | None:
-    """Write the report and register the decided method, fitted up to the newest window; returns the version.
+    """Write the report and register the decided method, fitted up to the newest window; return the version.
 
-    Where the frozen model is to serve, or the method could not be fitted, there is nothing to register, only
-    a report. Where a change of method is held or waits for a person, the method that serves is registered
-    before it, with new parameters. A verdict that was redone (against another champion) replaces the report
-    and what the version says of itself.
+    If the frozen model is to serve, or the method could not be fitted, only a report is written and None is
+    returned. If a change of method is held or waits for a person, the serving method is registered first,
+    with new parameters. A recomputed verdict (against another champion) replaces the report and the version's
+    verdict.
     """
     verdict = decide(plan)
     files = plan.files
@@ -46,9 +46,9 @@ def publish(installation: Installation, plan: Plan) -> int | None:
 
 
 def _waits(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> bool:
-    """Whether a change of method does not happen at once, by the verdict or by the gate.
+    """Return True if a change of method is delayed, by the verdict or by the gate.
 
-    Where the champion is of this window or a later one, there is nothing to renew either.
+    If the champion is of this window or a later one, there is nothing to renew either.
     """
     if verdict["kind"] not in ("change", "retire") or verdict["champion"]["status"] == "saw_window":
         return False
@@ -57,9 +57,9 @@ def _waits(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> b
 
 
 def publish_renewal(installation: Installation, plan: Plan, verdict: dict[str, Any]) -> int | None:
-    """Register new parameters of the method that serves, while a change is held; None where it cannot be.
+    """Register new parameters of the serving method, while a change is held; return the version or None.
 
-    A method that is not fitted any more, or whose parameters moved too far, is not renewed.
+    A method that is no longer fitted, or whose parameters moved too far, is not renewed.
     """
     files, current = plan.files, verdict["decision"]["current"]
     scores = read_backtest(plan).newest
@@ -88,12 +88,12 @@ def _register(
     kind: Literal["decided", "renewal"],
     parameters: Path,
 ) -> int:
-    """Register a parameter set as a version, and enter it into the refresh's record; returns its number."""
+    """Register a parameter set as a version, and record it in the refresh; return its number."""
     from slc_ops.registry import Publication, Registry
     from slc_ops.registry.publication import EVALUATION, TRAINING
 
     files, said, method = plan.files, digest_json(verdict), str(verdict["method"])
-    page = Path(plan.newest.validation["docs_path"])  # only the newest windows keep theirs
+    page = Path(plan.newest.validation["docs_path"])  # only the newest windows keep their pages
     published = version_of(files, kind)
     publication = Publication(
         deployment=plan.deployment,
@@ -137,7 +137,7 @@ def _register(
 
 
 def lineage_namespace(registry_uri: str) -> str:
-    """A registry as a namespace of data sets: its kind and its place, no user and no password.
+    """Return a registry as a namespace of data sets: scheme and address, without user and password.
 
     >>> lineage_namespace("http://ann:x@mlflow.example:5000/"), lineage_namespace("sqlite:////data/mlflow.db")
     ('mlflow+http://mlflow.example:5000', 'mlflow+sqlite:///data/mlflow.db')
@@ -149,7 +149,7 @@ def lineage_namespace(registry_uri: str) -> str:
 
 
 def write_report(plan: Plan, page: Path | None = None) -> Path:
-    """Write (or write again) the HTML report of a decided refresh; returns its file."""
+    """Write (or rewrite) the HTML report of a decided refresh; return its file."""
     from slc_ops.reporting import write_report as write
 
     verdict = decide(plan)
@@ -166,7 +166,7 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
 
 
 def served_before(plan: Plan) -> "Iterator[Served]":
-    """What the earlier windows of the plan got, oldest first, where their own refreshes are kept."""
+    """Yield the served results of the plan's earlier windows, oldest first, if their refreshes are kept."""
     from slc_ops.evidence.results import Served
 
     for each in plan.windows[:-1]:
@@ -177,10 +177,10 @@ def served_before(plan: Plan) -> "Iterator[Served]":
 
 
 def headline(plan: Plan, method: str, verdict: dict[str, Any]) -> dict[str, Any]:
-    """A version's figures, of the newest window: the method's own, Platt's, the difference, what was served.
+    """Return a version's metrics on the newest window: the method, Platt, their difference, the champion.
 
-    The method's own are those of its fit before the window; ``served`` is what the champion of then gave,
-    ``series`` the method's mean differences in NLL over the windows of evidence.
+    The method's own are those of its fit before the window; ``served`` are those of the champion at that
+    time, ``series`` the method's mean differences in NLL over the evidence windows.
     """
     from slc_ops.evidence.metrics import METRICS, paired_metrics
     from slc_ops.evidence.results import served_on

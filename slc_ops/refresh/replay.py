@@ -1,9 +1,9 @@
-"""The operation over past windows as it would have run: the refresh itself, in a home that is thrown away.
+"""Replay past windows as they would have been refreshed, in a temporary home.
 
 Every window is refreshed by :func:`slc_ops.refresh.pipeline.refresh`, oldest first, with every change of
-method approved at once (``gate: auto``) and late rows as if they had come in time. The ledger and its rules
-are the real ones; there is no MLflow, validation applies the suite's rules without the suite, and no report
-is written. A window between two scheduled refreshes (``refresh_every``) is scored and nothing is decided.
+method approved at once (``gate: auto``) and late rows treated as on time. The ledger and its rules are the
+real ones; there is no MLflow, validation applies the suite's rules without the suite, and no report is
+written. A window between two scheduled refreshes (``refresh_every``) is scored without a decision.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slc_ops.registry import Registry
 
 REFRESHES = "refreshes"
-"""Below the home, as everywhere; the ledger of a replay lies with them and goes with them."""
+"""Below the home, as usual; the ledger of a replay is in the same directory and is deleted with it."""
 
 
 def replay_settings(
@@ -50,9 +50,9 @@ def replay_settings(
     methods: Sequence[str] | Literal["all"] | None = None,
     effects: tuple[str, ...] | None = None,
 ) -> tuple[Deployment, Path]:
-    """The deployment's settings with what the caller says instead, and where its sources' paths begin.
+    """Return the deployment's settings with the caller's changes, and the base of its sources' paths.
 
-    The rows of a lake that is named instead of the deployment's source need no event ids.
+    The rows of a ``lake`` instead of the deployment's source need no event ids.
     """
     settings = backtest_settings(name, lake, methods=methods, effects=effects)
     if lake is not None:
@@ -62,7 +62,7 @@ def replay_settings(
 
 
 def replay_windows(settings: Deployment, start: str, end: str) -> list[Window]:
-    """The windows of ``[start, end)``, oldest first; borders off the deployment's grid are refused."""
+    """Return the windows of ``[start, end)``; borders off the grid raise :class:`SettingsError`."""
     cadence = settings.cadence
     whole = Window(border(cadence, start, "from"), border(cadence, end, "to"), settings.window.zone)
     windows = cadence.between(whole.start, whole.end)
@@ -82,9 +82,9 @@ def run_replay(
 ) -> Replay:
     """Replay the windows, oldest first, as if their refreshes had run one after the other.
 
-    Extracted rows are kept under ``directory``; relative paths of the source begin at ``home``. The windows
-    before the first one are learned from where the source has them, as the first refresh would do. ``tell``
-    hears of every window.
+    Extracted rows are kept under ``directory``; relative paths of the source start at ``home``. Windows
+    before the first one are used if the source has them, as in the first refresh. ``tell`` is called with a
+    line per window.
     """
     found = []
     for window, replayed in replayed_windows(name, settings, windows, directory, home=home):
@@ -97,8 +97,8 @@ def run_replay(
 def replayed_windows(
     name: str, settings: Deployment, windows: Sequence[Window], directory: Path, *, home: Path
 ) -> Iterable[tuple[Window, ReplayedWindow]]:
-    """Each window as its refresh left it; until the next one is asked for, its files lie in ``directory``."""
-    discard_rehearsal(directory)  # what served at the end of another replay serves nothing here
+    """Yield each window with its result; its files are in ``directory`` until the next one."""
+    discard_rehearsal(directory)  # the last champion of another replay does not serve here
     approved = settings.model_copy(update={"gate": "auto", "renew": "auto", "lookback_windows": 0})
     installation = rehearsal_installation(directory, home).with_settings(name, approved)
     for window in windows:
@@ -108,7 +108,7 @@ def replayed_windows(
 
 
 def rehearsal_installation(directory: Path, home: Path) -> Installation:
-    """A home that is thrown away; sources and lists of erased users are those of ``home``."""
+    """Return an installation with a temporary home; sources and erased users are those of ``home``."""
     own = directory.absolute()
     return replace(
         Installation.from_environment(),
@@ -120,12 +120,12 @@ def rehearsal_installation(directory: Path, home: Path) -> Installation:
 
 
 def discard_rehearsal(directory: Path) -> None:
-    """Remove refreshes and their ledger; extracted rows stay."""
+    """Delete refreshes and their ledger; extracted rows stay."""
     discard(directory / REFRESHES)
 
 
 def _replayed(installation: Installation, name: str, window: Window) -> ReplayedWindow:
-    """One refresh, and what it put in place."""
+    """Run one refresh, and return its result."""
     from slc_ops.registry import Registry
 
     settings, registry = installation.deployment(name), Registry.open(installation)
@@ -146,7 +146,7 @@ def _replayed(installation: Installation, name: str, window: Window) -> Replayed
     served, note = current_method(backtest), _about_backbone(registry, name, window, backtest)
     entry = _with_served(installation, plan, backtest)
     status: Literal["first", "scored"] = "scored"
-    if entry.hold_out:  # nothing is before it that a refresh uses; but something may have served it
+    if entry.hold_out:  # no usable window is before it; but a champion may have served it
         status, entry = "first", entry_of_unscored(installation, name, window, champion_then) or entry
     ranking = {} if status == "first" else _ranking(backtest)
     if not due:
@@ -164,7 +164,7 @@ def _replayed(installation: Installation, name: str, window: Window) -> Replayed
 
 
 def _ranking(backtest: Backtest) -> dict[str, Within]:
-    """The AUC of every method and of what was served."""
+    """Return the AUC of every method and of the served probabilities."""
     served = CHAMPION if backtest.champion.status == "scored" else FROZEN
     scores = {SERVED: backtest.newest[served]} | {each: backtest.newest[each] for each in backtest.methods}
     return {
@@ -179,7 +179,7 @@ def _serving(registry: "Registry", name: str) -> str:
 
 
 def _about_backbone(registry: "Registry", name: str, window: Window, backtest: Backtest) -> str:
-    """What became of a champion that was fitted for another backbone than the window's."""
+    """Return a sentence on a champion that was fitted for another backbone than the window's."""
     for change in reversed(registry.history(name)):
         told = change.evidence.get("backbone")
         if told and told["window"] == str(window):
@@ -188,9 +188,9 @@ def _about_backbone(registry: "Registry", name: str, window: Window, backtest: B
 
 
 def _with_served(installation: Installation, plan: Plan, backtest: Backtest) -> Entry:
-    """The window's entry, with what was served beside the methods; a first window was served by nothing.
+    """Return the window's entry, with the served probabilities beside the methods; not for a first window.
 
-    Platt is refitted on every window with rows, also on those that the refresh left out.
+    Platt is refitted on every window with rows, including those that the refresh excluded.
     """
     entry, fold = backtest.entries[-1], backtest.plan.newest
     if entry.hold_out or not entry.nll:
@@ -208,7 +208,7 @@ def _with_served(installation: Installation, plan: Plan, backtest: Backtest) -> 
 
 
 def _sentence(verdict: Mapping[str, Any]) -> str:
-    """Why: what stopped it, what changed the method, or all that was said."""
+    """Return the reasons: of the hold, of the change of method, or all of them."""
     reasons = verdict["reasons"]
     if verdict["kind"] != "none" and verdict["verdict"] == "hold":
         reasons = [each for each in reasons if each["effect"] == "hold"]

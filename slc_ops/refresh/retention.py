@@ -1,8 +1,8 @@
-"""``clean``: windows and refreshes beyond what a deployment keeps go; what somebody still needs stays.
+"""``clean``: delete windows and refreshes beyond the deployment's limits, unless they are still needed.
 
-Nothing that decides is thrown away: the line of champions, the versions and their parameters lie in the
-ledger and in MLflow, which this never touches. A directory gets a hidden name before it is emptied, so that
-whoever is killed in between leaves no half window behind; the next call finishes what was begun.
+The champion history, the versions and their parameters are in the ledger and in MLflow, which this never
+changes. A directory gets a hidden name before it is deleted, so that a killed process leaves no partial
+window; the next call finishes the deletion.
 """
 
 import os
@@ -30,7 +30,7 @@ GONE = "gone-"
 
 @dataclass(frozen=True)
 class Removable:
-    """What a deployment no longer needs, and the bytes that removing it gives back."""
+    """The paths that a deployment no longer needs, and the bytes that their deletion frees."""
 
     deployment: str
     windows: list[Path]
@@ -39,12 +39,12 @@ class Removable:
 
     @property
     def paths(self) -> list[Path]:
-        """All of it."""
+        """All paths."""
         return [*self.windows, *self.refreshes, *self.leftovers]
 
     @property
     def bytes(self) -> int:
-        """What the file system gets back: a file with a second name that stays gives nothing."""
+        """The bytes that are freed: a file with another hard link frees none."""
         found: dict[tuple[int, int], list[os.stat_result]] = {}
         for path in self.paths:
             for file in _files(path):
@@ -53,7 +53,7 @@ class Removable:
         return sum(names[0].st_size for names in found.values() if len(names) >= names[0].st_nlink)
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form of ``slc-ops clean``."""
+        """Return the JSON form of ``slc-ops clean``."""
         return {
             "deployment": self.deployment,
             "windows": [path.name for path in self.windows],
@@ -64,11 +64,11 @@ class Removable:
 
 
 def removable(installation: Installation, name: str) -> Removable:
-    """What may go: beyond ``keep_windows`` and ``keep_refreshes``, and needed by nobody.
+    """Return the paths beyond ``keep_windows`` and ``keep_refreshes`` that nothing needs.
 
-    These stay, however old: windows that the next refresh reads; the refreshes of the champion, of the
-    challenger and of the version that a rollback would lead to; and every refresh that was touched within a
-    day, with the windows it names, because it may be at work.
+    These stay at any age: windows that the next refresh reads; the refreshes of the champion, of the
+    challenger and of a rollback's target; and every refresh modified within a day, with its windows, because
+    it may be running.
     """
     deployment = installation.deployment(name)
     refreshes, at_work = _refreshes(installation, name, deployment)
@@ -81,9 +81,10 @@ def removable(installation: Installation, name: str) -> Removable:
 
 
 def remove(found: Removable) -> None:
-    """Remove it; called again, it finishes what was interrupted.
+    """Delete the paths; a repeated call finishes an interrupted one.
 
-    Raises :class:`~slc_ops.base.errors.StorageError` where the file system refuses; what is left is whole.
+    Raises :class:`~slc_ops.base.errors.StorageError` if the file system refuses; the remaining paths are
+    whole.
     """
     for path in found.paths:
         discard(path)
@@ -92,9 +93,9 @@ def remove(found: Removable) -> None:
 
 
 def drop_user_tables(installation: Installation, name: str) -> list[str]:
-    """Empty the users' tables of all versions but the champion and what a rollback leads to; which they were.
+    """Empty the users' tables of all versions but the champion and a rollback's target; return the versions.
 
-    Tables of refreshes that may be at work stay until they are not.
+    Tables of refreshes that may be running stay.
     """
     from slc_ops.refresh.user_tables import drop_old_tables
 
@@ -125,7 +126,7 @@ def _windows(installation: Installation, name: str, deployment: Deployment, at_w
 
 
 def _refreshes(installation: Installation, name: str, deployment: Deployment) -> tuple[list[Path], set[str]]:
-    """The refreshes that may go, and the windows of those that may be at work."""
+    """Return the removable refreshes, and the windows of those that may be running."""
     weeks = sorted(path for path in installation.refreshes(name).glob("[!.]*") if path.is_dir())
     in_use = _versions_in_use(installation, name)
     found: list[Path] = []
@@ -148,13 +149,13 @@ def _versions_in_use(installation: Installation, name: str, *, challenger: bool 
     ledger = Registry.open(installation, create=False).ledger
     head = ledger.head(name)
     found = {head.champion, head.challenger if challenger else None}
-    with suppress(PromotionRefused):  # nothing to go back to
+    with suppress(PromotionRefused):  # no earlier champion
         found.add(rollback_target(name, ledger.line(name)))
     return {number for number in found if number is not None}
 
 
 def leftovers(installation: Installation, name: str) -> list[Path]:
-    """What a killed ``clean`` left; and temporary directories of refreshes, untouched for a day."""
+    """Return the remains of a killed ``clean``, and temporary directories of refreshes, idle for a day."""
     gone = [
         path
         for root in (installation.windows(name), installation.refreshes(name))
@@ -165,7 +166,7 @@ def leftovers(installation: Installation, name: str) -> list[Path]:
 
 
 def _is_recent(directory: Path) -> bool:
-    """Whether something in it was touched within a day; of a week of refreshes: its records of steps."""
+    """Return True if a file in it was modified within a day; for a window of refreshes, its step records."""
     touched = [directory.stat().st_mtime]
     steps = directory / STEPS
     for file in _files(steps) if steps.is_dir() else _files(directory):
@@ -178,8 +179,8 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove a directory: first its name, which takes no time, then what is in it."""
-    with typed_storage(path), suppress(FileNotFoundError):  # somebody else was first
+    """Delete a directory: first rename it, which is atomic, then delete its contents."""
+    with typed_storage(path), suppress(FileNotFoundError):  # another process was first
         gone = path
         if f".{GONE}" not in path.name:
             gone = path.with_name(f".{path.name.lstrip('.')}.{GONE}{secrets.token_hex(4)}")
@@ -188,6 +189,6 @@ def discard(path: Path) -> None:
 
 
 def _drop_empty(week: Path) -> None:
-    """A week without refreshes has no records of steps either."""
+    """Delete a window's directory without refreshes, with its step records."""
     if week.is_dir() and not any(week.glob(f"*/{PLAN}")):
         discard(week)

@@ -1,4 +1,4 @@
-"""Which windows may be refreshed, and which verdict is late."""
+"""The windows that may be refreshed, and late verdicts."""
 
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from slc_ops.settings.deployments import Installation
 
 
 def check_window(installation: Installation, name: str, window: Window, *, hint: str = "--off-grid") -> None:
-    """Refuse a window off the deployment's grid, or one that overlaps with a refreshed window."""
+    """Raise :class:`SettingsError` for a window off the grid, or overlapping with a refreshed one."""
     cadence = installation.deployment(name).cadence
     check_on_grid(window, cadence, name, hint=hint)
     refreshed = [plan.window for plan in decided_refreshes(installation, name)]
@@ -21,12 +21,12 @@ def check_window(installation: Installation, name: str, window: Window, *, hint:
 def check_due(
     installation: Installation, name: str, window: Window, at: datetime, *, hint: str = "--force"
 ) -> None:
-    """Refuse a window whose labels are not due at ``at``; steps have no clock, so their callers ask."""
+    """Raise :class:`SettingsError` if a window's labels are not due at ``at``; callers pass the time."""
     check_labels_due(window, installation.deployment(name).label_lag, at, hint=hint)
 
 
 def late_window(installation: Installation, name: str, at: datetime) -> Window | None:
-    """The newest window whose verdict was due at ``at``, where it has none and nobody was told."""
+    """Return the newest window whose verdict was due at ``at``; None if it has one or was notified."""
     settings = installation.deployment(name)
     if settings.verdict_due is None:
         return None
@@ -38,7 +38,7 @@ def late_window(installation: Installation, name: str, at: datetime) -> Window |
 
 
 def note_told(installation: Installation, name: str, window: Window) -> None:
-    """Remember that somebody was told, so that it is told once."""
+    """Record the notification, so that it is sent once."""
     write_json(_note(installation, name, window), {"window": window.as_dict()})
 
 

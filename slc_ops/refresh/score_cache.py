@@ -1,9 +1,9 @@
-"""Folds that an earlier refresh has scored already.
+"""Reuse fold scores of earlier refreshes.
 
 The next refresh scores the same older windows. A score is a function of the fold's rows, the method, its
-options and the code, and its cache key names all of them; a score of an earlier refresh under the same key is
-reused, and the rows of those windows are not read again. So an entry of the series, once made, never changes,
-and the next refresh costs one new fold.
+options and the code, and its cache key contains all of them; an earlier refresh's score with the same key is
+reused, and the rows of those windows are not read again. So an entry of the series never changes, and the
+next refresh costs one new fold.
 """
 
 from dataclasses import asdict
@@ -30,7 +30,7 @@ from slc_ops.refresh.plan import Plan, same_file
 
 
 def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: OptionGrid) -> str:
-    """The name of everything that the score of a fold depends on; empty where it has no lasting name."""
+    """Return the cache key of a fold's score; empty if its rows have no key."""
     if fold.test is None:
         return ""
     fit = fold_fit_key(plan, fold, method, options)
@@ -39,7 +39,7 @@ def cache_key(plan: Plan, fold: Fold, method: str, options: FitOptions, grid: Op
 
 
 def fold_fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> str:
-    """The name of a fold's fit under these options."""
+    """Return the cache key of a fold's fit under these options."""
     if method_named(method).forgets and fold.older:
         return fit_key(plan, method, options, fold.older, len(fold.calibration), len(fold.offsets))
     memory = fold.offsets if method_named(method).long_memory else fold.calibration
@@ -47,16 +47,16 @@ def fold_fit_key(plan: Plan, fold: Fold, method: str, options: FitOptions) -> st
 
 
 def reuse(plan: Plan, fold: Fold, method: str, key: str) -> bool:
-    """Put an earlier refresh's score under the same cache key in place; False where there is none."""
+    """Copy an earlier refresh's score with the same cache key; return False without one."""
     target = score_directory(plan.files.scores, fold, method)
     if not key or fold.newest or target.exists():
         return False
     refreshes = plan.directory.parent.parent
     for found in sorted(refreshes.glob(f"*/*/{SCORES}/{fold.key}/{method}/{KEY}")):
-        if read_json(found) != key or not (found.parent / USERS).exists():  # an erasure takes users' sums
+        if read_json(found) != key or not (found.parent / USERS).exists():  # an erasure deletes sums by user
             continue
         score = Score.from_dict(read_json(found.parent / SCORE))
-        if score.error is None:  # an error may have been the day's; the fold is scored again
+        if score.error is None:  # an error may have been temporary; the fold is scored again
             with replacing_directory(target) as temporary:
                 _same_files(found.parent, temporary)
                 write_score(temporary, as_older(score), key)
@@ -65,6 +65,6 @@ def reuse(plan: Plan, fold: Fold, method: str, key: str) -> bool:
 
 
 def _same_files(source: Path, target: Path) -> None:
-    """Second names for the files that an older window's score needs: users' sums and the fit itself."""
+    """Link the files of an older window's score: sums by user and the fit itself."""
     for path in [source / USERS, *sorted((source / PARAMETERS).glob("*"))]:
         same_file(path, target / path.relative_to(source))

@@ -1,8 +1,8 @@
-"""What was served, held against the registry: ``served_probability`` and ``served_version`` of the log.
+"""Audit of served probabilities: ``served_probability`` and ``served_version`` of the log.
 
-Each row is corrected again with the version that it names. The answer is a table by version and day, with a
-likely cause where served probabilities differ, and a comparison of the two versions that served most (the
-arms of a canary) with an interval over users. It lies beside the window's rows, without any id of a user.
+Each row is corrected again with its served version. The result is a table by version and day, with a likely
+cause if served probabilities differ, and a comparison of the two versions that served most (the arms of a
+canary) with an interval over users. It is stored beside the window's rows, without user ids.
 """
 
 from collections import Counter
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 FILE = "served.json"
 OFF = 1e-6
-"""A served probability further from its version's is off."""
+"""Maximum difference between a served probability and its version's."""
 CANDIDATES = 8
-"""Champions before, one of which a stale server may have served."""
+"""Number of earlier champions that a stale server may have served."""
 SAMPLE = 2000
 EXPLAINED = 0.95
 """Share of the sampled rows that a cause must explain."""
@@ -42,7 +42,7 @@ COLUMNS = ("event_time", "user_id", "item_id", "group_id", "label", "logit", "pr
 
 @dataclass
 class Cell:
-    """The rows that one version served on one day; a few of those that are off are kept."""
+    """The rows of one version on one day, with a sample of those that are off."""
 
     rows: int = 0
     off: int = 0
@@ -59,7 +59,7 @@ class Cell:
 
 
 class Sets:
-    """The parameter sets of versions, each read once; None where the registry cannot give one."""
+    """The parameter sets of versions, each read once; None if the registry cannot return one."""
 
     def __init__(self, registry: "Registry", deployment: str) -> None:
         self._registry, self._deployment = registry, deployment
@@ -81,9 +81,9 @@ class Sets:
 def audit_served(
     installation: Installation, name: str, log: Path, directory: Path, limit: Limit
 ) -> tuple[dict[str, Any] | None, list[Finding]]:
-    """Audit a window's rows: the table, which is kept beside them, and what is above the limits.
+    """Audit a window's rows; return the table, stored beside them, and the findings above the limits.
 
-    The table is None where the log does not say what was served.
+    The table is None if the log has no served probabilities.
     """
     import pyarrow.dataset as ds
 
@@ -116,7 +116,7 @@ def audit_served(
 
 
 def _batches(rows: Any) -> Iterator[pa.Table]:
-    """Rows with a served probability, some columns of them, in the order of the file."""
+    """Yield rows with a served probability and the needed columns, in the order of the file."""
     wanted = [*COLUMNS, "served_probability", "served_version"]
     for batch in rows.to_batches(columns=[each for each in wanted if each in rows.schema.names]):
         table = pa.table(batch)
@@ -126,7 +126,7 @@ def _batches(rows: Any) -> Iterator[pa.Table]:
 
 
 def _by_version(table: pa.Table, champion: int | None) -> Iterator[tuple[int, pa.Table]]:
-    """Rows by the version that they name; rows without one are held against the champion."""
+    """Yield rows by their served version; rows without one are compared with the champion."""
     if "served_version" not in table.column_names:
         table = table.append_column("served_version", pa.nulls(table.num_rows, pa.int64()))
     named = pc.fill_null(pc.cast(table["served_version"], pa.int64()), 0 if champion is None else champion)
@@ -140,7 +140,7 @@ def _logits(rows: pa.Table) -> Floats:
 
 
 def _again(parameters: "ParameterSet", rows: pa.Table, *, unknown: bool = False) -> Floats:
-    """What the set answers; ``unknown``: as if it knew no item."""
+    """Return the set's probabilities; ``unknown`` treats all items as unknown."""
     ids = {
         name: rows[column].combine_chunks() if column in rows.column_names else None
         for name, column in (("item", "item_id"), ("group", "group_id"), ("user", "user_id"))
@@ -179,7 +179,7 @@ def _table(cells: dict[tuple[int, str], Cell], sets: Sets, line: list[int | None
 
 
 def _cause(version: int, rows: pa.Table, sets: Sets, before: list[int]) -> str:
-    """The first explanation that fits nearly all of the sampled rows."""
+    """Return the first cause that explains nearly all of the sampled rows."""
     parameters = sets.of(version)
     if parameters is None:
         return f"the registry has no set of version {version}"
@@ -203,7 +203,7 @@ def _cause(version: int, rows: pa.Table, sets: Sets, before: list[int]) -> str:
 
 
 def _stale(version: int, day: str, cells: dict[tuple[int, str], Cell], line: list[int | None]) -> bool:
-    """Whether an older version serves again after a newer one had taken over, though nobody went back."""
+    """Return True if an older version serves again after a newer one, without a rollback."""
     days = sorted({each for _, each in cells if each < day})
     if not days or (version, days[-1]) in cells:
         return False
@@ -217,7 +217,7 @@ def _last(line: list[int | None], version: int) -> int:
 
 
 def _losses(version: int, rows: pa.Table, served: Floats) -> pa.Table:
-    """Rows and NLL of each user."""
+    """Return rows and NLL of each user."""
     p = np.clip(served, 1e-6, 1 - 1e-6)
     label = as_numpy(rows["label"]).astype(np.float64)
     loss = -(label * np.log(p) + (1 - label) * np.log1p(-p))
@@ -226,7 +226,7 @@ def _losses(version: int, rows: pa.Table, served: Floats) -> pa.Table:
 
 
 def _arms(losses: list[pa.Table]) -> dict[str, Any] | None:
-    """The two versions that served most: the difference of their NLL, 95 % interval over users."""
+    """Return the NLL difference of the two versions that served most, with a 95 % interval over users."""
     if not losses:
         return None
     sums = [("loss_sum", "sum"), ("loss_count", "sum")]

@@ -1,9 +1,8 @@
-"""What served every window with rows, evidence or not: the part of a replay that a refresh leaves out.
+"""Served results of every window with rows: the part of a replay that a refresh omits.
 
-A refresh makes no entry of a window that validation stops, and its methods learn nothing from windows that
-were stopped or held. All of these were served. Here they are scored, too: each method, and weekly Platt in
-particular, is fitted on the last windows with rows, whatever became of them, and what served is scored beside
-them.
+A refresh makes no entry for a window that validation stops, and its methods use no windows that were stopped
+or held. All of these were served. Here they are scored, too: each method, and weekly Platt in particular, is
+fitted on the last windows with rows, stopped or not, and the champion is scored beside them.
 """
 
 from dataclasses import replace
@@ -30,13 +29,13 @@ from slc_ops.settings.deployments import Deployment, Installation
 
 SCORES, ROWS, BAD = "served-scores", "served.parquet", "served-bad.parquet"
 FAR = 52
-"""How many windows back the last ones with rows are looked for."""
+"""Number of windows to search for the last ones with rows."""
 
 
 def entry_of_unscored(
     installation: Installation, name: str, window: Window, champion: ChampionReference | None
 ) -> Entry | None:
-    """The entry of a window that no refresh scored, with what served it; None where that cannot be said."""
+    """Return the entry of a window that no refresh scored, with its served probabilities, or None."""
     settings = installation.deployment(name)
     try:
         if (fold := fold_of_all_rows(installation, name, window)) is None:
@@ -53,18 +52,18 @@ def entry_of_unscored(
         sums = {method: read_users(score_directory(directory, fold, method)) for method in entry.nll}
         what = sums["base"] if served is None else read_users(score_directory(directory, fold, "champion"))
         return with_served(entry, sums, what)
-    except SlcError:  # rows that nobody can read
+    except SlcError:  # unreadable rows
         return None
 
 
 def applies(champion: ParameterSet, fold: Fold, settings: Deployment) -> bool:
-    """Whether a server would have applied a champion to a window's rows."""
+    """Return True if a server would have applied a champion to a window's rows."""
     fitted, found = champion.provenance.backbone_version, FoldRows(fold).test.backbone_versions
     return not (fitted and found and fitted not in found)
 
 
 def platt_on_all_rows(installation: Installation, name: str, window: Window, test: Path) -> UserSums | None:
-    """Weekly Platt on a window, refitted on the last windows with rows, those that were left out included."""
+    """Return weekly Platt on a window, refitted on the last windows with rows, including excluded ones."""
     fold = fold_of_all_rows(installation, name, window)
     if fold is None:
         return None
@@ -77,7 +76,7 @@ def platt_on_all_rows(installation: Installation, name: str, window: Window, tes
 
 
 def with_served(entry: Entry, sums: dict[str, UserSums], served: UserSums) -> Entry:
-    """The entry with what was served beside the methods."""
+    """Return the entry with the served probabilities beside the methods."""
     return replace(
         entry,
         nll={**entry.nll, SERVED: float(served.means["nll"].sum()) / entry.weight},
@@ -86,7 +85,7 @@ def with_served(entry: Entry, sums: dict[str, UserSums], served: UserSums) -> En
 
 
 def fold_of_all_rows(installation: Installation, name: str, window: Window) -> Fold | None:
-    """The window after the last windows with rows; None where it has none, or nothing is before it."""
+    """Return the window as a fold after the last windows with rows; None if either is missing."""
     settings = installation.deployment(name)
     reach, engine, limit = Reach.of(dict(settings)), engine_of(settings.engine), settings.quality.logit_limit
 
@@ -98,7 +97,7 @@ def fold_of_all_rows(installation: Installation, name: str, window: Window) -> F
         return found if found.rows else None
 
     def rows_of(manifest: WindowManifest) -> Path:
-        """The rows that keep the contract."""
+        """Return the path of the valid rows."""
         if not statistics_of(manifest, limit, engine).failed_rows:
             return manifest.path
         target = manifest.directory / ROWS

@@ -1,4 +1,4 @@
-"""What a refresh came to, for people and for machines."""
+"""The result of a refresh as text and as JSON."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def refresh_summary(installation: Installation, plan: Plan) -> dict[str, Any]:
-    """The JSON form: verdict, version, and the methods on the newest window."""
+    """Return the JSON form: verdict, version, and the methods on the newest window."""
     backtest = read_backtest(plan)
     verdict, version = read_json(plan.files.verdict), version_of(plan.files)
     return {
@@ -44,12 +44,12 @@ def refresh_summary(installation: Installation, plan: Plan) -> dict[str, Any]:
 
 
 def print_refresh(installation: Installation, plan: Plan) -> None:
-    """The comparison table, the verdict with its reasons, the version, and where the report lies."""
+    """Print the comparison table, the verdict with its reasons, the version, and the report's path."""
     backtest = read_backtest(plan)
     summary = refresh_summary(installation, plan)
     called = plan.window.called
     title = f"{plan.deployment}, {called} {plan.window}, fitted on the {called}s before"
-    # JSON keeps no order of methods; the ladder does, and the champion closes it.
+    # JSON has no order of methods: show the ladder, then the champion.
     shown = [*backtest.methods, *(name for name in backtest.newest if name not in backtest.methods)]
     rows = [_row(name, backtest) for name in shown]
     print_table(None, title, ["method", *_columns()], rows)
@@ -66,7 +66,7 @@ def print_refresh(installation: Installation, plan: Plan) -> None:
 
 
 def _columns() -> list[str]:
-    """Each metric; beside those with intervals the difference to Platt, of the AUC in percentage points."""
+    """Return each metric, with the difference to Platt for paired ones; for AUC in percentage points."""
     from slc_ops.evidence.metrics import headline_metrics
 
     columns = []

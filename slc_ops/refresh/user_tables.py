@@ -1,8 +1,8 @@
-"""Tables of users in parameter sets: personal data, which ``erase`` and ``clean`` take out again.
+"""Users' tables in parameter sets: personal data, which ``erase`` and ``clean`` remove.
 
-A set whose table loses rows is written anew, with its digests and golden vectors; everything else in it stays
-to the last bit. A version's digest stands in the ledger, so the new one is entered with a receipt
-(``resealed``), which ``verify`` then goes by.
+A set whose table loses rows is rewritten with new digests and golden vectors; everything else in it stays
+identical. The ledger contains a version's digest, so a receipt (``resealed``) records the new one, which
+``verify`` then uses.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ Belongs = Callable[[str], bool]
 
 
 def strip_refresh(files: RefreshFiles, belongs: Belongs) -> int:
-    """Take users out of every set that a refresh keeps; returns how many rows went."""
+    """Remove users from every set of a refresh; return the number of removed rows."""
     tables = sorted(files.directory.rglob(effect_file("user")))
     return sum(remove_users(table.parent, belongs) for table in tables)
 
@@ -38,9 +38,9 @@ def strip_version(
     belongs: Belongs,
     note: Callable[[int, str], None] = lambda number, digest: None,
 ) -> str | None:
-    """Take users out of a version's set in MLflow; its new digest, None if it stays as it is.
+    """Remove users from a version's set in MLflow; return its new digest, or None if it is unchanged.
 
-    ``note`` hears the digest before anything is replaced. A set that is no longer there has nobody in it.
+    ``note`` is called with the digest before the set is replaced. A missing set contains no users.
     """
     from mlflow.exceptions import MlflowException
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -67,7 +67,7 @@ def strip_version(
 def drop_old_tables(
     installation: Installation, name: str, keep: Collection[int], at_work: Collection[Path]
 ) -> Receipt | None:
-    """Empty the users' tables of all versions but ``keep``; the receipt of those that had any."""
+    """Empty the users' tables of all versions but ``keep``; return the receipt of those that had any."""
 
     def everyone(user: str) -> bool:
         return True

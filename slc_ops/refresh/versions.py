@@ -1,6 +1,6 @@
-"""The record of a refresh: how it ended, and which versions it registered.
+"""The record of a refresh: its outcome, and its registered versions.
 
-Retention, page, metrics, reports, erasure and gate read it here; nothing looks at the times of files.
+Retention, page, metrics, reports, erasure and gate read this record; no code uses the times of files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +26,17 @@ class Registered:
 
     number: int
     kind: Literal["decided", "renewal"]
-    """The method that the verdict decided for; or the one that serves, renewed while a change is held."""
+    """``decided``: the verdict's method; ``renewal``: the serving one, renewed while a change is held."""
     method: str
     parameters: str
     """The directory of its parameter set, within the refresh."""
     run_id: str
     verdict: str
-    """The digest of the verdict that it was published with."""
+    """The digest of the verdict at publication."""
 
 
 def registered_by(files: RefreshFiles) -> list[Registered]:
-    """The versions that a refresh registered, in the order of their numbers."""
+    """Return the versions that a refresh registered, in the order of their numbers."""
     if not files.versions.exists():
         return []
     with understanding(files.versions):
@@ -44,19 +44,19 @@ def registered_by(files: RefreshFiles) -> list[Registered]:
 
 
 def record_version(files: RefreshFiles, version: Registered) -> None:
-    """Enter a version; it takes the place of an earlier one of its kind."""
+    """Record a version; it replaces an earlier one of its kind."""
     others = [each for each in registered_by(files) if each.kind != version.kind]
     found = sorted([*others, version], key=lambda each: each.number)
     write_json(files.versions, {"versions": [asdict(each) for each in found]}, sealed=True)
 
 
 def version_of(files: RefreshFiles, kind: Literal["decided", "renewal"] = "decided") -> Registered | None:
-    """The version of the decided method, or of the one that was renewed meanwhile."""
+    """Return the version of the decided method, or of the one that was renewed meanwhile; None without it."""
     return next((each for each in registered_by(files) if each.kind == kind), None)
 
 
 def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered] | None:
-    """The refresh below ``refreshes`` that registered a version."""
+    """Return the refresh below ``refreshes`` that registered a version, or None."""
     for path in refreshes.glob(f"[!.]*/[!.]*/{VERSIONS}"):
         files = RefreshFiles(path.parent)
         for each in registered_by(files):
@@ -66,7 +66,7 @@ def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered
 
 
 def find_by_run(installation: Installation, run_id: str) -> Plan | None:
-    """The refresh that made an MLflow run."""
+    """Return the refresh of an MLflow run, or None."""
     for path in (installation.home / "refreshes").glob(f"*/*/*/{VERSIONS}"):
         files = RefreshFiles(path.parent)
         if run_id in [each.run_id for each in registered_by(files)]:
@@ -76,7 +76,7 @@ def find_by_run(installation: Installation, run_id: str) -> Plan | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a refresh ended, in short: what is asked of every refresh, without reading its evidence."""
+    """A summary of a refresh's result, which saves reading its evidence."""
 
     window: dict[str, str]
     order: int
@@ -85,19 +85,19 @@ class Outcome:
     kind: str
     method: str | None
     digest: str
-    """Of the verdict."""
+    """Digest of the verdict."""
     quality: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Method → metric → figure, on the newest window."""
+    """Method → metric → value, on the newest window."""
     gains: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Method → metric → the interval of its difference to Platt on the newest window."""
     renewal: dict[str, Any] = field(default_factory=dict)
-    """What was said about the new parameters; later refreshes leave out a window whose renewal was held."""
+    """The check of the new parameters; later refreshes exclude a window whose renewal was held."""
     served: dict[str, Any] | None = None
-    """What the newest window got (:class:`~slc_ops.evidence.results.Served`), for later reports."""
+    """Served results of the newest window (:class:`~slc_ops.evidence.results.Served`), for later reports."""
 
 
 def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Backtest") -> None:
-    """Keep how a refresh ended; a verdict that was redone is the newest of its window again."""
+    """Store the outcome of a refresh; a recomputed verdict becomes the newest of its window again."""
     digest = digest_json(dict(verdict))
     if files.outcome.exists() and read_outcome(files).digest == digest:
         return
@@ -129,18 +129,18 @@ def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Bac
 
 
 def read_outcome(files: RefreshFiles) -> Outcome:
-    """What :func:`note_outcome` kept."""
+    """Read the result of :func:`note_outcome`."""
     with understanding(files.outcome):
         return Outcome(**read_json(files.outcome))
 
 
 def _decided(window: Path) -> Iterator[RefreshFiles]:
-    """The refreshes in a window's directory that reached a verdict."""
+    """Return the refreshes in a window's directory that reached a verdict."""
     return (RefreshFiles(path.parent) for path in sorted(window.glob(f"[!.]*/{OUTCOME}")))
 
 
 def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tuple[RefreshFiles, Outcome]]]:
-    """Window by window (or of one), oldest first: the decided refreshes in the order of their verdicts."""
+    """Yield per window (or for one), oldest first, the decided refreshes in the order of their verdicts."""
     for directory in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/")):
         found = [(files, read_outcome(files)) for files in _decided(directory)]
         if found:
@@ -150,14 +150,14 @@ def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tup
 def decided_refreshes(
     installation: Installation, deployment: str, window: Window | None = None
 ) -> Iterator[Plan]:
-    """The refreshes that reached a verdict, in window order; of one window, oldest verdict first."""
+    """Yield the refreshes that reached a verdict, in window order; within a window, oldest verdict first."""
     for found in outcomes(installation.refreshes(deployment), window):
         for files, _ in found:
             yield read_plan(files.plan)
 
 
 def newest_refresh(installation: Installation, deployment: str, window: Window | None = None) -> Plan | None:
-    """The last decided refresh of a deployment, or of one of its windows."""
+    """Return the last decided refresh of a deployment, or of one of its windows."""
     found = list(outcomes(installation.refreshes(deployment), window))
     return read_plan(found[-1][-1][0].plan) if found else None
 
@@ -165,9 +165,10 @@ def newest_refresh(installation: Installation, deployment: str, window: Window |
 def held_in_a_row(
     installation: Installation, deployment: str, line: "Sequence[ChampionChange]", last: Window | None = None
 ) -> int:
-    """How many windows, newest (or ``last``) first, were held: they wanted another champion and got none.
+    """Return the number of consecutive held windows, from the newest (or ``last``) back.
 
-    ``line`` are the deployment's changes of the champion. A window that wanted nothing was not held.
+    A held window proposed another champion, which was not promoted; a window without a proposal ends the
+    count. ``line`` contains the deployment's changes of the champion.
     """
     champions = {change.to_version for change in line}
     retired = [change.evidence.get("window") for change in line if change.to_version is None]

@@ -1,4 +1,4 @@
-"""Which windows a refresh uses, and for what: every rule about windows, as functions of small values.
+"""The rules on windows of a refresh, as functions of small values.
 
     window   1   2   3   4   5   6   7   8
              o   o   c   c   T
@@ -7,14 +7,14 @@
                          o   o   c   c   T      the newest window
                              o   o   c   c      the published parameters
 
-Every method learns from the last ``link_windows`` (c); a method of long memory learns its offsets from the
-last ``offset_windows`` (o and c), one that forgets its effects from still more, the older the less. Each of
-the last ``evidence_windows`` that can be scored (T) is one entry of the series that decides the method.
-Windows that are missing, stopped, held or of another backbone are left out, never replaced. The very first
-window has nothing before it: it is cut in time.
+Every method is fitted on the last ``link_windows`` (c); a method with long memory takes its offsets from the
+last ``offset_windows`` (o and c), a method that forgets its effects from still more, with falling weights.
+Each of the last ``evidence_windows`` that can be scored (T) is one entry of the series that decides the
+method. Windows that are missing, stopped, held or of another backbone are excluded, never replaced. The very
+first window has no earlier one: it is split in time.
 
-A refresh asks these functions with what it found on disk. A replay is a sequence of refreshes, so it asks
-them too; nothing else decides about windows.
+A refresh calls these functions with its data on disk. A replay is a sequence of refreshes, so it calls them
+too; no other code decides about windows.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from slc_ops.methods.fitting.options import Forgetting
 
 BACKBONE, HELD, STOPPED, TAKEN_BACK = "backbone", "held", "stopped", "taken_back"
-"""Why a window is left out: rows of another backbone, a renewal that moved too far, validation, a person."""
+"""Reasons for excluding a window: another backbone, a renewal that moved too far, validation, a person."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How many windows links, offsets and the series of evidence look back."""
+    """The number of windows of links, offsets and the series of evidence."""
 
     link: int
     offsets: int
     evidence: int
     forget: int = 0
-    """Windows of methods that forget; 0 where none is compared."""
+    """Windows of methods that forget; 0 if none is compared."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Reach":
-        """What a deployment, or the plan of a refresh, says."""
+        """Read it from a deployment's settings, or from the plan of a refresh."""
         forgets = any(METHODS[name].forgets for name in settings.get("methods", ()) if name in METHODS)
         return cls(
             settings["link_windows"],
@@ -64,35 +64,35 @@ class Reach:
 
     @property
     def longest(self) -> int:
-        """As far back as any method looks."""
+        """The windows of the longest memory of any method."""
         return max(self.memory, self.forget)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The windows that a fit learns from, oldest first; each is the end of the next."""
+    """The windows of a fit, oldest first; each tuple is the end of the next."""
 
     link: tuple[Window, ...]
     offsets: tuple[Window, ...]
     older: tuple[Window, ...] = ()
-    """Of methods that forget; empty where none is compared."""
+    """Windows of methods that forget; empty if none is compared."""
 
 
 # --- reach ----------------------------------------------------------------------------------------------
 
 
 def needed_windows(window: Window, reach: Reach) -> list[Window]:
-    """The refreshed window and the earlier ones that its backtest learns from, oldest first."""
+    """Return the refreshed window and the earlier ones of its backtest, oldest first."""
     return [*window.before(reach.evidence - 1 + reach.longest), window]
 
 
 def windows_read_again(window: Window, lookback: int) -> list[Window]:
-    """The windows that late rows and labels may still reach: the newest, and ``lookback`` before it."""
+    """Return the windows open to late rows and labels: the newest, and ``lookback`` before it."""
     return [*window.before(lookback), window]
 
 
 def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
-    """What a method learns from to be scored on a window: usable windows that end before it.
+    """Return the usable windows before a window, for fits that are scored on it.
 
     >>> week = Window.parse("2026-02-02/2026-02-09")
     >>> found = memory_before(week, [*week.before(3)[:2], week], Reach(2, 3, 1))
@@ -107,14 +107,14 @@ def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> M
 
 
 def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
-    """What the published parameters learn from: the same number of windows, the refreshed one included."""
+    """Return the windows of the published parameters: the same number, with the refreshed one included."""
     counts = (reach.link, reach.memory, reach.longest if reach.forget else 0)
     spans = ([*window.before(count - 1), window] if count else [] for count in counts)
     return Memory(*(tuple(each for each in span if each in usable) for span in spans))
 
 
 def forgetting(newest: Window, windows: int, half_life: float) -> "Forgetting | None":
-    """What rows of older windows count; the ``newest`` that is learned from has age 0. None: all alike."""
+    """Return the weights of older windows; the ``newest`` of the fit has age 0. None: equal weights."""
     from slc_ops.methods.fitting.options import Forgetting
 
     if not windows:
@@ -132,9 +132,9 @@ def plan_folds(
     summed: bool = False,
     forget: tuple[int, float] = (0, 1.0),
 ) -> "FoldPlan":
-    """Lay out the folds over the usable windows; gaps are left out and noted, never filled.
+    """Return the folds over the usable windows; gaps are skipped and noted, never filled.
 
-    ``forget`` are the windows and the half-life of methods that forget.
+    ``forget`` contains the windows and the half-life of methods that forget.
     """
     from slc_ops.evidence.folds import Fold, FoldPlan
 
@@ -184,10 +184,10 @@ def left_out(
     held: Mapping[Window, str],
     taken_back: Mapping[Window, str],
 ) -> dict[str, str] | None:
-    """Why a window is not even validated; None where it may be used if its rows are good.
+    """Return the reason why a window is not even validated; None if it may be used after validation.
 
-    ``names`` are the backbone versions that its rows name, ``newest_names`` those of the newest window. Rows
-    without a version may be of any backbone.
+    ``names`` are the backbone versions of its rows, ``newest_names`` those of the newest window. Rows without
+    a version may be of any backbone.
     """
     if names and newest_names and not names & newest_names:
         reason = f"it is of backbone {_listed(names)}, and {newest} of {_listed(newest_names)}"
@@ -198,14 +198,14 @@ def left_out(
 
 
 def excluded(window: Window, kind: str, reason: str) -> dict[str, str]:
-    """A window that is left out, as the plan keeps it."""
+    """Return an excluded window in the plan's form."""
     return {"window": str(window), "kind": kind, "reason": reason}
 
 
 def part_to_use(
     names: AbstractSet[str], serving: str | None, *, mixed: bool
 ) -> Literal["all", "some", "none"]:
-    """How much of a validated window is of the backbone that served at the end of the newest one.
+    """Return the part of a validated window that has the backbone at the end of the newest one.
 
     ``mixed``: the deployment allows mixtures, and every window stays as it is.
 
@@ -218,17 +218,17 @@ def part_to_use(
 
 
 def of_another(window: Window, names: AbstractSet[str], serving: str | None) -> dict[str, str]:
-    """A validated window none of whose rows are of the backbone that serves."""
+    """Return the exclusion of a validated window without rows of the serving backbone."""
     return excluded(window, BACKBONE, f"of backbone {_listed(names)}; the newest window is of {serving}")
 
 
 def windows_of_the_backbone_before(
     first: Window, others: Iterable[tuple[Window, AbstractSet[str]]], reach: Reach, methods: Collection[str]
 ) -> list[Window]:
-    """The windows of the backbone that served before ``first``, whose offsets the new one may begin from.
+    """Return the windows of the backbone before ``first``, for the prior mean of the new one's offsets.
 
-    Of ``others``, windows of other backbones with their versions, those that are wholly of the newest version
-    before ``first``. Once the long memory no longer reaches them there are none left.
+    Of ``others``, windows of other backbones with their versions, those entirely of the newest version before
+    ``first``. Beyond the long memory there are none.
     """
     if "slc_eb" not in methods:
         return []
@@ -240,9 +240,9 @@ def windows_of_the_backbone_before(
 
 
 def held_windows(renewals: Sequence[tuple[Window, Mapping[str, Any]]]) -> dict[Window, str]:
-    """The windows whose renewal moved too far, and its sentence; ``renewals`` oldest first, ``{}`` for none.
+    """Return window → sentence for renewals that moved too far; ``renewals`` oldest first, {} for none.
 
-    Later refreshes leave them out, unless the next window moved as far and was accepted.
+    Later refreshes exclude them, unless the next window moved as far and was accepted.
     """
     found = {}
     for (window, renewal), (_, later) in zip(renewals, [*renewals[1:], (None, {})], strict=True):
@@ -253,7 +253,7 @@ def held_windows(renewals: Sequence[tuple[Window, Mapping[str, Any]]]) -> dict[W
 
 
 def is_held_before(window: Window, exclusions: Iterable[Mapping[str, str]]) -> bool:
-    """Whether the window right before was held, and therefore left out."""
+    """Return True if the previous window was held, and therefore excluded."""
     before = str(window.before(1)[0])
     return any(each.get("kind") == HELD and each["window"] == before for each in exclusions)
 
@@ -262,12 +262,12 @@ def is_held_before(window: Window, exclusions: Iterable[Mapping[str, str]]) -> b
 
 
 def is_scheduled(window: Window, cadence: Cadence, every: int) -> bool:
-    """Whether a scheduled refresh ends with this window; with ``refresh_every`` it is one of so many."""
+    """Return True if a scheduled refresh ends with this window; ``every`` is ``refresh_every``."""
     return cadence.span(window, every).end == window.end
 
 
 def check_labels_due(window: Window, lag: timedelta | None, at: datetime, *, hint: str) -> None:
-    """Refuse a window whose labels may still be on their way at ``at``: its rates would be wrong."""
+    """Raise :class:`SettingsError` if labels may still arrive after ``at``: the rates would be wrong."""
     if lag is not None and at < (due := window.end + lag):
         raise SettingsError(
             f"the labels of window {window} are due on {due:%Y-%m-%d %H:%M} UTC (label_lag), and it is "
@@ -276,7 +276,7 @@ def check_labels_due(window: Window, lag: timedelta | None, at: datetime, *, hin
 
 
 def check_on_grid(window: Window, cadence: Cadence, name: str, *, hint: str) -> None:
-    """Refuse a window that is not one of the deployment's."""
+    """Raise :class:`SettingsError` for a window that is not on the deployment's grid."""
     if not cadence.holds(window):
         instead = " or ".join(str(each) for each in _windows_at(cadence, window))
         raise SettingsError(
@@ -288,7 +288,7 @@ def check_on_grid(window: Window, cadence: Cadence, name: str, *, hint: str) -> 
 def check_no_overlap(
     window: Window, refreshed: Collection[Window], cadence: Cadence, name: str, *, hint: str
 ) -> None:
-    """Refuse a window that overlaps with a refreshed one, as after a change of ``window`` in the settings."""
+    """Raise :class:`SettingsError` for an overlap with a refreshed window, after a change of ``window``."""
     for other in refreshed:
         if other != window and other.start < window.end and window.start < other.end:
             raise SettingsError(
@@ -300,7 +300,7 @@ def check_no_overlap(
 
 
 def _way_out(cadence: Cadence, other: Window, end: datetime) -> str:
-    """What to do about a window that overlaps with ``other``; ``end`` is where refreshed windows end."""
+    """Return the remedy for an overlap with ``other``; ``end`` is the end of the refreshed windows."""
     from zoneinfo import ZoneInfo
 
     if cadence.holds(other):
@@ -316,7 +316,7 @@ def _way_out(cadence: Cadence, other: Window, end: datetime) -> str:
 
 
 def _windows_at(cadence: Cadence, window: Window) -> list[Window]:
-    """The windows of the grid in which the window starts and ends.
+    """Return the windows of the grid that contain the window's start and end.
 
     >>> [str(week) for week in _windows_at(Cadence(), Window.parse("2026-01-06/2026-01-13"))]
     ['2026-01-05/2026-01-12', '2026-01-12/2026-01-19']

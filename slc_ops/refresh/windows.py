@@ -1,4 +1,4 @@
-"""The steps ``extract`` and ``validate``: which windows a refresh needs, and which of them it may use."""
+"""The steps ``extract`` and ``validate``: the windows that a refresh needs, and those it may use."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -39,16 +39,19 @@ class NoRows(InputError):
 
 
 ATTEMPTS = 3
-"""How often the windows are validated again when late rows replace one meanwhile."""
+"""Number of validations if late rows replace a window meanwhile."""
 
 
 @observed
 def extract(installation: Installation, name: str, window: Window) -> list[Window]:
-    """Pull the window and the history it needs; return the windows to learn from that hold rows.
+    """Extract the window and its history; return the windows with rows.
 
     The newest window and the ``lookback_windows`` before it are read again from the source, because late rows
-    may have reached them; older ones are final once extracted. An empty past window is no window, an empty
-    newest window is an error. Further back lie the windows that validation measures the oldest ones against.
+    may have arrived; older ones are final. Windows further back are the baselines of the oldest ones'
+    validation.
+
+    Raises:
+        NoRows: The newest window is empty; an empty past window is skipped.
     """
     from slc_ops.intake.sources import reader_of
 
@@ -66,21 +69,21 @@ def extract(installation: Installation, name: str, window: Window) -> list[Windo
 
 
 def window_data(manifest: "WindowManifest") -> Data:
-    """An extracted window, as lineage names it."""
+    """Return an extracted window as a lineage data set."""
     return Data("file", str(manifest.path), manifest.digest, manifest.rows)
 
 
 def _extracted(
     installation: Installation, name: str, window: Window, deployment: Deployment, home: Path
 ) -> "tuple[list[Window], WindowManifest]":
-    """The windows that hold rows, and the manifest of the newest."""
+    """Return the windows with rows, and the manifest of the newest."""
     from slc_ops.intake.extract import extract as extract_window
     from slc_ops.intake.labels import WAITING
     from slc_ops.quality import observer
     from slc_ops.quality.history import reach
     from slc_ops.rows.engine import engine_of
 
-    engine = engine_of(deployment.engine)  # a cluster that cannot be reached stops the refresh here
+    engine = engine_of(deployment.engine)  # an unreachable cluster stops the refresh here
     wanted = needed_windows(window, Reach.of(dict(deployment)))
     late = windows_read_again(window, deployment.lookback_windows)
     found = []
@@ -110,9 +113,12 @@ def _extracted(
 
 
 def lacking(installation: Installation, name: str, window: Window) -> str | None:
-    """Why the window cannot be extracted yet; None where its source, and that of its labels, have rows of it.
+    """Return the reason why the window cannot be extracted yet; None if all its sources have rows.
 
-    A source that is misconfigured is waited for like one that is late: the reason says which it is.
+    A source that fails is treated like a late one; the reason contains its error.
+
+    Raises:
+        SettingsError: The source's settings are invalid.
     """
     from slc_ops.intake.extract import is_filled
 
@@ -129,10 +135,12 @@ def lacking(installation: Installation, name: str, window: Window) -> str | None
 
 @observed
 def validate(installation: Installation, name: str, window: Window) -> Path:
-    """Validate every window that is needed, and name the refresh; returns the plan's file.
+    """Validate all needed windows, and write the plan; return its file.
 
-    A past window that the suite stops is left out of the refresh and named in the report; the newest one
-    stops the refresh.
+    A past window that the suite stops is excluded from the refresh and listed in the report.
+
+    Raises:
+        ValidationStopped: The suite stopped the newest window.
     """
     deployment = installation.deployment(name)
     for _ in range(ATTEMPTS):
@@ -158,7 +166,7 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
         return WindowManifest.read(installation.windows(name) / each.key)
 
     checked = deployment
-    if deployment.on_new_backbone == "split":  # a mixture stops nothing: it is split afterwards
+    if deployment.on_new_backbone == "split":  # a mixture does not stop the window: it is split afterwards
         quality = deployment.quality.model_copy(update={"allow_mixed_backbones": True})
         checked = deployment.model_copy(update={"quality": quality})
     history = History(manifest_of, checked.quality, engine)
@@ -176,8 +184,8 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
             weekdays=baseline.weekdays,
             found_before=baseline.found_before,
         )
-        # The usable rows are a function of the window's content, the events that earlier windows had, the
-        # suite's settings and the code.
+        # The usable rows are a function of the window's content, the events of earlier windows, the suite's
+        # settings and the code.
         engines = [] if deployment.engine == "local" else [deployment.engine]  # each adds in its own order
         key = digest_json(
             [
@@ -229,7 +237,7 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
             usable.append(one if part == "all" else rows_of(one, str(serving), engine))
     earlier = []
     for each in windows_of_the_backbone_before(usable[0].window, others, reach, deployment.methods):
-        with suppress(ValidationStopped):  # nothing is learned from it, now as then
+        with suppress(ValidationStopped):  # it is not used, as at its own refresh
             earlier.append(usable_rows(each))
     return make_plan(
         name,
@@ -247,7 +255,7 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
 def _audited(
     installation: Installation, name: str, newest: PlannedWindow, deployment: Deployment
 ) -> PlannedWindow:
-    """The newest window with what is found where its log says what was served; too much of it stops."""
+    """Return the newest window with the findings of its served probabilities; too many raise."""
     from slc_ops.refresh.served import audit_served
 
     if installation.rehearsal:
@@ -265,13 +273,13 @@ def _audited(
 
 
 def _renewal(installation: Installation, name: str, window: Window) -> dict[str, Any]:
-    """What the last refresh of a window said about its renewal; nothing where there is none."""
+    """Return the renewal in the last refresh of a window; empty without one."""
     found = list(outcomes(installation.refreshes(name), window))
     return found[-1][-1][1].renewal if found else {}
 
 
 def _left_out_by_people(installation: Installation, name: str) -> dict[Window, str]:
-    """The windows that a person left out of later fits with a rollback, and who."""
+    """Return the windows that a person excluded from later fits by a rollback, with a sentence."""
     from slc_ops.registry import Registry
     from slc_ops.registry.rules import excluded_by_people
 
