@@ -211,7 +211,7 @@ class _Posterior:
 
 def _group_sums(size: int, rows: Rows) -> Sums:
     codes = rows.group
-    assert codes is not None  # noqa: S101 - the pass asked for groups
+    assert codes is not None  # noqa: S101 - the pass requests groups
     return _without_last(
         key_sums(np.where(codes < 0, size, codes), size + 1, rows.label, rows.logit, rows.weight)
     )

@@ -32,7 +32,7 @@ def own_evaluated(manifest: WindowManifest, entries: Sequence[OwnExpectation]) -
     """Return Great Expectations' results for the deployment's own entries, in their order.
 
     An entry that cannot be evaluated (a missing column, an invalid argument) fails as critical, whatever its
-    severity: an unchecked rule must not look like a passed one.
+    severity: an unchecked rule must not count as a passed one.
     """
     if not entries or not manifest.rows:
         return []

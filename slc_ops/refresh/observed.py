@@ -76,7 +76,7 @@ def step(name: str, deployment: str, window: Window, refreshes: Path) -> Iterato
 
 
 def _keep(path: Path, record: dict[str, Any]) -> None:
-    """Write the record; a failure is only logged, because the step itself has succeeded."""
+    """Write the record; a failure is logged and does not fail the step."""
     try:
         write_json(path, record)
     except OSError as error:

@@ -154,7 +154,7 @@ def _again(parameters: "ParameterSet", rows: pa.Table, *, unknown: bool = False)
     return parameters.correct(item, _logits(rows), time, groups=ids["group"], users=ids["user"])
 
 
-# --- what was found ---------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------
 
 
 def _table(cells: dict[tuple[int, str], Cell], sets: Sets, line: list[int | None]) -> dict[str, Any]:

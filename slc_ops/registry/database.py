@@ -1,6 +1,6 @@
 """The ledger's database: SQLite (embedded) or PostgreSQL (production); writers create and migrate it.
 
-SQLite runs in WAL mode, waits for a busy database and begins every writing transaction with ``BEGIN
+SQLite runs in WAL mode, waits for a busy database and starts every writing transaction with ``BEGIN
 IMMEDIATE``: a transaction that reads first and writes later would otherwise fail when another one writes in
 between. Each use opens a connection: Airflow tasks fork, and two processes must not share one.
 """
@@ -185,7 +185,7 @@ def _engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: object, record: object) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]  # SQLAlchemy says BEGIN, below
+        connection.isolation_level = None  # type: ignore[attr-defined]  # SQLAlchemy sends BEGIN, below
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")  # type: ignore[attr-defined]
 

@@ -97,14 +97,8 @@ class Ledger:
     def record(self, version: Version, refers: Mapping[str, Any] | None = None) -> None:
         """Enter a version, and make it the challenger unless the champion or challenger has a later window.
 
-        A backfill therefore never replaces a newer challenger.
-
-        Args:
-            version: The version; its number must be free or have the same key.
-            refers: Digests of its inputs, for the chain.
-
-        Raises:
-            RegistryError: Another version has this number.
+        A backfill therefore never replaces a newer challenger. ``refers`` contains the digests of its inputs,
+        for the chain. Raises :class:`RegistryError` if another version has this number.
         """
         name = version.deployment
         with self.database.writing() as connection:

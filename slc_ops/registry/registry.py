@@ -284,7 +284,7 @@ class Registry:
                 _log.warning("closed a gap that an interrupted or concurrent move, or a hand, left: %s", gap)
         return closed
 
-    # --- answers --------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------
 
     def champion(self, deployment: str) -> Version | None:
         """Return the champion by the ledger, or None."""

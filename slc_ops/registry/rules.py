@@ -98,7 +98,7 @@ def _taken_by(change: ChampionChange) -> TakenBack | None:
 
 
 def check_after_people(what: str, window: Window, line: Sequence[ChampionChange]) -> None:
-    """Raise :class:`PromotionRefused` if the window ends no later than one that a person took back."""
+    """Raise :class:`PromotionRefused` if the window ends no later than that of a removed champion."""
     for each in taken_back(line):
         if window.end <= each.window.end:
             raise PromotionRefused(

@@ -181,7 +181,7 @@ def _is_compressed(metadata: pa.Buffer) -> bool:
     return field(header, 3) is not None
 
 
-# --- answers ------------------------------------------------------------------------------------------
+# --- responses ----------------------------------------------------------------------------------------
 
 
 def facts(answer: Answer) -> Given:

@@ -112,11 +112,11 @@ def named_from_dict(values: Any) -> Named:
 
 
 def check_may_follow(current: Named, candidate: Named) -> None:
-    """Raise :class:`RegistryError` for an older window or a retirement without a newer ledger revision.
+    """Raise :class:`RegistryError` if the target is older or a retirement, without a newer ledger revision.
 
     The ledger goes back only by a rollback, so a higher revision is always followed (this host may have
     missed the rollback and see the promotion after it). An alias that was set by hand has no higher revision:
-    it is followed only to a window that is not older.
+    it is followed only from a version to a window that is not older.
     """
     if candidate.revision is not None and candidate.revision > (current.revision or 0):
         return

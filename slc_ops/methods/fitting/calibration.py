@@ -208,7 +208,7 @@ class Cells:
 
     def of(self, rows: Rows) -> NDArray[np.intp]:
         """Return the cell of each row."""
-        assert rows.time is not None  # noqa: S101 - the caller asked for times
+        assert rows.time is not None  # noqa: S101 - the caller requests times
         cells: NDArray[np.intp] = np.multiply(rows.codes, len(self.time_edges) - 1, dtype=np.intp)
         cells += time_bin(rows.time, self.time_edges)
         return cells

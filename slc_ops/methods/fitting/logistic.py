@@ -224,7 +224,7 @@ def _loss(terms: Terms, state: State, rows: Rows) -> Totals:
 
 
 def _losses_by_user(terms: Terms, one: State, other: State, n_users: int, rows: Rows) -> Totals:
-    assert rows.user is not None  # noqa: S101 - the pass asked for users
+    assert rows.user is not None  # noqa: S101 - the pass requests users
     gain = np.empty(len(rows))
     for part in slices(len(rows)):
         gain[part] = terms.at(one, rows, part).losses()
@@ -235,7 +235,7 @@ def _losses_by_user(terms: Terms, one: State, other: State, n_users: int, rows: 
 
 
 def _standard(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:
-    assert values is not None  # noqa: S101 - the pass asked for times
+    assert values is not None  # noqa: S101 - the pass requests times
     x: Floats = np.subtract(values, mean, dtype=np.float64)
     x *= 1.0 / spread if spread else 0.0
     return x

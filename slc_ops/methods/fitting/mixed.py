@@ -65,7 +65,7 @@ class Cells:
 
 def pair_of(n_groups: int, rows: Rows) -> NDArray[np.int64]:
     """Return the number of each row's item and group; a missing group counts as one after the last."""
-    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    assert rows.group is not None  # noqa: S101 - the pass requests groups
     group = np.where(rows.group < 0, n_groups, rows.group)
     pair: NDArray[np.int64] = rows.codes.astype(np.int64) * (n_groups + 1) + group
     return pair
@@ -115,7 +115,7 @@ class Standard:
         """Return the weight of each row."""
         if self.forget is None:
             return rows.weight
-        assert rows.time is not None  # noqa: S101 - the pass asked for times
+        assert rows.time is not None  # noqa: S101 - the pass requests times
         fresh = self.forget.of(rows.time)
         return fresh if rows.weight is None else fresh * rows.weight
 
@@ -219,7 +219,7 @@ class ByUser:
     @classmethod
     def of(cls, rows: Rows, cells: Cells, standard: Standard, n_users: int) -> "ByUser":
         """Sort rows by user; rows without a user share the last one."""
-        assert rows.user is not None  # noqa: S101 - the caller asked for users
+        assert rows.user is not None  # noqa: S101 - the caller requests users
         user = np.where(rows.user < 0, n_users, rows.user).astype(np.int32)
         order = np.argsort(user, kind="stable")
         rows = replace(rows, user=user).chosen(order)
