@@ -159,9 +159,9 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
         return PLATT, _reason("platt_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
         text = (
-            f"Platt begins while fewer than {LEAST_WINDOWS} windows can say: "
-            f"{bench.plainly(platt, 'not clearly worse than')}; it goes once it is clearly "
-            f"({share(LONG_WAY)}) worse"
+            f"Platt starts while fewer than {LEAST_WINDOWS} windows are scored: "
+            f"{bench.plainly(platt, 'not clearly worse than')}; the frozen model returns once Platt is "
+            f"clearly ({share(LONG_WAY)}) worse"
         )
         return PLATT, _reason("platt_begins", "pass", text, platt)
     return serves, None
@@ -185,7 +185,7 @@ def _best(
             notes.append(Reason(f"no_number:{method}", "note", bench.why_no_number(method)))
         elif platt.windows < LEAST_WINDOWS or platt.hold_out:
             text = (
-                f"{method} has {windows_in_words(0 if platt.hold_out else platt.windows)} behind it; "
+                f"{method} has evidence from {windows_in_words(0 if platt.hold_out else platt.windows)}; "
                 f"{LEAST_WINDOWS} are needed"
             )
             notes.append(Reason(f"too_early:{method}", "note", text))
@@ -242,12 +242,12 @@ class _SeriesView:
             )
         elif better and found.reference == FROZEN:
             why = (
-                ". Its mean alone suffices: a line that is not needed costs its noise, and goes once it is "
-                f"clearly ({share(LONG_WAY)}) worse"
+                ". Against the frozen model the mean decides; the risk is the noise of two coefficients "
+                f"until Platt is clearly ({share(LONG_WAY)}) worse and the frozen model serves again"
             )
         how = "ahead of" if better else "behind"
         return (
-            f"{_who(found)} {how} {_than(found)} by {number(size)}{why}; the interval still holds 0: "
+            f"{_who(found)} {how} {_than(found)} by {number(size)}{why}; the interval includes 0: "
             f"NLL {_interval(found)}"
         )
 
@@ -264,7 +264,7 @@ class _SeriesView:
         return self.plainly(weak, what)
 
     def stays(self, serves: str) -> list[Reason]:
-        """What speaks for the method that goes on serving."""
+        """What speaks for the method that keeps serving."""
         reference = FROZEN if serves == PLATT else PLATT
         found = self.against(serves, reference)
         if found is None:
@@ -275,15 +275,15 @@ class _SeriesView:
             text = f"over {windows_in_words(found.windows, found.hold_out)} Platt was no better than {who}"
         else:
             over = windows_in_words(found.windows, found.hold_out)
-            text = f"{serves} goes on: against {than} NLL {_interval(found)} over {over}"
+            text = f"{serves} stays: NLL {_interval(found)} against {than} over {over}"
         return [_reason("stays", "note", text, found)]
 
     def why_no_number(self, method: str) -> str:
         """The newest reason why a method has no number."""
         for each in reversed(self.entries):
             if method in each.left_out:
-                return f"{method} has no number on {each.window}: {each.left_out[method]}"
-        return f"{method} has no number on any window"
+                return f"{method} has no score on {each.window}: {each.left_out[method]}"
+        return f"{method} has no score on any window"
 
 
 IN_WORDS = {FROZEN: "the frozen model", PLATT: "Platt"}

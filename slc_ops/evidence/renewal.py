@@ -92,7 +92,7 @@ def check_renewal(
     found = lengths(past[-1], after, moments)
     steps = [lengths(one, other, moments) for one, other in pairwise(past)]
     if len(steps) < LEAST_RENEWALS:
-        text = f"{after.method} moved by {_words(found)}; {len(steps)} renewals before it give no limit yet"
+        text = f"{after.method} moved by {_words(found)}; no limit yet: only {len(steps)} earlier renewals"
         return Renewal(True, False, found, None, text)
     limit = Lengths(
         FACTOR * max(float(np.median([step.link for step in steps])), FLOOR),
@@ -111,10 +111,10 @@ def check_renewal(
         return Renewal(True, False, found, limit, moved)
     news = held_before and backwards is None
     if news:
-        text = f"{moved}, the second window in a row: this is news, and accepted"
+        text = f"{moved}, the second window in a row: accepted as a lasting change"
     else:
         text = backwards or (
-            f"{moved}, further than any renewal should: the parameters that serve stay, and the window is "
+            f"{moved}, beyond the limit: the parameters that serve stay, and the window is "
             "left out of later fits unless the next one moves as far"
         )
     return Renewal(news, news, found, limit, text)

@@ -23,7 +23,7 @@ class ReplayedWindow:
     ``served`` and ``serves_next`` are methods, ``base`` is the frozen model. ``entry`` holds the score of
     every method fitted on the windows before and, as ``served``, of what was served. A ``first`` window has
     nothing before it, a ``missing`` one no rows, a ``stopped`` one rows that validation refuses; then
-    ``note`` says why, and what served goes on serving. A stopped window was served, so it is scored, too.
+    ``note`` says why, and what served keeps serving. A stopped window was served, so it is scored, too.
     """
 
     window: Window
@@ -244,7 +244,7 @@ class Replay:
         if not stopped:
             return text
         windows = "one window" if len(stopped) == 1 else f"{len(stopped)} windows"
-        return f"{text} No evidence was made of {self.rows_without_evidence} of these rows, in {windows}."
+        return f"{text} {self.rows_without_evidence} of these rows, in {windows}, gave no evidence."
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""

@@ -66,7 +66,7 @@ class Backtest(JsonForm):
     def notes(self) -> list[str]:
         """What is missing, in words."""
         left_out = [
-            f"{method} has no number on {entry.window}: {why}"
+            f"{method} has no score on {entry.window}: {why}"
             for entry in self.entries
             for method, why in entry.left_out.items()
         ]

@@ -81,7 +81,7 @@ def may_not(detectability: "Detectability | None") -> dict[str, str]:
     """Methods that may not be chosen, and why: those that track drift, where drift cannot be seen."""
     if detectability is not None and detectability.viable:
         return {}
-    tracks = "drift cannot be seen on these data"
+    tracks = "drift is not detectable in these data"
     return {name: tracks for name in METHODS if method_named(name).tracks_drift}
 
 
@@ -220,12 +220,12 @@ def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> st
     current, method, kind = decision["current"], decision["method"], verdict.get("kind")
     if kind in ("change", "retire"):
         if verdict["verdict"] == "hold":
-            first = f"{name_of(current)} goes on; that {name_of(method)} takes over is held."
+            first = f"{name_of(current)} keeps serving; the change to {name_of(method)} is on hold."
         else:
             takes = "took over" if happened else "is to take over"
             first = f"{name_of(method)} {takes} from {name_of(current)}."
     else:
-        first = f"{name_of(method)} goes on serving."
+        first = f"{name_of(method)} keeps serving."
     return _capital(" ".join(part for part in (first, evidence_in_words(verdict, method)) if part))
 
 
@@ -278,13 +278,11 @@ def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
         f"(limit {limit['offsets']:.2f})"
     )
     if renewal["news"]:
-        return (
-            f"Fitted anew: {moved}. That is far for the second window in a row, so it is news, and accepted."
-        )
+        return f"Fitted anew: {moved}. The second such move in a row is accepted as a lasting change."
     if renewal["accepted"]:
-        return f"Fitted anew: {moved}, within what past renewals did."
+        return f"Fitted anew: {moved}, within the range of past renewals."
     return (
-        f"Held: {moved}, further than past renewals did. The parameters that serve stay, and the window is "
+        f"Held: {moved}, further than past renewals. The parameters that serve stay, and the window is "
         "left out of later fits unless the next one moves as far."
     )
 

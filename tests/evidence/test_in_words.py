@@ -39,14 +39,14 @@ def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found
 
 def test_a_change_that_is_held_says_who_goes_on(found):
     text = method_in_words(said(found, renewal(False)))
-    assert text.startswith("The frozen model goes on; that slc_eb takes over is held.")
+    assert text.startswith("The frozen model keeps serving; the change to slc_eb is on hold.")
 
 
 def test_lengths_stand_beside_their_limits(found):
     within = parameters_in_words(said(found, renewal(True)))
     assert "the link moved by 0.300 logits (limit 0.25), the offsets by 0.100 (limit 0.50)" in within
-    assert within.endswith("within what past renewals did.")
-    assert "news, and accepted" in parameters_in_words(said(found, renewal(True, news=True)))
+    assert within.endswith("within the range of past renewals.")
+    assert "accepted as a lasting change" in parameters_in_words(said(found, renewal(True, news=True)))
     assert parameters_in_words(said(found, renewal(False))).startswith("Held: the link moved")
     assert "too few for limits yet" in parameters_in_words(said(found, renewal(True, limit=None)))
 

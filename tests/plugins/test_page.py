@@ -309,7 +309,7 @@ def test_a_version_on_hold_says_why(admin: TestClient, deployments: Installation
 def test_both_decisions_are_said_in_words(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 5)
     page = admin.get("/slc/algebra").text
-    assert "slc goes on serving. Over 8 windows the NLL was −0.0120 against Platt" in page
+    assert "slc keeps serving. Over 8 windows the NLL was −0.0120 against Platt" in page
     assert "−0.0500 against the frozen model" in page
     assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
 

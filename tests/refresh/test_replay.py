@@ -151,7 +151,7 @@ def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(schoo
     configure(school, methods=["base", "platt", "slc_t"])
     found = run(school)
     assert {each.serves_next for each in found.windows} <= {"base", "platt"}
-    assert "slc_t is not chosen: drift cannot be seen on these data" in found.windows[-1].sentence
+    assert "slc_t is not chosen: drift is not detectable in these data" in found.windows[-1].sentence
 
 
 def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Installation) -> None:
