@@ -13,12 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from slc_ops.demo.home import run_demo
 from slc_ops.observability.server import application, listener
+from slc_ops.parameters.parameter_set import ParameterSet
+from slc_ops.refresh.served import audit_served
+from slc_ops.registry import Registry
 from slc_ops.serving.running import server_of
+from slc_ops.settings.deployments import Installation, Limit
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -97,12 +103,32 @@ def test_the_compose_profile_loads_both() -> None:
                 assert (ROOT / volume.split(":")[0]).exists(), volume
 
 
+def audit_the_newest_window(installation: Installation) -> None:
+    """Audit the demo's newest window as if the champion had served it and the log said so."""
+    directory = max(
+        each for each in installation.windows("demo").iterdir() if (each / "log.parquet").exists()
+    )
+    rows = pq.read_table(directory / "log.parquet")
+    registry = Registry.open(installation)
+    champion = registry.champion("demo")
+    assert champion is not None
+    parameters = ParameterSet.read(registry.parameters(champion, directory / "champion"))
+    answers = parameters.correct(rows["item_id"].combine_chunks(), rows["logit"].to_numpy())
+    rows = rows.append_column("served_probability", pa.array(answers))
+    rows = rows.append_column("served_version", pa.array([champion.number] * len(rows)))
+    pq.write_table(rows, directory / "answered.parquet")
+    found, findings = audit_served(installation, "demo", directory / "answered.parquet", directory, Limit())
+    assert (found or {})["off"] == 0
+    assert not findings
+
+
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Prometheus that scrapes the demo's metrics and evaluates our rules."""
     program = needed("prometheus")
     home = tmp_path_factory.mktemp("demo")
     installation, _ = run_demo(home / "home", lambda text: None)
+    audit_the_newest_window(installation)
     server = server_of(application(installation, TOKEN), seconds=1)
     with listener("127.0.0.1", 0, TOKEN) as answering:
         threading.Thread(target=server.run, kwargs={"sockets": [answering]}, daemon=True).start()

@@ -217,13 +217,13 @@ def heavy(rows=20_000, share=0.97, users=3):
 
 @pytest.mark.parametrize("users", [1, 2, 3])
 def test_where_a_few_users_hold_everything_rows_are_sampled_and_never_more_than_the_bound(users, monkeypatch):
-    held, add = [], prior_sample.Brought.add
+    held, merge = [], prior_sample.Brought.merge
 
     def watched(brought, other):
-        add(brought, other)
+        merge(brought, other)
         held.append(sum(len(part) for part in brought.pieces))
 
-    monkeypatch.setattr(prior_sample.Brought, "add", watched)
+    monkeypatch.setattr(prior_sample.Brought, "merge", watched)
     rows = prior_rows(log_of(heavy(users=users)))
     assert max(held) <= 2 * BOUND
     assert held[-1] == len(rows)
