@@ -1,1 +1,1 @@
-"""What the corrections are worth: metrics, paired uncertainty, backtests, detectability, the decision."""
+"""Evaluate corrections: metrics, paired intervals, backtests, detectability and the decision."""

@@ -1,4 +1,4 @@
-"""The area under the ROC curve: exact, with mid-ranks for ties, from rows in the order of their scores.
+"""Compute the exact area under the ROC curve, with mid-ranks for ties, from rows sorted by score.
 
 With weights w (ones where none are given), P the weight of the positives and N that of the negatives,
 
@@ -6,8 +6,8 @@ With weights w (ones where none are given), P the weight of the positives and N 
 
 Each row has a *placement value* V (DeLong): the weight in the other class that a positive beats, or that
 beats a negative, ties counting half. Then Σ_{positive} wV = Σ_{negative} wV = P·N·AUC, and intervals of the
-AUC are made of the values' sums by user. Rows in order need one walk. Without weights V are whole and half
-numbers far below 2⁵³: nothing is rounded.
+AUC follow from the sums of V by user. Sorted rows need one pass. Without weights every V is a multiple of ½
+far below 2⁵³, so nothing is rounded.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from slc_ops.numerics.kernels import dot
 from slc_ops.numerics.ranking import ranked, ranked_rows
 
 Floats = NDArray[np.float64]
-BLOCK = 1 << 15  # rows that are walked together: their temporaries stay in the processor's cache
+BLOCK = 1 << 15  # rows per block, so that temporaries fit into the processor's cache
 
 
 @dataclass(frozen=True)
 class Auc:
-    """The area, the share of (positive, negative) pairs that are tied, or the reason why there is none."""
+    """The area and the share of tied (positive, negative) pairs; ``reason`` explains a missing value."""
 
     value: float | None
     tied: float = 0.0
@@ -35,26 +35,26 @@ class Auc:
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows with a score (a probability, or whatever orders them), their labels and weights."""
+    """Scores (probabilities or any value to rank by) with labels and weights."""
 
     score: Floats
     positive: NDArray[np.bool_]
     weight: Floats
 
     def take(self, rows: NDArray[np.intp]) -> "Scored":
-        """Some of the rows, or all of them in another order."""
+        """Return the rows at these indices, in their order."""
         weight = self.weight
         weight = ones(len(rows)) if _all_ones(weight) else weight.take(rows, mode="clip")
         return Scored(self.score.take(rows, mode="clip"), self.positive.take(rows, mode="clip"), weight)
 
 
 def ones(rows: int) -> Floats:
-    """The weights of rows that have none; they take no memory."""
+    """Return unit weights as a broadcast view, which takes no memory."""
     return np.broadcast_to(np.float64(1.0), rows)
 
 
 def weights(rows: int, weight: NDArray[Any] | None) -> Floats:
-    """Weights as numbers, ones where none are given."""
+    """Return the weights as float64, ones for None."""
     return ones(rows) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
 
 
@@ -63,7 +63,7 @@ def _all_ones(weight: Floats) -> bool:
 
 
 def auc(label: NDArray[Any], score: NDArray[Any], weight: NDArray[Any] | None = None) -> Auc:
-    """AUC of ``score`` for 0/1 labels; ``score`` may be probabilities or logits.
+    """Return the AUC of ``score``, probabilities or logits, for 0/1 labels.
 
     >>> auc(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.4, 0.8]))
     Auc(value=0.875, tied=0.25, reason=None)
@@ -82,7 +82,7 @@ def auc(label: NDArray[Any], score: NDArray[Any], weight: NDArray[Any] | None = 
 
 
 def check_weights(label: NDArray[Any], weight: NDArray[Any]) -> None:
-    """Refuse weights that are no weights."""
+    """Raise :class:`InputError` unless weights are finite, at least 0 and one per row."""
     if np.shape(weight) != label.shape or (
         label.size and not (np.min(weight) >= 0 and np.isfinite(np.max(weight)))
     ):
@@ -92,7 +92,7 @@ def check_weights(label: NDArray[Any], weight: NDArray[Any]) -> None:
 def in_order(
     label: NDArray[Any], probability: Floats, weight: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.intp], Scored]:
-    """The rows in the order of their probabilities, and their indices: the one sort of an evaluation."""
+    """Sort rows by probability and return (indices, rows); an evaluation sorts only here."""
     order, rows = ranked_rows(label, probability)
     all_of = weights(probability.size, weight)
     weight = all_of if _all_ones(all_of) else all_of.take(order, mode="clip")
@@ -100,7 +100,7 @@ def in_order(
 
 
 def placed(rows: Scored) -> tuple[Floats, Auc]:
-    """The placement value of each of the rows, which are in the order of their scores, and their area.
+    """Return the placement value of each row and the area; the rows must be sorted by score.
 
     >>> V, area = placed(in_order(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.4, 0.8]))[1])
     >>> V.tolist(), area.value
@@ -143,9 +143,9 @@ def placed(rows: Scored) -> tuple[Floats, Auc]:
 
 
 def placed_cells(mass: NDArray[Any]) -> tuple[Floats, Auc]:
-    """The same of the cells of a grid, whose ``mass`` is the weight of their negatives and positives in turn.
+    """Return :func:`placed` for the cells of a grid; each cell is a negative and a positive row of one score.
 
-    A cell is a negative and a positive row of one score.
+    ``mass`` alternates between the weight of a cell's negatives and that of its positives.
     """
     index = np.arange(mass.size)
     cells = (index // 2).astype(np.float64)
@@ -153,7 +153,7 @@ def placed_cells(mass: NDArray[Any]) -> tuple[Floats, Auc]:
 
 
 def _one_class(rows: int, positive: bool) -> str:
-    """Why there is no AUC."""
+    """Return the reason for a missing AUC."""
     if rows == 0:
         return "AUC needs both classes; there are no rows"
     return f"AUC needs both classes; all {rows} labels are {int(positive)}"

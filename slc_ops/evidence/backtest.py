@@ -1,4 +1,4 @@
-"""The rolling-origin backtest: every method on every window, the series, and intervals on the newest window.
+"""Run the rolling-origin backtest: scores by method and window, the series, intervals on the newest window.
 
 Steps, for callers that run them as separate tasks::
 
@@ -8,13 +8,13 @@ Steps, for callers that run them as separate tasks::
     status = compare_champion(plan, champion, directory, engine=engine)
     result = assemble(plan, methods, directory, rules, status)
 
-:func:`slc_ops.refresh.pipeline.refresh` takes them in this order.
+:func:`slc_ops.refresh.pipeline.refresh` runs them in this order.
 
-Self-tests ride along: a result that contradicts the mathematics stops the run. Platt and temperature scaling
-with a positive slope are strictly increasing in the logit, so they cannot change the AUC (the paper's
-Lemma 1). They can in floating point, where different logits round to the same probability (σ(40) = 1): such a
-pair counts ½ instead of 0 or 1. So the tolerance is 1e-9 plus half the share of the pairs that are tied in
-probability but not in the logits, which is all that rounding can do.
+Self-tests stop the run on a result that contradicts the mathematics. Platt and temperature scaling with a
+positive slope are strictly increasing in the logit, so they cannot change the AUC (the paper's Lemma 1). In
+floating point they can: different logits round to the same probability (σ(40) = 1), and such a pair counts ½
+instead of 0 or 1. The tolerance is therefore 1e-9 plus half the share of pairs that are tied in probability
+but not in the logits, the largest possible effect of rounding.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,9 +65,9 @@ def compare_champion(
     digest: str | None = None,
     engine: Engine = LOCAL,
 ) -> Champion:
-    """Score the champion on the newest rows, unless that would be no fair comparison.
+    """Score the champion on the newest window, unless it saw these rows or was fitted for another backbone.
 
-    ``version`` and ``digest`` say which champion it is; they are kept with its score and in the answer.
+    ``version`` and ``digest`` identify the champion; they are stored with its score and in the result.
     """
     learned = champion.provenance.window
     if learned is not None and learned.end > plan.newest.window.start:
@@ -97,7 +97,7 @@ def assemble(
     rules: Decision,
     champion: Champion | None = None,
 ) -> Backtest:
-    """Read all scores, run the self-tests, make the series, and put intervals on the newest window."""
+    """Read all scores, run the self-tests, build the series and compute intervals on the newest window."""
     champion = champion or Champion()
     names = ladder(methods)
     scores = {fold.key: {name: read_score(fold, name, directory) for name in names} for fold in plan.folds}
@@ -122,7 +122,7 @@ def assemble(
 
 
 def _add_intervals(result: Backtest, sums: dict[str, dict[str, UserSums]], rules: Decision) -> None:
-    """Every method by itself, against its rivals, and against Platt in each slice, all slices together."""
+    """Add intervals of each method, of its differences, and of its slices against Platt (simultaneous)."""
 
     def compare(
         pairs: dict[str, tuple[UserSums, UserSums | None]], *, simultaneous: bool = False
@@ -156,7 +156,7 @@ def _self_test(scores: dict[str, Score]) -> None:
 
 
 def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], directory: Path) -> Entry:
-    """The series' entry of a scored fold."""
+    """Return the series entry of a scored fold."""
     sums = {
         method: read_users(score_directory(directory, fold, method))
         for method in methods
@@ -167,13 +167,13 @@ def entry_of(fold: Fold, methods: Sequence[str], scores: Mapping[str, Score], di
 
 
 def check_scored(score: Score) -> None:
-    """The newest window must be scored: without it there is nothing to decide on."""
+    """Raise :class:`SelfTestFailed` if the newest window has no score."""
     if score.error is not None:
         raise SelfTestFailed(f"fold {score.fold} cannot be scored: {score.error}")
 
 
 def check_ranges(score: Score) -> None:
-    """Every metric lies where its definition puts it."""
+    """Raise :class:`SelfTestFailed` if a metric lies outside its range."""
     if score.metrics is None:
         return
     for name, metric in METRICS.items():
@@ -185,7 +185,7 @@ def check_ranges(score: Score) -> None:
 
 
 def check_invariance(base: Score, score: Score) -> None:
-    """A strictly increasing method (Platt with a positive slope, temperature) keeps the AUC of ``base``."""
+    """Raise :class:`SelfTestFailed` if a strictly increasing method changes the AUC of ``base``."""
     method = METHODS.get(score.method)  # the champion's score has no entry of its own
     if method is None or not method.monotone or (score.slope is not None and score.slope <= 0):
         return

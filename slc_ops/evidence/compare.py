@@ -1,9 +1,9 @@
-"""The ladder side by side: fit every method on one log, score it on a later one.
+"""Compare methods: fit each one on one log and score it on a later one.
 
 Sums that several methods need are computed once
-(:class:`~slc_ops.methods.fitting.calibration.Calibration`), and two methods are worked on side by side.
-Differences from Platt on the same rows get intervals from the users' sums; by group (``group_id``) the
-intervals of a method hold together.
+(:class:`~slc_ops.methods.fitting.calibration.Calibration`), and two methods run in parallel. Differences
+from Platt on the same rows get intervals from the users' sums; the intervals by group (``group_id``) are
+simultaneous.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,26 +37,26 @@ from slc_ops.rows.rows import Rows
 REFERENCE = "platt"
 NO_SCIPY = "intervals need more: pip install 'slc-ops[report]'"
 SIDE_BY_SIDE = 2
-"""Methods at a time: a fit has stretches that only one thread can walk (sorting, item tables)."""
+"""Methods that run in parallel: parts of a fit are single-threaded (sorting, item tables)."""
 
 T = TypeVar("T")
 
 
 def shared_options(options: FitOptions) -> FitOptions:
-    """The options of methods that run side by side: on two cores each method's passes keep to their own."""
+    """Return the options for parallel methods: with at most two workers, each method uses one thread."""
     return replace(options, threads=1) if options.workers <= SIDE_BY_SIDE else options
 
 
 def side_by_side(
     methods: Sequence[str], work: Callable[[str], T], workers: int = SIDE_BY_SIDE
 ) -> dict[str, T]:
-    """``work`` of every method, by at most two threads; the first error ends it, what has not begun is left.
+    """Run ``work`` for every method in at most two threads; the first error cancels all pending work.
 
     >>> side_by_side(["platt", "slc"], len)
     {'platt': 5, 'slc': 3}
     """
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, workers)) as pool:
-        # The last of the ladder take longest, so they begin. Log lines name the step that they belong to.
+        # The last methods of the ladder take longest and start first. The context names the step in logs.
         running = {method: pool.submit(copy_context().run, work, method) for method in reversed(methods)}
         try:
             return {method: running[method].result() for method in methods}
@@ -66,7 +66,7 @@ def side_by_side(
 
 @dataclass(frozen=True)
 class Scored:
-    """One method: its parameters, what they are worth on the test log, and what the fit took."""
+    """One method's parameters, their evaluation on the test log, and the seconds of the fit."""
 
     parameters: ParameterSet
     found: Evaluation
@@ -74,11 +74,11 @@ class Scored:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """On all rows."""
+        """The metrics on all rows."""
         return self.found.metrics.as_dict()
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form (contract, section 3)."""
+        """Return the JSON form (contract, section 3)."""
         return {
             **self.metrics,
             **{f"auc_within_{name}": value for name, value in self.found.within.items()},
@@ -90,7 +90,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods on one pair of logs."""
+    """The results of all methods on one pair of logs."""
 
     n_calibration: int
     n_test: int
@@ -102,18 +102,18 @@ class Comparison:
     differences: dict[str, PairedDifference] = field(default_factory=dict)
     """Each method minus Platt on the same rows."""
     by_group: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)
-    """By method and group: the method minus Platt on the group's rows, all groups of a method together."""
+    """By method and group: the method minus Platt on the group's rows; simultaneous over groups."""
     clusters: str = "rows"
-    """What the intervals resample: "users", or "rows" where the test log names no users."""
+    """The resampled unit: "users", or "rows" if the test log has no users."""
 
     @property
     def ranking(self) -> str | None:
-        """Which kind of ranking each method improves."""
+        """A sentence that names the methods with better ranking within users and items, or None."""
         return ranking_in_words({name: each.found.within for name, each in self.methods.items()})
 
     @property
     def groups(self) -> dict[str, dict[str, SliceMetrics]]:
-        """By group, the largest first, and method: its metrics on the group's rows."""
+        """Metrics on the group's rows by group (largest first) and method."""
         names = [part.name for each in self.methods.values() for part in each.found.parts]
         return {
             group: {
@@ -126,7 +126,7 @@ class Comparison:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form (contract, section 3)."""
+        """Return the JSON form (contract, section 3)."""
         methods = {name: scored.as_dict() for name, scored in self.methods.items()}
         for name, found in self.differences.items():
             methods[name] |= {"against_platt": found.as_dict()}
@@ -144,7 +144,7 @@ class Comparison:
         }
 
     def group_table(self) -> tuple[str, list[str], list[list[str]]] | None:
-        """Title, columns and rows for people: the groups of the method with the lowest NLL beside Platt's."""
+        """Return title, columns and rows of a table by group for the method with the lowest NLL, or None."""
         if not self.by_group:
             return None
         name = min(self.by_group, key=lambda each: self.methods[each].found.metrics.nll or 0.0)
@@ -172,10 +172,10 @@ def compare(
     options: FitOptions | None = None,
     strict: bool = False,
 ) -> Comparison:
-    """Fit and score ``methods`` (default: the whole ladder, without what the logs have no time for).
+    """Fit and score ``methods`` (default: every method of the ladder that the logs support).
 
-    A pair of logs that is not fair (:mod:`slc_ops.evidence.guards`) is said among the warnings; with
-    ``strict`` it is refused with an :class:`~slc_ops.base.errors.InputError`.
+    An unfair pair of logs (:mod:`slc_ops.evidence.guards`) adds warnings; with ``strict`` it raises
+    :class:`~slc_ops.base.errors.InputError`.
     """
     options = options or FitOptions()
     chosen, warnings = _chosen(methods, calibration, test, options.time_bins)
@@ -195,7 +195,7 @@ def compare(
         parameters = fit_prepared(method, prepared)
         seconds = perf_counter() - begun
         found = evaluate(parameters, test, [slicing], within=True, threads=options.workers)
-        # A copy knows nothing of the look-up tables that scoring has built: they are as large as the items.
+        # The copy drops the look-up tables of scoring, which grow with the number of items.
         return Scored(replace(parameters), found, seconds)
 
     scored = side_by_side(list(dict.fromkeys([*chosen, REFERENCE])), fitted_and_scored, workers)
@@ -230,7 +230,7 @@ def compare(
 def _against(
     pairs: Mapping[str, tuple[UserSums, UserSums]], *, simultaneous: bool = False
 ) -> dict[str, PairedDifference]:
-    """One minus the other of each pair; without scipy, the differences alone."""
+    """Return the paired differences; without scipy they have no intervals."""
     if find_spec("scipy") is None:
         return {name: _without_intervals(*pair) for name, pair in pairs.items()}
     return dict(zip(pairs, differences(list(pairs.values()), simultaneous=simultaneous), strict=True))
@@ -246,7 +246,7 @@ def _without_intervals(one: UserSums, other: UserSums) -> PairedDifference:
 
 
 def cold_start_share(calibration: Calibration, test: InteractionLog) -> float:
-    """The share of test rows whose item has no calibration row that counts."""
+    """Return the share of test rows whose item has no calibration row with positive weight."""
     counted = np.append(calibration.item_sums.n > 0, False)
     known = counted[IdIndex(calibration.log.items).positions(test.items)]
     size = len(test.items)
@@ -274,6 +274,6 @@ def _chosen(
 
 
 def _without(reason: str, left_out: Callable[[Method], bool]) -> tuple[list[str], tuple[str, ...]]:
-    """The ladder without some methods, and a warning that says why."""
+    """Return the ladder without some methods, and a warning with the reason."""
     out = [name for name, method in METHODS.items() if left_out(method)]
     return [name for name in METHODS if name not in out], (f"{reason}: {', '.join(out)} are left out",)

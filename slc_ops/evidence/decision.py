@@ -1,27 +1,26 @@
-"""Which method serves: decided by the series of windows, apart from the renewal of its parameters.
+"""Decide which method serves, from the series of windows; the renewal of parameters is a separate decision.
 
-Of a statistic (:mod:`slc_ops.evidence.series`) two things can be said, for better and for worse:
+A difference between two methods (:mod:`slc_ops.evidence.series`), better or worse, can be:
 
 * **large**: the mean difference is at least ``min_gain`` and at least one standard error;
 * **clear** at a level: it lies beyond the t-quantile of that level.
 
-Every refresh, in this order, with at most one change of method:
+Every refresh applies these rules in order and changes the method at most once:
 
-1. Another method than Platt serves. Large or clear worse than Platt: Platt takes over. Else clear (99 %)
-   worse than the frozen model: no champion.
-2. A method with two windows or more that is large or clear better than Platt (and than the other method that
-   serves, if one does), and not clear (99 %) worse than the frozen model, takes over. Of several the
-   lowest mean; within ``min_gain`` of it the simpler.
-3. No champion: Platt takes over when its mean is better than the frozen model's. While fewer than two windows
-   can say so, it takes over unless the frozen model is clearly (99 %) better.
-4. Platt serves, clear (99 %) worse than the frozen model: no champion.
+1. If a method other than Platt serves and is large or clear worse than Platt, Platt takes over. If it is
+   instead clear (99 %) worse than the frozen model, there is no champion.
+2. A method takes over if it has at least two windows, is large or clear better than Platt (and than any other
+   serving method), and is not clear (99 %) worse than the frozen model. Among several the lowest mean wins;
+   within ``min_gain`` of it, the simplest method.
+3. Without a champion, Platt takes over if its mean is better than the frozen model's. With fewer than two
+   windows it takes over unless the frozen model is clear (99 %) better.
+4. If Platt serves and is clear (99 %) worse than the frozen model, there is no champion.
 
-The way to the frozen model is longer than the way to Platt, because Platt that is not needed costs a few
-parameters' noise, and a frozen model costs what the level has moved: on five flight logs, waiting for two
-windows of proof cost up to a third of the year's gain in one or two expensive weeks. A method beyond Platt
-needs two windows because one can be a whim of its week. Nothing here is decided by the newest parameters
-against the champion's: parameters of one age against another's can hardly be told from the weather of one
-week.
+Returning to the frozen model needs more evidence than moving to Platt: an unnecessary Platt costs the noise
+of a few parameters, a frozen model costs the drift of the level. On five flight logs, waiting for two windows
+of evidence cost up to a third of the year's gain in one or two expensive weeks. A method beyond Platt needs
+two windows because one window can be an outlier. No rule compares the newest parameters with the champion's:
+the variation between weeks hides differences between parameters of different ages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,12 +34,12 @@ from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
 
 FROZEN = "base"
-"""The method that stands for no champion: the frozen model serves."""
+"""The method name for "no champion": the frozen model serves."""
 PLATT = "platt"
 LEAST_WINDOWS = 2
-"""Windows that a method needs to become champion, beside Platt."""
+"""Scored windows that any method but Platt needs to become champion."""
 LONG_WAY = 0.99
-"""The level of what sends us back to the frozen model."""
+"""The confidence level for a return to the frozen model."""
 
 
 Effect = Literal["pass", "hold", "reject", "note"]
@@ -48,9 +47,9 @@ Effect = Literal["pass", "hold", "reject", "note"]
 
 @dataclass(frozen=True)
 class Reason(JsonForm):
-    """One comparison: a code for machines, a sentence for people, and what it argues for.
+    """One comparison: a code for programs, a sentence for people, and its effect on the verdict.
 
-    ``effect`` is ``pass``, ``hold`` or ``reject``, or ``note`` for what decides nothing.
+    ``effect`` is ``pass``, ``hold``, ``reject``, or ``note`` for information without effect.
     """
 
     code: str
@@ -64,7 +63,7 @@ class Reason(JsonForm):
 
 @dataclass(frozen=True)
 class MethodDecision(JsonForm):
-    """The method that is to serve, and why; ``statistics`` by method and what it is compared with."""
+    """The method that serves next, and the reasons; ``statistics`` are by method and reference."""
 
     current: str
     method: str
@@ -73,11 +72,11 @@ class MethodDecision(JsonForm):
 
     @property
     def change(self) -> bool:
-        """Whether another method than the current one is to serve."""
+        """True if the method differs from the current one."""
         return self.method != self.current
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {**super().as_dict(), "change": self.change}
 
 
@@ -90,12 +89,11 @@ def decide_method(
     evidence_windows: int = 8,
     may_not: Mapping[str, str] | None = None,
 ) -> MethodDecision:
-    """Which of the listed methods serves from now on.
+    """Decide which of the listed methods serves next.
 
-    Parameters: the entries in the order of time; the method that serves (``base`` where no champion does or
-    the champion is of another backbone); the deployment's methods; its rules; how many of the last entries
-    count; and methods that may not be chosen, with the reason. A current method that is not listed any more
-    counts as Platt, and Platt replaces it.
+    ``entries`` are in time order, and the last ``evidence_windows`` count. ``current`` is ``base`` without a
+    champion or with one for another backbone; a current method that is no longer ``listed`` counts as Platt,
+    and Platt replaces it. ``may_not`` maps excluded methods to reasons.
     """
     methods = ladder(listed)
     bench = _SeriesView(entries, methods, rules, evidence_windows)
@@ -117,14 +115,14 @@ def decide_method(
 
 
 def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
-    """Whether the entries find a method large or clear better than Platt."""
+    """Return True if a method is large or clear better than Platt over the last entries."""
     bench = _SeriesView(entries, (method,), rules or Decision(), last)
     found = bench.against(method, PLATT)
     return found is not None and bench.ahead(found)
 
 
 def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
-    """One look at the series: the method and what speaks for it."""
+    """Apply rules 1 to 4; return the method and the reasons."""
     if (beaten := _beaten(bench, serves)) is not None:
         return beaten
     found, notes = _best(bench, serves, may_not)
@@ -139,7 +137,7 @@ def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tupl
 
 
 def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
-    """Step 1: what a method beyond Platt has to fear."""
+    """Apply rule 1; return None if the serving method is not replaced."""
     worse, frozen = bench.against(serves, PLATT), bench.against(serves, FROZEN)
     if serves in (FROZEN, PLATT) or worse is None or frozen is None:
         return None
@@ -151,7 +149,7 @@ def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | Non
 
 
 def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
-    """Steps 3 and 4, where no other method takes over."""
+    """Apply rules 3 and 4; the reason is None if the serving method stays."""
     worse = _clear(platt, LONG_WAY, worse=True)
     if serves == PLATT and worse:
         return FROZEN, _reason("platt_worse", "pass", bench.words(platt, better=False), platt)
@@ -170,7 +168,7 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
 def _best(
     bench: "_SeriesView", serves: str, may_not: Mapping[str, str]
 ) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
-    """The method that takes over from the one that serves, if there is one; and why others do not."""
+    """Apply rule 2; return the method that takes over, or None, and the reasons against the others."""
     rival = PLATT if serves == FROZEN else serves
     good: list[tuple[float, str]] = []
     notes: list[Reason] = []
@@ -199,13 +197,13 @@ def _best(
     chosen = next(name for mean, name in good if mean <= lowest + bench.rules.min_gain)
     found = bench.against(chosen, rival)
     assert found is not None  # noqa: S101 - it was compared above
-    others = [replace(note, effect="note") for note in notes]  # they argue against nobody any more
+    others = [replace(note, effect="note") for note in notes]  # they no longer affect the verdict
     return (chosen, [_reason("better", "pass", bench.words(found, better=True), found), *others]), []
 
 
 @dataclass(frozen=True)
 class _SeriesView:
-    """The series as the decision looks at it."""
+    """The entries, methods and rules of one decision."""
 
     entries: Sequence[Entry]
     methods: tuple[str, ...]
@@ -213,24 +211,24 @@ class _SeriesView:
     last: int
 
     def against(self, method: str, reference: str) -> Statistic | None:
-        """One method against another over the last windows."""
+        """Return the statistic of two methods over the last windows; None without evidence."""
         if method == reference:
             return None
         return statistic(self.entries, method, reference, last=self.last, confidence=self.rules.confidence)
 
     def ahead(self, found: Statistic) -> bool:
-        """Large or clear better."""
+        """Return True for large or clear better."""
         return self._large(-found.mean, found.error) or _clear(found, self.rules.confidence, worse=False)
 
     def beaten(self, found: Statistic) -> bool:
-        """Large or clear worse."""
+        """Return True for large or clear worse."""
         return self._large(found.mean, found.error) or _clear(found, self.rules.confidence, worse=True)
 
     def _large(self, size: float, error: float) -> bool:
         return size >= self.rules.min_gain and size >= error
 
     def words(self, found: Statistic, *, better: bool) -> str:
-        """A comparison that decided, for people: clear, or by its size alone, and then it says so."""
+        """Describe a decisive comparison; without a clear difference, state that the interval includes 0."""
         if _clear(found, self.rules.confidence, worse=not better):
             return self.plainly(found, "better than" if better else "worse than")
         size = -found.mean if better else found.mean
@@ -252,11 +250,11 @@ class _SeriesView:
         )
 
     def plainly(self, found: Statistic, how: str) -> str:
-        """One comparison in a word."""
+        """Describe one comparison with the words in ``how``."""
         return f"{_who(found)} {how} {_than(found)}: NLL {_interval(found)}"
 
     def not_better(self, over: Statistic, platt: Statistic) -> str:
-        """Why a method does not take over."""
+        """Explain why a method does not take over."""
         weak = over if not self.ahead(over) else platt
         same = weak.mean == 0 and weak.error == 0
         worse = _clear(weak, self.rules.confidence, worse=True)
@@ -264,7 +262,7 @@ class _SeriesView:
         return self.plainly(weak, what)
 
     def stays(self, serves: str) -> list[Reason]:
-        """What speaks for the method that keeps serving."""
+        """Return the reason for the method that keeps serving; empty without a statistic."""
         reference = FROZEN if serves == PLATT else PLATT
         found = self.against(serves, reference)
         if found is None:
@@ -279,7 +277,7 @@ class _SeriesView:
         return [_reason("stays", "note", text, found)]
 
     def why_no_number(self, method: str) -> str:
-        """The newest reason why a method has no number."""
+        """Return the newest reason for a missing score."""
         for each in reversed(self.entries):
             if method in each.left_out:
                 return f"{method} has no score on {each.window}: {each.left_out[method]}"
@@ -294,7 +292,7 @@ def _clear(found: Statistic, level: float, *, worse: bool) -> bool:
 
 
 def windows_in_words(count: int, hold_out: bool = False) -> str:
-    """How many windows, for people."""
+    """Return the number of windows in words."""
     if hold_out:
         return "the later part of the first window"
     return "one window" if count == 1 else f"{count} windows"

@@ -1,13 +1,13 @@
-"""Can drift be seen at all? The paper's Proposition 2, per data set and per item.
+"""Report whether drift is detectable, per data set and per item (the paper's Proposition 2).
 
-An item's logit bias in time bin t is seen through n_t Bernoulli outcomes, so its estimate has the variance
-1/W_t with the Fisher weight W_t = Σ p(1−p) ≤ n_t/4. A Wald test at level α sees a step δ between two bins
+An item's logit bias in time bin t is estimated from n_t Bernoulli outcomes, so the estimate has the variance
+1/W_t with the Fisher weight W_t = Σ p(1−p) ≤ n_t/4. A Wald test at level α detects a step δ between two bins
 only if
 
     |δ| ≥ δ_min = z_α · sqrt(1/W_t + 1/W_{t−1}) ≥ z_α · sqrt(8/n),     z_α the two-sided normal quantile.
 
-Below that, tracking an item over time means following noise. The time bins are those of ``slc_t``, which this
-report admits or refuses: weighted quantiles, equal edges are one, so there may be fewer than were asked for.
+Below that, tracking an item over time follows noise. The time bins are those of ``slc_t``, which this report
+admits or excludes: weighted quantiles without duplicate edges, so there may be fewer bins than requested.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Log, Rows
 
 REFERENCE_DRIFT = 0.05  # logit per bin: the paper's "moderate drift"
-BLOCK_CELLS = 1 << 24  # (item, time bin) cells that are worked on at a time
+BLOCK_CELLS = 1 << 24  # (item, time bin) cells per block
 SUMMARY, ITEMS = "detectability.json", "items.parquet"  # the files of a report's directory
-MIN_SHARE = 0.5  # share of items whose drift must be visible for tracking to be viable
+MIN_SHARE = 0.5  # share of items with detectable drift from which tracking is viable
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Detectability:
 
     @property
     def viable(self) -> bool:
-        """Whether ``slc_t`` may be chosen."""
+        """True if ``slc_t`` may be chosen."""
         return self.temporal_tracking == "viable"
 
     def as_dict(self, *, per_item: bool = False) -> dict[str, Any]:
-        """The JSON form; the table only on request."""
+        """Return the JSON form; ``per_item`` adds the table."""
         value = {k: v for k, v in vars(self).items() if k != "per_item"}
         if per_item and self.per_item is not None:
             value["per_item"] = self.per_item.to_pylist()
@@ -74,12 +74,12 @@ class Detectability:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Detectability":
-        """Read what :meth:`as_dict` wrote; the table is not restored."""
+        """Read the form of :meth:`as_dict`; the table is not restored."""
         return cls(**{k: v for k, v in value.items() if k != "per_item"})
 
 
 def write_detectability(report: Detectability, directory: Path) -> None:
-    """Put a report into a directory of its own: the summary as JSON, the item table as Parquet."""
+    """Replace ``directory`` with the report: the summary as JSON, the item table as Parquet."""
     with replacing_directory(directory) as temporary:
         write_json(temporary / SUMMARY, report.as_dict(), sealed=True)
         if report.per_item is not None:
@@ -87,12 +87,12 @@ def write_detectability(report: Detectability, directory: Path) -> None:
 
 
 def read_detectability(directory: Path) -> Detectability:
-    """The summary that :func:`write_detectability` wrote."""
+    """Read the summary of :func:`write_detectability`; the item table is not read."""
     return Detectability.from_dict(read_json(directory / SUMMARY))
 
 
 def z_two_sided(alpha: float) -> float:
-    """The two-sided normal quantile.
+    """Return the two-sided normal quantile.
 
     >>> round(z_two_sided(0.05), 4)
     1.96
@@ -103,7 +103,7 @@ def z_two_sided(alpha: float) -> float:
 
 
 def smallest_visible_drift(obs_per_bin: float, alpha: float = 0.05) -> float:
-    """δ_min of an item with balanced labels: z_α·sqrt(8/n).
+    """Return δ_min in logits for an item with balanced labels: z_α·sqrt(8/n).
 
     >>> round(smallest_visible_drift(4.8), 2)  # ASSISTments 2017 in the paper
     2.53
@@ -112,7 +112,7 @@ def smallest_visible_drift(obs_per_bin: float, alpha: float = 0.05) -> float:
 
 
 def required_obs_per_bin(drift: float, alpha: float = 0.05) -> float:
-    """How many observations per bin make a step of ``drift`` visible; the inverse of the above.
+    """Return the observations per bin that make a step of ``drift`` logits detectable.
 
     >>> round(required_obs_per_bin(0.05))
     12293
@@ -121,7 +121,7 @@ def required_obs_per_bin(drift: float, alpha: float = 0.05) -> float:
 
 
 def detectability(log: Log, *, time_bins: int = 10, alpha: float = 0.05) -> Detectability:
-    """The detectability report of a calibration window."""
+    """Return the detectability report of a calibration window, which needs ``event_time``."""
     if time_bins < 2:
         raise SettingsError(f"drift needs at least 2 time bins, not {time_bins}")
     if not 0 < alpha < 1:
@@ -180,15 +180,15 @@ def _viability(per_item: float, required: float, share: float, time_bins: int) -
 
 
 def power_curve(alpha: float) -> list[dict[str, float]]:
-    """Observations per bin that make a drift of δ logit visible."""
+    """Return the required observations per bin for drifts from 0.02 to 3 logits."""
     drifts = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0]
     return [{"drift": drift, "obs_per_bin": required_obs_per_bin(drift, alpha)} for drift in drifts]
 
 
 def item_table(log: Log, edges: np.ndarray, alpha: float) -> pa.Table:
-    """Per item: observations (their weights count), Fisher weight, its own δ_min and its observed drift.
+    """Return one row per item: observations (weighted), Fisher weight, δ_min and observed drift.
 
-    Very many items are worked off in blocks, a pass over the rows each: cells cost memory, rows only time.
+    Items are processed in blocks, with one pass over the rows each, to limit the memory of the cells.
     """
     block = max(1, BLOCK_CELLS // (len(edges) - 1))
     items = len(log.items)
@@ -223,7 +223,7 @@ def _block_table(log: Log, edges: np.ndarray, first: int, last: int, alpha: floa
 
 
 def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
-    """Σw, Σwy and Σwp(1−p) per time bin, of the items from ``first`` to before ``last``."""
+    """Return Σw, Σwy and Σwp(1−p) per item and time bin, for items ``first`` to ``last`` − 1."""
     bins = len(edges) - 1
     if first > 0 or (rows.codes >= last).any():
         rows = rows.chosen(np.flatnonzero((rows.codes >= first) & (rows.codes < last)))
@@ -240,7 +240,7 @@ def cell_sums(first: int, last: int, edges: np.ndarray, rows: Rows) -> Totals:
 
 
 def _row_median(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Median of each row over its known entries; NaN where there is none."""
+    """Return the median of each row over its known entries; NaN without any."""
     if values.shape[1] == 0:
         return np.full(len(values), np.nan)
     ordered = np.sort(np.where(known, values, np.inf), axis=1)

@@ -1,10 +1,10 @@
-"""One parameter set on a log: metrics, slices, users' and items' sums, whatever its size and place.
+"""Evaluate one parameter set on a log of any size: metrics, slices, sums by user and by item.
 
-Rows in memory are sorted once by their probabilities. Slices are cut from that order, and all sums are taken
-in it: stretches by ``reduceat``, placement values in one walk, so the AUC is exact. Beyond 33 million rows
-(half a million that lie on a cluster) spans of rows stream by. A span is sorted and cut in the same way, but
-its order is kept as counts on a fine grid of scores: rows of one cell count as tied
-(:mod:`slc_ops.numerics.score_grid` states the error). A second pass then places the rows by their cells.
+Rows in memory are sorted once by probability. Slices keep that order, and all sums use it: stretches by
+``reduceat``, placement values in one pass, so the AUC is exact. Beyond 33 million rows (half a million on a
+cluster) rows are streamed in spans. A span is sorted and cut in the same way, but its order is stored as
+counts on a fine grid of scores: rows of one cell count as tied (:mod:`slc_ops.numerics.score_grid` states the
+error). A second pass then computes placement values from the cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ from slc_ops.rows.passes import Addable, Totals, evenly_spaced
 from slc_ops.rows.rows import Columns, Log, Rows
 
 ALL_ROWS = "all"
-SLICE_CELLS = 1 << 14  # of a slice's grid, which keeps its AUC within 1e-4
+SLICE_CELLS = 1 << 14  # cells of a slice's grid; the error of its AUC is below 1e-4
 
 Each = TypeVar("Each", bound=Addable)
 
 
 @dataclass(frozen=True)
 class SliceMetrics:
-    """A slice with its metrics, and its users' sums where it has rows and gets intervals."""
+    """The metrics of a slice; ``users`` is None without rows or without intervals."""
 
     kind: Kind
     name: str
@@ -47,17 +47,17 @@ class SliceMetrics:
 
     @property
     def key(self) -> str:
-        """Its name among the users' sums."""
+        """The key of the slice in the users' sums."""
         return f"{self.kind}:{self.name}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One parameter set on one log; ``parts`` are its slices.
+    """The evaluation of one parameter set on one log; ``parts`` are its slices.
 
-    ``items``, where asked for, has per item of the log Σ weight, Σ label, Σ prediction and Σ loss, all
-    weighted. ``within``, where asked for and the rows are in memory, has the AUC over pairs of rows of the
-    same user and of the same item.
+    ``items``, if requested, has the rows Σ weight, Σ label, Σ prediction and Σ loss, all weighted, with one
+    column per item of the log. ``within``, if requested and the rows are in memory, has the AUC over pairs
+    of rows of the same user and of the same item.
     """
 
     metrics: Metrics
@@ -67,13 +67,13 @@ class Evaluation:
     within: Within = field(default_factory=dict)
 
     def users_by_slice(self) -> dict[str, UserSums]:
-        """The users' sums of every slice that has some."""
+        """Return the users' sums by slice key, for slices that have them."""
         return {part.key: part.users for part in self.parts if part.users is not None}
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What is known of some rows."""
+    """The results for all rows or for one slice."""
 
     sums: RowSums
     area: Auc
@@ -94,7 +94,7 @@ def evaluate(
     within: bool = False,
     threads: int | None = None,
 ) -> Evaluation:
-    """What a parameter set is worth on a log, its slices and items, evaluated where the rows lie."""
+    """Evaluate a parameter set on a log; ``items`` and ``within`` request the optional results."""
     log, workers = test.in_memory(), FitOptions(threads=threads).workers
     if log is not None:
         rows = log.rows(0, log.n_rows, _columns(slicings))
@@ -121,9 +121,9 @@ def evaluate(
 
 
 def tied_logits(test: Log, base: Metrics) -> float:
-    """The share of pairs that the backbone's logits cannot tell apart; ``base`` are its own metrics.
+    """Return the share of pairs with tied backbone logits; ``base`` are the backbone's metrics.
 
-    Where rows stream by, logits of one cell count as tied, too.
+    For streamed rows, logits of one grid cell count as tied.
     """
     log = test.in_memory()
     if log is None:
@@ -132,9 +132,9 @@ def tied_logits(test: Log, base: Metrics) -> float:
 
 
 def mean_log_loss(parameters: ParameterSet, test: Log, threads: int = 1) -> float | None:
-    """The NLL alone, by one pass without a sort; None where no row counts.
+    """Return the NLL in one pass without a sort; None if the total weight is 0.
 
-    Equal to :func:`evaluate`'s up to rounding, which is enough to choose by.
+    It equals the NLL of :func:`evaluate` up to rounding.
     """
     apply = parameters.on(test)
     weight, loss = test.add_up(partial(_losses, apply), threads=threads, columns=apply.columns).values
@@ -147,7 +147,7 @@ _NO_ROWS = Scored(np.zeros(0), np.zeros(0, np.bool_), np.zeros(0))
 def _in_memory(
     rows: Rows, probability: Floats, users: int, slicings: Sequence[Slicing], *, within: bool
 ) -> Iterator[tuple[str, _Found]]:
-    """All rows, then slice by slice: a slice is small enough that its memory serves the next one."""
+    """Yield the results of all rows, then of one slice at a time, so that slices reuse memory."""
     check_scored(rows.label, probability)
     order, scored = in_order(rows.label, probability, rows.weight)
     clusters = _clusters(rows, users).take(order)
@@ -159,7 +159,7 @@ def _in_memory(
 
 
 def _found(rows: Scored, clusters: Clusters | None) -> _Found:
-    """Everything of rows in order."""
+    """Return the results of rows sorted by score."""
     placement, area = placed(rows)
     users = None if clusters is None else cluster_sums(rows, placement, clusters)
     return _Found(RowSums.of(rows, means_over_rows()), area, users)
@@ -168,9 +168,9 @@ def _found(rows: Scored, clusters: Clusters | None) -> _Found:
 def _cut(
     slicings: Sequence[Slicing], rows: Rows, order: NDArray[np.intp] | None = None
 ) -> Iterator[tuple[str, bool, NDArray[np.intp]]]:
-    """The slices that have rows: name, whether they get intervals, and where their rows stand in the order.
+    """Yield (name, intervals flag, positions in ``order``) of each slice with rows.
 
-    Numbers of few bits are brought together by counting them.
+    The slice numbers have 16 bits, so a stable argsort is a radix sort.
     """
     for slicing in slicings:
         if not slicing.parts:
@@ -186,7 +186,7 @@ def _cut(
 
 @dataclass
 class _Counted:
-    """Sums over rows, and their order as counts on a grid."""
+    """Sums over rows, and their counts on a score grid."""
 
     rows: RowSums
     counts: GridCounts
@@ -198,7 +198,7 @@ class _Counted:
 
 @dataclass
 class _Named(Generic[Each]):
-    """Sums by name."""
+    """Sums by slice key."""
 
     by_name: dict[str, Each]
 
@@ -212,7 +212,7 @@ class _Named(Generic[Each]):
 
 @dataclass(frozen=True)
 class _OnGrid:
-    """The passes over rows that stream by, as kernels that can be sent to them."""
+    """The two passes over streamed rows, as kernels that can be sent to a cluster."""
 
     apply: Apply
     whole: ScoreGrid
@@ -221,7 +221,7 @@ class _OnGrid:
     users: int
 
     def counted(self, rows: Rows) -> _Named[_Counted]:
-        """The first pass: a span is sorted and cut, its order is counted."""
+        """Run the first pass on a span: sort it, cut it into slices and count it on the grids."""
         order, scored = in_order(rows.label, self.apply.of(rows), rows.weight)
         score = self.apply.score(rows)[order]
 
@@ -236,7 +236,7 @@ class _OnGrid:
         return _Named(found)
 
     def by_user(self, tables: dict[str, Floats], rows: Rows) -> _Named[UserSums]:
-        """The second pass: rows are placed by their cells, in any order."""
+        """Run the second pass: sum by user, with placement values from the tables; rows in any order."""
         weight = weights(len(rows), rows.weight)
         scored, score = Scored(self.apply.of(rows), rows.label != 0, weight), self.apply.score(rows)
         clusters = _clusters(rows, self.users)
@@ -272,7 +272,7 @@ def _columns(slicings: Sequence[Slicing]) -> Columns:
 
 
 def _n_users(log: Log) -> int:
-    """How many users a log has; without users, each row is one."""
+    """Return the number of users; without users, each row counts as one."""
     return log.n_rows if log.users is None else len(log.users)
 
 
@@ -282,7 +282,7 @@ def _clusters(rows: Rows, users: int) -> Clusters:
 
 
 def _losses(apply: Apply, rows: Rows) -> Totals:
-    """Σw and Σw·loss."""
+    """Return Σw and Σw·loss."""
     probability, weight, found = apply.of(rows), weights(len(rows), rows.weight), np.zeros(2)
     for part in slices(len(rows)):
         loss = weight[part] * log_loss(rows.label[part], probability[part])

@@ -1,4 +1,4 @@
-"""The rows of one fold, opened once for all methods, with everything that does not depend on the method."""
+"""Open the rows of one fold once for all methods, with all data that does not depend on the method."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from slc_ops.rows.rows import Log
 
 
 class FoldRows:
-    """What the methods of a fold share; each part is worked out when it is first asked for, by one thread."""
+    """The data that a fold's methods share; each part is computed once, by one thread, on first use."""
 
     def __init__(
         self,
@@ -27,9 +27,10 @@ class FoldRows:
         long_memory: bool = False,
         forgets: bool = False,
     ) -> None:
-        """``long_memory``: some method reads the rows of the long memory, the calibration's among them.
+        """Prepare a fold; nothing is read yet.
 
-        ``forgets``: some method reads the rows before them, too.
+        ``long_memory``: a method reads the long memory, which includes the calibration rows. ``forgets``: a
+        method also reads the rows before it.
         """
         self.fold, self.engine, self.options = fold, engine, options or FitOptions()
         self._long_memory, self._forgets = long_memory, forgets
@@ -37,36 +38,36 @@ class FoldRows:
 
     @property
     def calibration(self) -> Calibration:
-        """The rows to learn from, and their sums."""
+        """The calibration rows and their sums."""
         return self._once.get("calibration", self._calibration)
 
     @property
     def long(self) -> Calibration | None:
-        """The long memory, where it is longer than the calibration."""
+        """The long memory; None if it is no longer than the calibration."""
         return self._once.get("long", self._long)
 
     @property
     def older(self) -> Calibration | None:
-        """The rows of methods that forget, with what each counts."""
+        """The rows of methods that forget, with their decay; None if nothing is forgotten."""
         return self._once.get("older", self._older)
 
     @property
     def test(self) -> Log:
-        """The rows to be scored on, all later."""
+        """The test rows, all later than the calibration rows."""
         return self._once.get("test", self._test)
 
     @property
     def tuning(self) -> tuple[Calibration, Log]:
-        """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
+        """The (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
 
-        Of a large log they are the rows of some items, all of them.
-        Raises :class:`~slc_ops.base.errors.InputError` where the rows cannot be cut in time.
+        For a large log, all rows of a sample of items.
+        Raises :class:`~slc_ops.base.errors.InputError` if the rows cannot be cut in time.
         """
         return self._once.get("tuning", self._tuning)
 
     @property
     def slicings(self) -> tuple[Slicing, ...]:
-        """How the test rows are cut: by days; the newest window also by density and group."""
+        """The slicings of the test rows: by time; on the newest window also by density and group."""
         return self._once.get("slicings", self._slicings)
 
     def _calibration(self) -> Calibration:
@@ -87,7 +88,7 @@ class FoldRows:
 
     def _prepared(self, log: Log) -> Calibration:
         found = Calibration(log, None, self.options)
-        found.keep_rows = self._forgets  # slc_eb and slc_mix choose on the same rows
+        found.keep_rows = self._forgets  # slc_eb and slc_mix select on the same rows
         return found
 
     def _older(self) -> Calibration | None:
@@ -114,7 +115,7 @@ class FoldRows:
 
 
 def _worked_out(slicing: Slicing, test: Log) -> Slicing:
-    """A slicing of rows in memory, which are all shown at once, knows the number of each of them."""
+    """Return the slicing with precomputed row numbers if the rows are in memory."""
     log = test.in_memory()
     if log is None or not slicing.parts:
         return slicing

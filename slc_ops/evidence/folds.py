@@ -1,7 +1,7 @@
-"""Rolling-origin folds: learn from the windows before, be scored on the window after, never the other way.
+"""Define rolling-origin folds: fit on earlier windows, score on the next one.
 
-Which windows these are is said by :mod:`slc_ops.refresh.window_rules`; a fold opens their rows and cuts them
-in time. Each gives one entry of the series that decides the method (:mod:`slc_ops.evidence.series`).
+:mod:`slc_ops.refresh.window_rules` selects the windows; a fold opens their rows and cuts them in time. Each
+fold gives one entry of the series that decides the method (:mod:`slc_ops.evidence.series`).
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ HOLD_OUT = 0.3
 
 @dataclass(frozen=True)
 class Fold(JsonForm):
-    """Windows to learn from and the later window to be scored on.
+    """The windows to fit on and the later window to score.
 
-    ``offsets`` is the long memory, of which ``calibration`` is the end. ``test`` is None in a hold-out inside
-    one window: then the last 30 % of its time are the test rows. The score of the ``newest`` window, the one
-    that is being refreshed, has slices and items too. With ``summed`` the windows' item sums lie beside them
-    and are added up, window by window.
+    ``offsets`` is the long memory, which ends with ``calibration``. ``test`` is None in a hold-out inside one
+    window: then the last 30 % of its rows are the test rows. Only the score of the ``newest`` window, the one
+    being refreshed, has items and all slices. With ``summed`` the item sums stored beside each window are
+    added up.
     """
 
     window: Window
@@ -39,45 +39,45 @@ class Fold(JsonForm):
     newest: bool = False
     summed: bool = False
     older: tuple[Path, ...] = ()
-    """What methods that forget learn from, ``offsets`` at its end; and what its rows count."""
+    """The windows for methods that forget, which end with ``offsets``; ``forget`` is their decay."""
     forget: Forgetting | None = None
 
     @property
     def hold_out(self) -> bool:
-        """Whether the test rows are the later part of the only window."""
+        """True if the test rows are the later part of the only window."""
         return self.test is None
 
     @property
     def key(self) -> str:
-        """A name for directories."""
+        """The directory name of the fold."""
         return f"{self.window.key}-hold-out" if self.hold_out else self.window.key
 
     def calibration_log(self, engine: Engine = LOCAL) -> Log:
-        """The rows to learn from."""
+        """Return the calibration rows."""
         return self.cut(engine)[0] if self.test is None else self._read(engine, self.calibration)
 
     def long_log(self, engine: Engine = LOCAL) -> Log | None:
-        """The rows of the long memory; None where they are the calibration's."""
+        """Return the rows of the long memory; None if it is no longer than the calibration."""
         if len(self.offsets) <= len(self.calibration):
             return None
         return self._read(engine, self.offsets)
 
     def older_log(self, engine: Engine = LOCAL) -> Log | None:
-        """The rows of methods that forget; None where nothing is forgotten."""
+        """Return the rows of methods that forget; None if nothing is forgotten."""
         return self._read(engine, self.older) if self.older and self.forget is not None else None
 
     def test_log(self, engine: Engine = LOCAL) -> Log:
-        """The rows to be scored on, all later."""
+        """Return the test rows, all later than the calibration rows."""
         return self.cut(engine)[1] if self.test is None else engine.read(self.test)
 
     def cut(self, engine: Engine = LOCAL) -> tuple[Log, Log]:
-        """Both of them, where they are parts of one window."""
+        """Return the (calibration, test) rows of a hold-out inside one window."""
         return hold_out(engine.read(self.calibration[0]))
 
     def tuning_logs(self, engine: Engine = LOCAL, calibration: Log | None = None) -> tuple[Log, Log]:
-        """(earlier, later) rows inside the calibration windows: what hyperparameters may see.
+        """Return the (earlier, later) rows inside the calibration windows, for tuning hyperparameters.
 
-        ``calibration``, the fold's own log where it is open, is not read a second time.
+        Pass the fold's open log as ``calibration`` to avoid a second read.
         """
         if len(self.calibration) == 1:
             return hold_out(self.calibration_log(engine) if calibration is None else calibration)
@@ -91,19 +91,19 @@ class Fold(JsonForm):
 
 @dataclass(frozen=True)
 class FoldPlan(JsonForm):
-    """The folds, oldest first, the newest window's last; and what is missing, in words."""
+    """The folds, oldest first; ``notes`` describe missing windows."""
 
     folds: tuple[Fold, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def newest(self) -> Fold:
-        """The fold on the window that is being refreshed."""
+        """The fold of the window being refreshed."""
         return self.folds[-1]
 
 
 def hold_out(log: Log) -> tuple[Log, Log]:
-    """Cut a log where 70 % of its rows lie before; rows of the same timestamp stay together."""
+    """Cut a log after the first 70 % of its rows; rows with the same timestamp stay together."""
     if not log.has("event_time"):
         raise InputError("a window without event_time cannot be cut into an earlier and a later part")
     return log.cut(float(time_quantiles(log, np.array([1 - HOLD_OUT]))[0]))

@@ -1,8 +1,7 @@
-"""Is this a fair pair of logs? What makes a comparison look better than it is, or means nothing at all.
+"""Check that a pair of logs allows a fair comparison: time order, shared rows, labels and scores.
 
-Every finding names the column as the user calls it, and a figure. A test log that begins after the
-calibration log has ended costs two looks at the times; rows are compared only where times overlap, of long
-logs a sample.
+Every finding has the user's name of the column and a figure. If the test log starts after the calibration log
+ends, only the time ranges are compared; otherwise rows are compared, on a sample for long logs.
 """
 
 from collections.abc import Iterator
@@ -19,9 +18,9 @@ from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.rows import NO_COLUMNS, Columns, Rows
 
 SPAN = 1 << 20
-TELLING = 0.9  # share of distinct calibration rows from which on two equal rows are no coincidence
-COMPARED_ROWS = 1 << 21  # of longer logs a sample of about so many rows is compared
-SAME_ROWS = 0.01  # share of the test rows that may be calibration rows before it is said
+TELLING = 0.9  # minimum share of distinct calibration rows for equal rows to indicate a leak
+COMPARED_ROWS = 1 << 21  # approximate sample size for longer logs
+SAME_ROWS = 0.01  # share of test rows that are calibration rows, from which it is reported
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Finding(JsonForm):
 def findings(
     calibration: InteractionLog, test: InteractionLog, cold_start_share: float
 ) -> tuple[Finding, ...]:
-    """What is wrong with a pair of logs; nothing for a fair one."""
+    """Return the problems of a pair of logs; empty for a fair pair."""
     pairs = (("calibration", calibration), ("test", test))
     apart = _times(calibration, test)
     found = [each for name, log in pairs for each in _scores_and_labels(name, log)]
@@ -56,13 +55,13 @@ def findings(
 
 
 def refuse(found: tuple[Finding, ...]) -> None:
-    """Raise :class:`InputError` with everything that was found; nothing where nothing was."""
+    """Raise :class:`InputError` with all findings, if there are any."""
     if found:
         raise InputError("; ".join(each.message for each in found))
 
 
 def _times(calibration: InteractionLog, test: InteractionLog) -> Finding | None:
-    """Whether the test log is strictly later."""
+    """Return a finding unless the test log is strictly later; None without timestamps."""
     if calibration.time is None or test.time is None:
         return None
     column = test.called("event_time")
@@ -108,13 +107,13 @@ def _scores_and_labels(name: str, log: InteractionLog) -> Iterator[Finding]:
 
 
 def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Finding]:
-    """Test rows that are calibration rows: the leak looks like a gain."""
+    """Find test rows that are also calibration rows: such a leak inflates the gain."""
     columns = frozenset(
         name
         for name, column in (("time", "event_time"), ("user", "user_id"))
         if calibration.has(column) and test.has(column)
     )
-    # Equal rows have equal keys, so rows of low keys are the same sample of both logs.
+    # Equal rows have equal keys, so the rows with low keys are the same sample of both logs.
     highest = min(2**64 - 1, 2**64 * COMPARED_ROWS // max(calibration.n_rows, test.n_rows))
     (keys, mine), (others, theirs) = (
         _keys(log, columns, highest)  # type: ignore[arg-type]  # a subset of the literals
@@ -128,7 +127,7 @@ def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Findin
     ]
     column, listed = test.called("item_id"), ", ".join(repr(test.called(name)) for name in named)
     known = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
-    if len(known) < TELLING * len(keys) or not len(known):  # rows are alike: only equal contents tell
+    if len(known) < TELLING * len(keys) or not len(known):  # many duplicates: compare whole contents
         if calibration.n_rows != test.n_rows or mine != theirs:
             return []
         message = (
@@ -147,7 +146,7 @@ def _same_rows(calibration: InteractionLog, test: InteractionLog) -> list[Findin
 
 
 def _keys(log: InteractionLog, columns: Columns, highest: int) -> tuple[NDArray[np.uint64], int]:
-    """One number per row that depends on all its columns: those up to ``highest``, sorted, and Σ of all."""
+    """Return the sorted row hashes up to ``highest``, and the sum of all row hashes modulo 2⁶⁴."""
     items = hashes_of(log.items)
     users = None if log.users is None or "user" not in columns else hashes_of(log.users)
     keys, total = [], 0

@@ -1,4 +1,4 @@
-"""What a column of probabilities is worth against 0/1 labels: one table of metrics.
+"""Compute metrics of probabilities against 0/1 labels, all defined in one table.
 
     AUC = share of (positive, negative) pairs in the right order, ties counting half
     NLL = −mean( y·log p + (1−y)·log(1−p) )     with p clipped to [1e-6, 1 − 1e-6]
@@ -6,9 +6,9 @@
     ECE = Σ_bins share of rows · | mean y − mean p |,  15 equal-width bins, closed on the right
     accuracy = share of rows with y = 1[p ≥ ½]
 
-All means are weighted when weights are given. A new metric is one entry of :data:`METRICS`: evaluation,
-self-test, intervals, report, command line, page and MLflow ask the table. A metric that is undefined is
-``None`` and ``reasons`` says why; it is never NaN and never a number that looks like a result.
+All means are weighted if weights are given. To add a metric, add one entry to :data:`METRICS`: evaluation,
+self-test, intervals, report, command line, page and MLflow read the table. An undefined metric is ``None``,
+with an entry in ``reasons``; it is never NaN and never a placeholder number.
 """
 
 import math
@@ -33,24 +33,24 @@ Formula = Callable[[RowSums, Auc], float | None]
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: how it follows from sums over rows, where it may lie, and how people see it."""
+    """One metric: its formula from sums over rows, its range, and its display."""
 
     name: str
-    """In JSON, in MLflow and in code."""
+    """The name in JSON, in MLflow and in code."""
     title: str
-    """For people."""
+    """The display name."""
     range: tuple[float, float]
-    """Where its definition puts it; the self-test stops a run with a value outside."""
+    """The range of the definition; the self-test stops a run on a value outside."""
     better: Literal[1, -1]
-    """1 where higher is better, −1 where lower is."""
+    """1 if higher is better, −1 if lower is better."""
     per_row: PerRow | None = None
-    """What a row adds, as a function of labels and probabilities: the metric is the weighted mean of it."""
+    """The value per row, from labels and probabilities; the metric is its weighted mean."""
     formula: Formula | None = None
-    """Of a metric that is no mean over rows: from the sums and the area."""
+    """For a metric that is not a mean over rows: the value from the sums and the area."""
     paired: bool = False
-    """Whether differences of two methods get intervals; only for the AUC and for means over rows."""
+    """True if differences of two methods get intervals; only for the AUC and for means over rows."""
     headline: bool = False
-    """Whether it is shown where there is room for a few only."""
+    """True if short tables show the metric."""
     digits: int = 4
 
     def __post_init__(self) -> None:
@@ -60,32 +60,32 @@ class Metric:
             raise ValueError(f"the metric {self.name} is no mean over rows, so it has no intervals")
 
     def of(self, sums: RowSums, found: Auc) -> float | None:
-        """The metric of rows with these sums and this area."""
+        """Return the metric of rows with these sums and this area."""
         if self.formula is not None:
             return self.formula(sums, found)
         return sums.totals[self.name] / sums.total_weight
 
     def text(self, value: float | None) -> str:
-        """A value for people."""
+        """Format a value."""
         return number(value, self.digits)
 
     def signed(self, value: float | None) -> str:
-        """A difference for people."""
+        """Format a difference, with its sign."""
         return signed(value, self.digits)
 
     @property
     def arrow(self) -> str:
-        """The title with an arrow to the better side, for the axis of a figure."""
+        """The axis label: the title with an arrow towards better values."""
         return f"{self.title}   better →" if self.better > 0 else f"{self.title}   ← better"
 
 
 def log_loss(label: NDArray[Any], probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each row's negative log likelihood, with the contract's clipping.
+    """Return each row's negative log-likelihood in nats, with the contract's clipping.
 
     >>> log_loss(np.array([1, 0]), np.array([1.0, 1.0])).round(4).tolist()
     [0.0, 13.8155]
     """
-    # The probability of what happened: |p − 0| of a positive, |p − 1| of a negative. np.where takes longer.
+    # The probability of the label: |p − 0| for a positive, |p − 1| for a negative. np.where is slower.
     of_label: NDArray[np.float64] = np.abs(np.subtract(1.0, label, dtype=np.float64) - probability)
     np.clip(of_label, CLIP, 1.0 - CLIP, out=of_label)
     np.log(of_label, out=of_label)
@@ -94,7 +94,7 @@ def log_loss(label: NDArray[Any], probability: NDArray[np.float64]) -> NDArray[n
 
 
 def squared_error(label: NDArray[Any], probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each row's squared error."""
+    """Return each row's squared error."""
     return np.asarray((probability - label) ** 2)
 
 
@@ -121,17 +121,17 @@ METRICS: dict[str, Metric] = {
 
 
 def paired_metrics() -> list[Metric]:
-    """The metrics whose differences get intervals."""
+    """Return the metrics whose differences get intervals."""
     return [metric for metric in METRICS.values() if metric.paired]
 
 
 def headline_metrics() -> list[Metric]:
-    """The metrics that are shown where there is room for a few only."""
+    """Return the metrics for short tables."""
     return [metric for metric in METRICS.values() if metric.headline]
 
 
 def means_over_rows() -> dict[str, PerRow]:
-    """By metric that is a mean over rows: what a row adds."""
+    """Return the function per row of each metric that is a mean over rows."""
     return {metric.name: metric.per_row for metric in METRICS.values() if metric.per_row is not None}
 
 
@@ -160,27 +160,27 @@ class Metrics(OwnForm):
     reliability: tuple[ReliabilityBin, ...] = ()
 
     def __getitem__(self, name: str) -> float | None:
-        """A metric by its name."""
+        """Return a metric by name; None if it is undefined."""
         return self.values[name]
 
     @property
     def auc(self) -> float | None:
-        """How well the rows are ranked; with the NLL, what verdicts are about."""
+        """The quality of the ranking; verdicts use the AUC and the NLL."""
         return self.values["auc"]
 
     @property
     def nll(self) -> float | None:
-        """How good the probabilities are; with the AUC, what verdicts are about."""
+        """The quality of the probabilities; verdicts use the AUC and the NLL."""
         return self.values["nll"]
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form, without the reliability bins."""
+        """Return the JSON form, without the reliability bins."""
         counts = {"n": self.n, "weight": self.weight, "positive_rate": self.positive_rate}
         return {**counts, **self.values, "reasons": dict(self.reasons)}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Metrics":
-        """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
+        """Read the form of :meth:`as_dict`; metrics that it lacks become None with a reason."""
         absent = {name: NOT_COMPUTED for name in METRICS if name not in value}
         return cls(
             n=value["n"],
@@ -193,10 +193,10 @@ class Metrics(OwnForm):
 
 
 def metrics_of(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None = None) -> Metrics:
-    """All metrics of rows in memory, by one sort and one pass.
+    """Return all metrics of rows in memory, with one sort and one pass.
 
-    Columns that cannot be scored (other labels than 0 and 1, probabilities outside [0, 1], negative weights)
-    are refused with an :class:`InputError`.
+    Raises :class:`InputError` for labels other than 0 and 1, probabilities outside [0, 1], or negative
+    weights.
 
     >>> m = metrics_of(np.array([0, 1, 1, 0]), np.array([0.2, 0.8, 0.6, 0.6]))
     >>> m.auc, round(m.nll, 4), round(m["brier"], 2), m["accuracy"]
@@ -211,7 +211,7 @@ def metrics_of(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[A
 
 
 def metrics_from(sums: RowSums, found: Auc) -> Metrics:
-    """All metrics from the sums over the rows and the area under their curve."""
+    """Return all metrics from the sums over rows and the area."""
     total = sums.total_weight
     if total <= 0:
         reason = "there are no rows" if sums.rows == 0 else "all weights are 0"
@@ -239,7 +239,7 @@ def _reliability(sums: RowSums) -> tuple[ReliabilityBin, ...]:
 
 
 def check_scored(label: NDArray[Any], probability: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
-    """Refuse columns that cannot be scored (see :func:`metrics_of`)."""
+    """Raise :class:`InputError` for columns that cannot be scored (see :func:`metrics_of`)."""
     if label.shape != probability.shape or label.ndim != 1:
         raise InputError(
             f"labels and probabilities must be two columns of equal length; got {label.shape} "

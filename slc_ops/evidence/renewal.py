@@ -1,24 +1,24 @@
-"""Whether renewed parameters are sane: within what past renewals of the same method did, else they are held.
+"""Check renewed parameters against past renewals of the same method, and hold them if they move too far.
 
-Two lengths say how far a renewal moves the answers of the rows that it learned the link from, in logits:
+Two lengths, in logits, measure how far a renewal moves the predictions of the rows behind its link:
 
     link     sqrt( (Δa·η̄ + Δb₀)² + (Δa·sd η)² )          η̄, sd: their logits
     offsets  sqrt( Σ nᵢ Δπᵢ² / Σ nᵢ )                    items of both sets, nᵢ: their weight
 
-Past renewals need no records: the fits behind the series' windows are what was published window by window,
-and the lengths between neighbours are those of the renewals. A renewal is held when a length exceeds five
-times the past median (floor 0.1), given four past renewals; with fewer only a slope that is not above 0, or
-a number that is not finite, holds it. The move over the last four renewals together is held against twice
-the limit, so that small steps into one direction are seen, too; the items behind a large move are named.
+Past renewals need no records: the fits behind the series' windows are the parameters published for each
+window, and the lengths between neighbours are those of the renewals. With at least four past renewals, a
+length above five times the past median (floor 0.1) holds a renewal; with fewer, only a slope that is not
+above 0 or a value that is not finite does. The move over the last four renewals together is compared with
+twice the limit, to detect small steps in one direction; the items behind a large move are named.
 
-The median of at most seven lengths is noisy, hence the floor: with 0.05 four ordinary weeks of nine flight
-logs were held (offsets up to 6.3 times the median, where it was small), with 0.1 none of 684 renewals; the
-nearest reached 0.84 of its limit. A week of labels turned round, five weeks on each log, exceeds the limit in
-33 of 45 cases of slc_eb and 26 of 45 of Platt (35 and 26 with 0.05); of the year's last week in 1 of 9. The
-floor was chosen on these logs, among some hundred rules. A week whose items are shuffled moves one eighth of
-the offsets, which no check of parameters sees, and which does as little harm.
+The median of at most seven lengths is noisy, hence the floor: 0.05 held four ordinary weeks of nine flight
+logs (offsets up to 6.3 times a small median), 0.1 held none of 684 renewals; the nearest reached 0.84 of its
+limit. A week of inverted labels, five weeks on each log, exceeds the limit in 33 of 45 cases of slc_eb and 26
+of 45 of Platt (35 and 26 with 0.05); in the year's last week in 1 of 9. The floor was chosen on these logs,
+among about a hundred rules. A week with shuffled items moves one eighth of the offsets: no check of
+parameters detects it, and it does equally little harm.
 
-A held window is left out of later memories; two in a row are news, not damage, and are accepted.
+A held window is excluded from later fits; two in a row are a lasting change and are accepted.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class Lengths:
-    """How far one set of parameters lies from the one before it, in logits."""
+    """The distance between two successive parameter sets, in logits."""
 
     link: float
     offsets: float
@@ -52,7 +52,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Renewal(JsonForm):
-    """Whether the new parameters may serve; ``limit`` is None where the past is too short for one."""
+    """The result of the check; ``limit`` is None with too few past renewals."""
 
     accepted: bool
     news: bool
@@ -62,7 +62,7 @@ class Renewal(JsonForm):
 
 
 def lengths(before: ParameterSet, after: ParameterSet, moments: tuple[float, float]) -> Lengths:
-    """How far ``after`` lies from ``before``; ``moments`` are mean and standard deviation of the logits."""
+    """Return the distance in logits; ``moments`` are mean and standard deviation of the logits."""
     link = 0.0
     if isinstance(before.link, Affine) and isinstance(after.link, Affine):
         a, b0 = after.link.a - before.link.a, after.link.b0 - before.link.b0
@@ -78,10 +78,10 @@ def check_renewal(
     slope_error: float = 0.0,
     held_before: bool = False,
 ) -> Renewal:
-    """Hold new parameters that moved as no renewal before.
+    """Hold new parameters that moved beyond the limits of past renewals.
 
     ``past`` are the same method's earlier fits, oldest first; ``slope_error`` is the standard error of its
-    slope; ``held_before`` says that the window before was held by this check.
+    slope; ``held_before`` is True if this check held the previous window.
     """
     backwards = _backwards(after, slope_error)
     refused = _broken(after) or (backwards if len(past) <= LEAST_RENEWALS else None)
@@ -101,7 +101,7 @@ def check_renewal(
     beyond = found.link > limit.link or found.offsets > limit.offsets
     moved = f"{after.method} moved by {_words(found)} (limits {limit.link:.2f} and {limit.offsets:.2f})"
     over = lengths(past[-LEAST_RENEWALS], after, moments)
-    root = LEAST_RENEWALS**0.5  # steps that do not belong together add up like this
+    root = LEAST_RENEWALS**0.5  # independent steps add up like this
     if not beyond and (over.link > root * limit.link or over.offsets > root * limit.offsets):
         beyond = True
         moved += f", and by {_words(over)} over the last {LEAST_RENEWALS} renewals"
@@ -121,7 +121,7 @@ def check_renewal(
 
 
 def _broken(after: ParameterSet) -> str | None:
-    """What no parameters may be, whatever the past."""
+    """Return an error for values that are not finite, else None."""
     affine = after.affine()
     if affine is not None and not (np.isfinite(affine["a"]) and np.isfinite(affine["b0"])):
         return f"the link of {after.method} is not finite"
@@ -132,11 +132,10 @@ def _broken(after: ParameterSet) -> str | None:
 
 
 def _backwards(after: ParameterSet, slope_error: float) -> str | None:
-    """Whether they turn the backbone's order round, by more than two standard errors of the slope.
+    """Return an error if the slope is at most −2 of its standard errors, else None.
 
-    Logits that were turned round move the link far, and are held for as long as they do. Those of a backbone
-    that says next to nothing have a slope around 0, now above and now below: that moves little and does no
-    harm.
+    Inverted logits move the link far and are held as long as they last. A backbone with almost no signal has
+    a slope around 0 of either sign, which moves little and does no harm.
     """
     affine = after.affine()
     if affine is None or affine["a"] > min(0.0, -2 * slope_error):
@@ -148,7 +147,7 @@ def _backwards(after: ParameterSet, slope_error: float) -> str | None:
 
 
 def _offsets_moved(before: ParameterSet, after: ParameterSet) -> float:
-    """The farthest of the effects that both sets have."""
+    """Return the largest move of the effects in both sets."""
     both = set(before.effects) & set(after.effects)
     return max((_effect_moved(before.effects[name], after.effects[name]) for name in both), default=0.0)
 
@@ -161,7 +160,7 @@ def _effect_moved(before: Effect, after: Effect) -> float:
 
 
 def _moves(before: Effect, after: Effect) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Weight and move of the ids that both have, and where they stand in the newer one."""
+    """Return weight, move and position in ``after`` of the ids in both effects."""
     positions = IdIndex(before.ids).positions(after.ids)
     known = np.flatnonzero(positions >= 0)
     offset = as_numpy(before.table.column("offset"))
@@ -170,7 +169,7 @@ def _moves(before: Effect, after: Effect) -> tuple[Floats, Floats, NDArray[np.in
 
 
 def _movers(before: ParameterSet, after: ParameterSet) -> str:
-    """The items behind a large move, where a few are behind at least half of it."""
+    """Name up to three items that cause at least half of a move; empty without such items."""
     one, two = before.effects.get("item"), after.effects.get("item")
     if one is None or two is None or one.time_edges is not None:
         return ""

@@ -1,4 +1,4 @@
-"""What a replay found: window by window what was served, and all of it against frozen and refitted Platt."""
+"""Hold the results of a replay: the served method by window, against refitted Platt and the frozen model."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ Renewed = Literal["renewed", "held", "none"]
 
 @dataclass(frozen=True)
 class ReplayedWindow:
-    """One window of a replay: what served it, and what its refresh decided for the next one.
+    """One window of a replay: the method that served it, and the decision of its refresh for the next one.
 
-    ``served`` and ``serves_next`` are methods, ``base`` is the frozen model. ``entry`` holds the score of
-    every method fitted on the windows before and, as ``served``, of what was served. A ``first`` window has
-    nothing before it, a ``missing`` one no rows, a ``stopped`` one rows that validation refuses; then
-    ``note`` says why, and what served keeps serving. A stopped window was served, so it is scored, too.
+    ``served`` and ``serves_next`` are methods; ``base`` is the frozen model. ``entry`` has the scores of all
+    methods fitted on earlier windows and, as ``served``, of the served parameters. A ``first`` window has no
+    earlier window, a ``missing`` one no rows, a ``stopped`` one rows that fail validation; then ``note`` has
+    the reason, and the served method stays. A stopped window was served, so it is scored.
     """
 
     window: Window
@@ -35,11 +35,11 @@ class ReplayedWindow:
     note: str = ""
     sentence: str = ""
     ranking: Mapping[str, Within] = field(default_factory=dict)
-    """By contender: its AUC over all pairs (``all``), over those of the same user and of the same item."""
+    """By contender: the AUC over all pairs (``all``), and over pairs of one user and of one item."""
 
     @property
     def change(self) -> Literal["promoted", "demoted"] | None:
-        """Whether the method changed, and in which direction of the ladder."""
+        """The direction of a method change on the ladder; None without a change."""
         if self.serves_next == self.served:
             return None
         order = list(METHODS)
@@ -48,11 +48,11 @@ class ReplayedWindow:
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to serve, against a reference: the NLL difference over all scored windows.
+    """The NLL difference of a method, or of the served parameters, from a reference over all scored windows.
 
-    ``mean`` is the plain mean over windows, ``row_mean`` weighs them by their rows; ``statistic`` is the
-    decision's own over all of them, whose unit is the window: its mean weighs small windows less, and its
-    interval is the one that is shown.
+    ``mean`` is the plain mean over windows, ``row_mean`` weights them by rows. ``statistic`` is the
+    decision's statistic over the same windows: its mean gives small windows less weight, and reports show
+    its interval.
     """
 
     name: str
@@ -66,13 +66,13 @@ class Contender:
 
     @property
     def clearly(self) -> Literal["better", "worse"] | None:
-        """What the interval says; None where it holds 0."""
+        """The direction of the difference; None if the interval includes 0."""
         if self.statistic.high < 0:
             return "better"
         return "worse" if self.statistic.low > 0 else None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         found = self.statistic
         return {
             "windows": self.windows,
@@ -90,7 +90,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Replay:
-    """The operation over past windows as it would have run, with every change approved at once."""
+    """A simulated operation over past windows, with every change approved at once."""
 
     deployment: str
     methods: tuple[str, ...]
@@ -99,22 +99,22 @@ class Replay:
 
     @property
     def span(self) -> Window:
-        """From the first window to the last."""
+        """The span from the first window to the last."""
         first, last = self.windows[0].window, self.windows[-1].window
         return Window(first.start, last.end, first.zone)
 
     @cached_property
     def scored(self) -> tuple[ReplayedWindow, ...]:
-        """The windows on which what was served has a number: all with rows, beside a log's very first."""
+        """The windows with a score of the served parameters: all with rows except the log's first."""
         return tuple(each for each in self.windows if each.entry is not None and SERVED in each.entry.against)
 
     @property
     def rows_without_evidence(self) -> int:
-        """Rows that were served and of which no evidence was made: those of stopped windows."""
+        """The number of served rows without evidence, those of stopped windows."""
         return sum(each.entry.rows for each in self.with_status("stopped") if each.entry is not None)
 
     def differences(self, name: str, reference: str) -> list[tuple[Window, float]]:
-        """NLL of ``name`` minus that of the reference, window by window."""
+        """Return the NLL of ``name`` minus that of the reference, by window."""
         found = []
         for each in self.scored:
             pair = None if each.entry is None else each.entry.difference(name, reference)
@@ -130,7 +130,7 @@ class Replay:
         return {each.window: each.entry.weight for each in self.scored if each.entry is not None}
 
     def cumulated(self, name: str, reference: str) -> list[tuple[Window, float]]:
-        """The running sum of :meth:`differences`."""
+        """Return the running sum of :meth:`differences`."""
         total, found = 0.0, []
         for window, value in self.differences(name, reference):
             total += value
@@ -138,7 +138,7 @@ class Replay:
         return found
 
     def against(self, reference: str) -> dict[str, Contender]:
-        """What was served and every method, refitted every window, against one of them."""
+        """Compare the served parameters, and every method refitted each window, with a reference."""
         found = {}
         entries = [each.entry for each in self.scored if each.entry is not None]
         for name in (SERVED, *self.methods):
@@ -153,7 +153,7 @@ class Replay:
 
     @cached_property
     def best(self) -> str:
-        """The best single method in hindsight, refitted every window; Platt where nothing was scored."""
+        """The best single method in hindsight, refitted every window; Platt if nothing was scored."""
         means = {"platt": 0.0} | {
             name: each.mean for name, each in self.against("platt").items() if name != SERVED
         }
@@ -162,12 +162,12 @@ class Replay:
 
     @property
     def kept(self) -> float | None:
-        """The share of the best method's gain over Platt that was served; None where it gains nothing."""
+        """The share of the best method's gain over Platt that was served; None without a gain."""
         return self._kept("mean")
 
     @property
     def kept_by_row(self) -> float | None:
-        """The same with windows weighed by their rows."""
+        """The share of :attr:`kept` with windows weighted by rows."""
         return self._kept("row_mean")
 
     def _kept(self, kind: Literal["mean", "row_mean"]) -> float | None:
@@ -178,9 +178,9 @@ class Replay:
 
     @cached_property
     def ranking(self) -> dict[str, dict[str, float]]:
-        """By contender: the mean AUC over all pairs, those of a user and those of an item.
+        """The mean AUC by contender and kind of pair (all, same user, same item).
 
-        Only windows count on which every contender has that AUC.
+        Only windows with that AUC for every contender count.
         """
         names, found = (SERVED, *self.methods), [each.ranking for each in self.windows]
         kinds = list(dict.fromkeys(kind for each in found for kind in each.get(SERVED, {})))
@@ -196,7 +196,7 @@ class Replay:
 
     @property
     def ranking_in_words(self) -> str | None:
-        """Which kind of ranking each contender improves, over the windows."""
+        """A sentence that names the contenders with better ranking within users and items, or None."""
         return ranking_in_words(
             {name: {k: v for k, v in each.items() if k != "all"} for name, each in self.ranking.items()}
         )
@@ -207,16 +207,16 @@ class Replay:
         return [each for each in self.windows if each.change is not None]
 
     def with_status(self, *statuses: Status) -> list[ReplayedWindow]:
-        """The windows of these statuses."""
+        """Return the windows with one of these statuses."""
         return [each for each in self.windows if each.status in statuses]
 
     def renewals(self, what: Renewed) -> list[ReplayedWindow]:
-        """The windows whose refresh renewed the parameters, or held them."""
+        """Return the windows whose refresh renewed or held the parameters."""
         return [each for each in self.windows if each.renewal == what]
 
     @property
     def headline(self) -> str:
-        """What was served against weekly Platt and the frozen model, as far as intervals tell them apart."""
+        """A short comparison of the served parameters with refitted Platt and the frozen model."""
         platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
         if platt is None or frozen is None:
             return "Nothing to score"
@@ -229,7 +229,7 @@ class Replay:
 
     @property
     def sentence(self) -> str:
-        """The whole in one sentence."""
+        """A summary of the replay in one or two sentences."""
         from slc_ops.base.text import signed
 
         platt, frozen = self.against("platt").get(SERVED), self.against("base").get(SERVED)
@@ -247,7 +247,7 @@ class Replay:
         return f"{text} {self.rows_without_evidence} of these rows, in {windows}, gave no evidence."
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         names = (SERVED, *self.methods)
         running = {name: dict(self.cumulated(name, "platt")) for name in names}
         return {

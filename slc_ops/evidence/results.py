@@ -1,6 +1,6 @@
-"""What a backtest found: every score, the intervals on the newest window, and the champion's place in it.
+"""Hold the results of a backtest: scores, intervals on the newest window, and the champion's status.
 
-Read from it: what was served on the newest window, and which items gained most from a correction and lost.
+The module also derives the served metrics on the newest window, and the items with the largest gain and loss.
 """
 
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ SHOWN = 8  # items
 
 @dataclass(frozen=True)
 class Champion(JsonForm):
-    """The champion here: scored (what was served on the newest window), absent, or not comparable.
+    """The champion's status in a backtest: scored on the newest window, absent, or not comparable.
 
-    ``version`` and ``digest`` say which one it was; evidence about another champion is redone.
+    ``version`` and ``digest`` identify it; evidence about another champion is recomputed.
     """
 
     status: Literal["absent", "scored", "unreadable", "other_backbone", "saw_window"] = "absent"
@@ -35,12 +35,12 @@ class Champion(JsonForm):
     method: str | None = None
     digest: str | None = None
     taken_back: dict[str, str] = field(default_factory=dict)
-    """Methods that a person took back and that wait, with who and until when."""
+    """Methods rolled back by a person, each with a sentence on the person and the waiting time."""
 
 
 @dataclass(frozen=True)
 class Backtest(JsonForm):
-    """All numbers that the decision and the report are made of."""
+    """The numbers behind the decision and the report."""
 
     plan: FoldPlan
     methods: tuple[str, ...]
@@ -54,7 +54,7 @@ class Backtest(JsonForm):
 
     @property
     def window(self) -> Window:
-        """The newest window, the one that is being refreshed."""
+        """The newest window, which is being refreshed."""
         return self.plan.newest.window
 
     @property
@@ -64,7 +64,7 @@ class Backtest(JsonForm):
 
     @property
     def notes(self) -> list[str]:
-        """What is missing, in words."""
+        """Sentences about missing windows and scores."""
         left_out = [
             f"{method} has no score on {entry.window}: {why}"
             for entry in self.entries
@@ -73,7 +73,7 @@ class Backtest(JsonForm):
         return [*self.plan.notes, *left_out]
 
     def means(self) -> dict[str, dict[str, float | None]]:
-        """Per method: each metric's mean over the windows; None when one of them is missing."""
+        """Return each metric's mean over windows by method; None if a window lacks it."""
         means: dict[str, dict[str, float | None]] = {}
         for method in self.methods:
             found = [self.scores[fold.key][method].metrics for fold in self.plan.folds]
@@ -91,10 +91,10 @@ def _mean(values: list[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Served:
-    """One window: the method that served (``base``: the frozen model), and its figures.
+    """The method that served one window (``base``: the frozen model), and its metrics.
 
-    ``metrics`` are its own, ``platt`` and ``frozen`` the differences to Platt refitted before the window and
-    to the frozen model, by metric.
+    ``platt`` and ``frozen`` are the differences by metric from Platt refitted before the window and from the
+    frozen model.
     """
 
     window: Window
@@ -105,7 +105,7 @@ class Served:
     frozen: dict[str, Interval]
 
     def as_dict(self) -> dict[str, Any]:
-        """What the ledger and MLflow keep, without the window."""
+        """Return the record for the ledger and MLflow, without the window."""
         return {
             "method": self.method,
             "version": self.version,
@@ -116,9 +116,9 @@ class Served:
 
 
 def served_on(backtest: Backtest) -> Served | None:
-    """What the newest window got; None where the champion could not be scored on it, or it has no figures.
+    """Return the served method and metrics of the newest window; None if the champion has no score on it.
 
-    A champion of another backbone corrects nothing: the frozen model serves.
+    With a champion for another backbone the frozen model serves.
     """
     champion = backtest.champion
     if champion.status in ("absent", "other_backbone"):
@@ -142,7 +142,7 @@ def served_on(backtest: Backtest) -> Served | None:
 
 
 def _against(backtest: Backtest, who: str, reference: str, names: list[str]) -> dict[str, Interval]:
-    """Served minus the reference; a backtest has references against the champion, so that is turned."""
+    """Return served minus reference; a backtest stores reference minus champion, so signs are flipped."""
     if who == reference:
         return {name: Interval(0.0, 0.0, 0.0) for name in names}
     turned = who == CHAMPION
@@ -165,11 +165,11 @@ def _parts(found: Interval) -> dict[str, float | None]:
 
 
 def item_gains(reference: Path, candidate: Path, shown: int = SHOWN) -> dict[str, list[dict[str, Any]]]:
-    """The items with the largest total gain and loss in log-likelihood (nats) against the reference.
+    """Return the items with the largest total gain and loss in log-likelihood (nats) against the reference.
 
-    Both files come from scores on the same rows, so their items stand in the same order. The total, not the
-    mean, ranks them: a large mean on three rows is noise, a large total is where users feel a difference.
-    Rows count with their weights, and ``n`` is their weight: a whole number where weights are.
+    Both files must come from scores on the same rows, so that their items are in the same order. Items are
+    ranked by total, not by mean: a large mean on three rows is noise. Rows are weighted, and ``n`` is the
+    item's weight: an int if it is a whole number.
     """
     before, after = read_parquet(reference), read_parquet(candidate)
     gain = before["loss"].to_numpy() - after["loss"].to_numpy()

@@ -1,9 +1,9 @@
-"""Sums over rows, from which every metric but the AUC follows.
+"""Sum rows by probability bin; every metric but the AUC follows from these sums.
 
 The probabilities are cut into *stretches*: the fifteen equal-width bins of the calibration error, closed on
-the right, the middle one cut once more at ½, where a prediction changes sides. A stretch keeps its rows,
-their weight, and the weighted sums of labels and predictions. Beside them stands one total for each metric
-that is a mean over rows. The rows are in the order of their probabilities, so a stretch is one slice of them.
+the right, with the middle one cut again at ½, the threshold of the accuracy. A stretch has its number of
+rows, their weight, and the weighted sums of labels and predictions. Each metric that is a mean over rows also
+has one total. The rows are sorted by probability, so a stretch is one slice of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _BIN_OF_STRETCH = np.array([k - (k >= HALF) for k in range(STRETCHES)])
 
 Floats = NDArray[np.float64]
 PerRow = Callable[[NDArray[Any], Floats], Floats]
-"""What a row adds to a metric, as a function of labels and probabilities."""
+"""A metric's value per row, as a function of labels and probabilities."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class RowSums:
 
     @classmethod
     def of(cls, rows: Scored, means: Mapping[str, PerRow]) -> "RowSums":
-        """Of rows in the order of their probabilities; ``means`` are the metrics that are means over rows."""
+        """Sum rows sorted by probability; ``means`` are the metrics that are means over rows."""
         p, y, w = rows.score, rows.positive, rows.weight
         ends = np.searchsorted(p, EDGES[1:-1], side="right")
         ends = np.insert(ends, HALF - 1, np.searchsorted(p, 0.5, side="left"))
@@ -60,7 +60,7 @@ class RowSums:
         return cls(n.astype(np.float64), per_stretch(w), per_stretch(w * p), per_stretch(w * y), totals)
 
     def merge(self, other: "RowSums") -> None:
-        """Take up further rows."""
+        """Add the sums of other rows in place."""
         self.n += other.n
         self.weight += other.weight
         self.prediction += other.prediction
@@ -70,12 +70,12 @@ class RowSums:
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.n.sum())
 
     @property
     def total_weight(self) -> float:
-        """Their weight."""
+        """The weight of all rows."""
         return float(by_bin(self.weight).sum())
 
     @property
@@ -84,15 +84,15 @@ class RowSums:
         return float(by_bin(self.label).sum())
 
     def calibration_gap(self) -> float:
-        """Σ over bins of |Σ w·label − Σ w·prediction|."""
+        """Return Σ over bins of |Σ w·label − Σ w·prediction|."""
         return float(np.abs(by_bin(self.label) - by_bin(self.prediction)).sum())
 
     def right(self) -> float:
-        """The weight of the rows whose label is on the predicted side of ½."""
+        """Return the weight of the rows with a correct prediction at threshold ½."""
         high = np.arange(STRETCHES) >= HALF
         return float(np.sum(np.where(high, self.label, self.weight - self.label)))
 
 
 def by_bin(values: Floats) -> Floats:
-    """Sums per stretch as sums per bin."""
+    """Convert sums per stretch to sums per bin."""
     return np.asarray(np.bincount(_BIN_OF_STRETCH, values, BINS), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""The methods on one fold: fit on the calibration rows, score the test rows, keep what the verdict needs.
+"""Score methods on one fold: fit on the calibration rows, score the test rows, store the results.
 
-All methods share the fold's rows. A score is small whatever their number: metrics, slices and reliability
-bins as JSON, the users' sums as Parquet. Each method's is written to a directory of its own as soon as it is
-known, so that a finished score is never computed twice, whatever happens to the others.
+All methods share the fold's rows. The size of a score does not grow with the rows: metrics, slices and
+reliability bins as JSON, the users' sums as Parquet. Each score is written to its own directory as soon as it
+is finished and is never computed twice, even if other methods fail.
 """
 
 import shutil
@@ -38,15 +38,15 @@ CHAMPION = "champion"
 SCORE, KEY, USERS, ITEMS = "score.json", "key.json", "users.parquet", "items.parquet"
 """The files of a score's directory: the score, its cache key, the users' and the items' sums."""
 SLICE_USERS = "slice-users.parquet"
-"""And, as the items' sums on the newest window only: the users' sums by slice."""
+"""The users' sums by slice; like the items' sums, on the newest window only."""
 PARAMETERS = "parameters"
-"""And the fit itself, a parameter set: what renewals are measured against."""
+"""The directory of the fitted parameter set; renewals are compared with it."""
 PARTS = ("positive", "negative", "placement")
 
 
 @dataclass(frozen=True)
 class Score(OwnForm):
-    """What one method is worth on one fold; ``error`` says why it has no numbers."""
+    """The score of one method on one fold; ``error`` is the reason for missing metrics."""
 
     method: str
     fold: str
@@ -60,24 +60,24 @@ class Score(OwnForm):
     reliability: list[dict[str, Any]] = field(default_factory=list)
     slices: list[dict[str, Any]] = field(default_factory=list)
     within: Within = field(default_factory=dict)
-    """On the newest window only."""
+    """The AUC within users and items, on the newest window only."""
     error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         metrics = None if self.metrics is None else {**self.metrics.as_dict(), "tied": self.metrics.tied}
         return {**asdict(self), "metrics": metrics, "warnings": list(self.warnings)}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Score":
-        """Read what :meth:`as_dict` wrote."""
+        """Read the form of :meth:`as_dict`."""
         metrics = None if value["metrics"] is None else Metrics.from_dict(value["metrics"])
         return cls(**{**value, "metrics": metrics, "warnings": tuple(value["warnings"])})
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A parameter set, and the seconds that its fit took."""
+    """A parameter set and the duration of its fit in seconds."""
 
     parameters: ParameterSet
     seconds: float
@@ -94,12 +94,11 @@ def score_fold(
     fits: Mapping[str, Fitted] | None = None,
     engine: Engine = LOCAL,
 ) -> dict[str, Score]:
-    """Score methods on one fold under ``directory``, all of them on rows that are opened once.
+    """Score methods on one fold under ``directory``; the rows are opened once.
 
-    A finished score is only read, and a method that cannot be fitted has a score that says why; neither
-    stops the others. ``keys`` are the cache keys by method: a key names everything that the score depends on,
-    where the caller knows it, and under it a later refresh finds the score. ``fits`` are methods fitted on
-    these very rows before: they are only scored.
+    Finished scores are only read. A method that cannot be fitted gets a score with ``error`` and does not
+    stop the others. ``keys`` are the cache keys by method: a key covers all inputs of the score, and a later
+    refresh finds the score by it. ``fits`` are methods already fitted on these rows: they are only scored.
     """
     options, fits = options or FitOptions(), fits or {}
     fresh = [method_named(method) for method in methods if method not in fits]
@@ -120,36 +119,36 @@ def score_fold(
             write_score(temporary, score, (keys or {}).get(method, ""))
         return score
 
-    # A cluster has its own way to work on several things at a time.
+    # A cluster engine parallelizes by itself.
     return side_by_side(methods, scored, options.workers if engine is LOCAL else 1)
 
 
 def score_directory(directory: Path, fold: Fold, method: str) -> Path:
-    """Where the score of a method on a fold lies."""
+    """Return the directory of a method's score on a fold."""
     return directory / fold.key / method
 
 
 def write_score(directory: Path, score: Score, key: str = "") -> None:
-    """Put a score, and its cache key, into its directory."""
+    """Write a score and its cache key, if any, to its directory."""
     if key:
         write_json(directory / KEY, key)
     write_json(directory / SCORE, score.as_dict(), sealed=True)
 
 
 def key_of(directory: Path) -> str | None:
-    """The cache key of a finished score; None where there is no score, or one without a key."""
+    """Return the cache key of a finished score; None without a score or a key."""
     if not (directory / SCORE).exists() or not (directory / KEY).exists():
         return None
     return str(read_json(directory / KEY))
 
 
 def as_older(score: Score) -> Score:
-    """What a newest window's score says once there is a newer one: of slices, the days."""
+    """Reduce a newest window's score to that of an older one: of the slices, only those by time stay."""
     return replace(score, slices=[each for each in score.slices if each["kind"] == "time"], within={})
 
 
 def read_score(fold: Fold, method: str, directory: Path) -> Score:
-    """A finished score."""
+    """Read a finished score; raise :class:`InputError` if there is none."""
     path = score_directory(directory, fold, method) / SCORE
     if not path.exists():
         raise InputError(f"{method} has no score on fold {fold.key} under {directory}; score it first")
@@ -188,8 +187,8 @@ def _fit(rows: FoldRows, method: str, options: FitOptions) -> Fitted:
 def score_champion(rows: FoldRows, champion: ParameterSet, directory: Path, *, key: str = "") -> Score:
     """Score the champion's parameters on a fold's test rows.
 
-    ``key`` names the champion: a score that another champion left in its place is not reused. A champion that
-    learned from the fold's windows is the fold's own fit, and so is its score.
+    ``key`` identifies the champion, so that another champion's score is not reused. If the champion gives
+    the same answers as the fold's own fit of its method, that score is copied.
     """
     target = score_directory(directory, rows.fold, CHAMPION)
     if key and key_of(target) == key:
@@ -254,19 +253,19 @@ def _score(
 
 
 def slope_of(parameters: ParameterSet) -> float | None:
-    """The slope of the link in the logit, where the method fitted one."""
+    """Return the slope of the link in the logit; None if the method fits no slope."""
     link = parameters.affine()
     return None if link is None else link["a"]
 
 
 def read_parameters(fold: Fold, method: str, directory: Path) -> ParameterSet | None:
-    """The fit behind a score; None where it failed, or was not kept."""
+    """Read the parameters behind a score; None if the fit failed or was not stored."""
     path = score_directory(directory, fold, method) / PARAMETERS
     return ParameterSet.read(path) if path.exists() else None
 
 
 def _write_users(path: Path, sums: dict[str, UserSums]) -> None:
-    """The users' sums of all rows and of the slices that get intervals."""
+    """Write the users' sums by slice key as one table."""
     tables = [_users_table(name, each) for name, each in sums.items()]
     with replacing(path) as temporary:
         write_parquet(pa.concat_tables(tables), temporary)
@@ -281,12 +280,12 @@ def _users_table(name: str, sums: UserSums) -> pa.Table:
 
 
 def read_users(directory: Path) -> UserSums:
-    """The users' sums of a score."""
+    """Read the users' sums of a score over all rows."""
     return _users_of(read_parquet(directory / USERS))
 
 
 def read_users_by_slice(directory: Path) -> dict[str, UserSums]:
-    """The same of all rows and of every slice that has any: which the newest window's score has."""
+    """Read the users' sums of all rows and by slice; only the newest window's score has slices."""
     found, slices = {ALL_ROWS: read_users(directory)}, directory / SLICE_USERS
     if slices.exists():
         table = read_parquet(slices)
@@ -303,7 +302,7 @@ def _users_of(table: pa.Table) -> UserSums:
 
 
 def _write_items(path: Path, items: pa.Array, sums: np.ndarray) -> None:
-    """Per item: weight (without weights: rows), labels, predictions and loss on the test rows."""
+    """Write weight, labels, predictions and loss on the test rows, summed per item."""
     columns = dict(zip(("n", "label", "prediction", "loss"), sums, strict=True))
     with replacing(path) as temporary:
         write_parquet(pa.table({"item_id": items, **columns}), temporary)

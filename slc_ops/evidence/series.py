@@ -1,26 +1,24 @@
-"""The evidence series: for every past window, what each method fitted before it was worth on it.
+"""Build the evidence series: for every past window, the scores of all methods fitted before it.
 
-An entry holds, of two methods, the difference d of their NLLs on one window and its standard error over
-users, in closed form: with D the users' differences in loss and M their weights,
+An entry has, for each pair of methods, the difference d of their NLLs on one window and its standard error
+over users, in closed form: with D the users' differences in loss and M their weights,
 
     d = ΣD / ΣM,     se = sqrt( U/(U−1) · Σ(D − M·d)² ) / ΣM.
 
-That says how sure a window is of itself. It says little about the next one, because all users of a window
-share its weather: on real logs the standard deviation from window to window is ten times the users' error. So
-a statistic over windows is two-way:
+This error holds for the window itself. It predicts the next window poorly, because all users of a window
+share its conditions: on real logs the standard deviation between windows is ten times the users' error. A
+statistic over windows therefore has two components of variance:
 
 1. Within a window: σ² = Σ m²·se² / Σ m is the users' variance per unit of weight m, pooled over the windows
-   (so that seven users have no silly weight, nor two methods that agree exactly an infinite one); σ²/m of a
-   window.
-2. Between windows: τ² by DerSimonian and Laird; weights ∝ 1/(τ² + σ²/m), so a small window weighs little.
+   (so that few users get no excessive weight, nor two identical methods an infinite one); a window has σ²/m.
+2. Between windows: τ² by DerSimonian and Laird; weights ∝ 1/(τ² + σ²/m), so small windows count less.
 3. S² = Σ w(d − mean)² · n/(n−1). Neighbouring windows resemble each other (lag-1 correlation 0.2 to 0.4 on
    flights): n windows count as n/2, in the standard error and in the t-quantile's degrees of freedom:
-   SE² = max(S², median σ²/m) / max(n/2, 1). Of one window S² is 0, and its users decide.
+   SE² = max(S², median σ²/m) / max(n/2, 1). With one window S² is 0, and the users' variance applies.
 4. The mean lies within t·SE, the next window's difference within t·S·sqrt(1 + 2/n). The next window has the
    same users, so their variance is in S already.
 
-Users who come back add 1 % to the variance of the mean (flights), so nothing about them is kept across
-windows.
+Returning users add 1 % to the variance of the mean (flights), so no user data is kept across windows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,12 +32,12 @@ from slc_ops.base.window import Window
 from slc_ops.evidence.uncertainty import UserSums
 
 LEAST_FOR_NEXT = 3
-"""Windows from which on an interval of the next one is given: two have one difference to learn from."""
+"""Minimum number of windows for an interval of the next one: two windows give only one difference."""
 
 
 @dataclass(frozen=True)
 class Paired:
-    """A difference of two methods' NLLs on one window; fewer than two users give no standard error."""
+    """The NLL difference of two methods on one window; ``se`` is None with fewer than two users."""
 
     d: float
     se: float | None
@@ -47,11 +45,11 @@ class Paired:
 
 @dataclass(frozen=True)
 class Entry(JsonForm):
-    """One window of the series: each method, fitted on the windows before it, scored on it.
+    """One window of the series: the scores of all methods fitted on earlier windows.
 
-    ``against`` has every method against every simpler one (earlier in the ladder). ``left_out`` says why a
-    method has no number here. ``hold_out`` marks the very first window, whose last part is scored by fits on
-    its first part; such an entry counts while there is no other.
+    ``against`` compares every method with every simpler one (earlier in the ladder). ``left_out`` has the
+    reasons for missing scores. ``hold_out`` marks the first window, whose later part is scored by fits on
+    its earlier part; such an entry counts only while there is no other.
     """
 
     window: Window
@@ -64,7 +62,7 @@ class Entry(JsonForm):
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def difference(self, method: str, reference: str) -> Paired | None:
-        """NLL of ``method`` minus NLL of ``reference``; None where one of them has no number."""
+        """Return the NLL of ``method`` minus that of ``reference``; None if one has no score."""
         if (found := self.against.get(method, {}).get(reference)) is not None:
             return found
         turned = self.against.get(reference, {}).get(method)
@@ -78,7 +76,7 @@ def entry(
     hold_out: bool = False,
     left_out: Mapping[str, str] | None = None,
 ) -> Entry:
-    """The entry of a window from each method's sums by user, of all its rows."""
+    """Build the entry of a window from each method's sums by user over all rows."""
     methods = [name for name in METHODS if name in sums]
     first = next(iter(sums.values()), None)
     weight = 0.0 if first is None else float(first.weight.sum())
@@ -100,7 +98,7 @@ def entry(
 
 
 def paired(a: UserSums, b: UserSums) -> Paired:
-    """NLL of a minus NLL of b on the same rows, with the error of resampled users in closed form."""
+    """Return the NLL of a minus that of b on the same rows, with the closed-form error over users."""
     D, M = a.means["nll"] - b.means["nll"], a.weight
     total = float(M.sum())
     d = float(D.sum()) / total
@@ -113,11 +111,11 @@ def paired(a: UserSums, b: UserSums) -> Paired:
 
 @dataclass(frozen=True)
 class Statistic(JsonForm):
-    """What the series says about one method against another: the mean difference in NLL, below 0 is better.
+    """The mean NLL difference of two methods over the series; below 0 is better.
 
     ``error`` and ``freedom`` are the mean's standard error and its degrees of freedom, ``spread`` the
-    standard deviation from window to window; ``low`` and ``high`` hold the mean, ``next_low`` and
-    ``next_high`` the difference on the next window.
+    standard deviation between windows; ``low`` and ``high`` are the interval of the mean, ``next_low`` and
+    ``next_high`` that of the difference on the next window.
     """
 
     method: str
@@ -135,16 +133,16 @@ class Statistic(JsonForm):
     confidence: float
 
     def bound(self, level: float) -> float:
-        """How far from 0 the mean must lie to be clearly not 0, at a two-sided level."""
+        """Return the smallest |mean| that differs clearly from 0 at a two-sided level."""
         return quantile(self.freedom, level) * self.error
 
 
 def statistic(
     entries: Sequence[Entry], method: str, reference: str, *, last: int = 8, confidence: float = 0.95
 ) -> Statistic | None:
-    """The statistic of the last entries that have both methods; None where there is none, or no error at all.
+    """Return the statistic of the last entries with both methods; None without entries or errors.
 
-    ``entries`` are in the order of time; a hold-out entry counts only while it is the only one.
+    ``entries`` are in time order; a hold-out entry counts only while it is the only one.
     """
     found = [(each, each.difference(method, reference)) for each in entries]
     both = [(each, pair) for each, pair in found if pair is not None]
@@ -158,7 +156,7 @@ def statistic(
     se = np.array([pair.se or 0.0 for _, pair in used])
     n = len(d)
     if not known.any() and (n < LEAST_FOR_NEXT or not m.sum() > 0):
-        return None  # one user in every window: nobody says how sure they are
+        return None  # one user in every window: no standard error
     pooled = float((m[known] ** 2 * se[known] ** 2).sum() / m[known].sum()) if known.any() else 0.0
     mean, spread, within = _over_windows(d, m, pooled)
     freedom = max(n / 2, 1.0)
@@ -183,7 +181,7 @@ def statistic(
 
 
 def _over_windows(d: np.ndarray, m: np.ndarray, pooled: float) -> tuple[float, float, float]:
-    """The weighted mean, the standard deviation from window to window, and the median variance within."""
+    """Return the weighted mean, the standard deviation between windows and the median variance within."""
     n = len(d)
     within = pooled / m
     if n == 1:
@@ -195,14 +193,14 @@ def _over_windows(d: np.ndarray, m: np.ndarray, pooled: float) -> tuple[float, f
         tau2 = max(0.0, excess / float(omega.sum() - (omega @ omega) / omega.sum()))
         w = 1.0 / (tau2 + within)
     else:
-        w = np.ones(n)  # nothing within: windows are points
+        w = np.ones(n)  # no variance within: equal weights
     w = w / w.sum()
     mean = float(w @ d)
     return mean, float(np.sqrt(w @ (d - mean) ** 2 * n / (n - 1))), float(np.median(within))
 
 
 def quantile(freedom: float, level: float) -> float:
-    """The two-sided quantile of t."""
+    """Return the two-sided quantile of t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))

@@ -1,9 +1,9 @@
-"""Slices of the test rows: where does a correction help, and whom does it fail?
+"""Cut the test rows into slices, to show where a correction helps or harms.
 
-* ``density``: terciles of the items' observations in the calibration rows (sparse, medium, dense);
+* ``density``: terciles of the items' observation counts in the calibration rows (sparse, medium, dense);
 * ``cold_start``: rows whose item has no calibration row;
 * ``time``: days of the window, or seven equal parts of any other time axis;
-* ``group``: the values of ``group_id``, the largest fifty.
+* ``group``: the fifty largest values of ``group_id``.
 
 Observations and sizes are sums of weights: a row of weight 2 counts like the row twice.
 """
@@ -33,7 +33,7 @@ Kind = Literal["density", "cold_start", "time", "group"]
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows with a name; ``label`` is for people."""
+    """A named subset; ``rows`` is a boolean mask and ``label`` the display name."""
 
     kind: Kind
     name: str
@@ -43,9 +43,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Slicing:
-    """A way to cut rows: ``number_of`` gives each row the number of its part, −1 for none of them.
+    """A partition of rows: ``number_of`` returns the index of each row's part, −1 for none.
 
-    ``intervals`` says whether differences on its parts get intervals.
+    With ``intervals`` differences on the parts get intervals.
     """
 
     parts: tuple[tuple[Kind, str, str], ...]
@@ -54,7 +54,7 @@ class Slicing:
     intervals: bool = True
 
     def of(self, log: InteractionLog) -> Iterator[Slice]:
-        """The slices of a log in this process."""
+        """Yield the slices of a log in memory."""
         if not self.parts:
             return
         number = self.number_of(log.rows(0, log.n_rows, self.columns))
@@ -63,13 +63,13 @@ class Slicing:
 
 
 def _observations(log: Log) -> NDArray[np.float64]:
-    """Σw per item; without weights, its rows."""
+    """Return Σw per item; without weights, the row counts."""
     counts = Calibration(log).item_sums.n if log.weighted else log.item_counts
     return counts.astype(np.float64)
 
 
 def _of_test_items(counts: NDArray[np.float64], calibration: Log, test: Log) -> NDArray[np.float64]:
-    """Per item of ``test``: what the calibration rows count for it."""
+    """Return the calibration counts aligned to the items of ``test``; 0 for unknown items."""
     ours, theirs = test.items, calibration.items
     if ours.type != theirs.type:  # 7 in one log, "7" in the other
         ours, theirs = ours.cast(pa.string()), theirs.cast(pa.string())
@@ -81,7 +81,7 @@ def _of_test_items(counts: NDArray[np.float64], calibration: Log, test: Log) -> 
 
 
 def by_density(calibration: Log, test: Log) -> Slicing:
-    """Sparse, medium, dense by terciles over the items of the calibration rows; and cold start."""
+    """Cut by terciles over the calibration items (sparse, medium, dense), and cold start."""
     observed = _observations(calibration)
     per_item = np.sort(observed[observed > 0])
     first, second = np.quantile(per_item, [1 / 3, 2 / 3], method="lower")
@@ -99,7 +99,7 @@ def by_density(calibration: Log, test: Log) -> Slicing:
 
 
 def _range(above: float, high: float, ordered: NDArray[np.float64]) -> str:
-    """A band of observations for people: whole numbers from the one after the band before."""
+    """Format a band of observations; bands of whole numbers start one above the previous band."""
     whole = bool((ordered == np.floor(ordered)).all())
     low = above + 1 if whole else float(ordered[np.searchsorted(ordered, above, side="right")])
     form = ",.0f" if whole else ",.4g"
@@ -111,7 +111,7 @@ def _by_item(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
 
 
 def by_time(test: Log, window: Window | None) -> Slicing:
-    """Seven equal spans of the window, or seven equal parts of the rows for other time axes."""
+    """Cut into seven equal spans of the window; for other time axes, seven equal parts of the rows."""
     if not test.has("event_time"):
         return Slicing((), partial(_by_moment, np.empty(0)))
     low, high = time_range(test)
@@ -125,21 +125,21 @@ def by_time(test: Log, window: Window | None) -> Slicing:
 
 
 def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    assert rows.time is not None  # noqa: S101 - the pass asked for times
+    assert rows.time is not None  # noqa: S101 - the pass requests times
     return np.asarray(np.searchsorted(edges, rows.time, side="right") - 1)
 
 
 def time_range(log: Log) -> tuple[float, float]:
-    """The first and the last timestamp of all rows."""
+    """Return the first and the last timestamp of all rows."""
     span = span_of_time(partial(_over_all, log))
     return timestamp_of(span.low), timestamp_of(span.high)
 
 
 def time_quantiles(log: Log, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``np.quantile`` of the event times of all rows."""
+    """Return ``np.quantile`` of the event times of all rows, without weights."""
     if isinstance(log, InteractionLog) and log.time is not None:
         return np.asarray(np.quantile(log.time, shares))
-    # Linear between the two order statistics around each position.
+    # Interpolate linearly between the two order statistics around each position.
     position = shares * (log.n_rows - 1)
     ranks = np.unique(np.concatenate([np.floor(position), np.ceil(position)])).astype(np.int64)
     values = order_statistics(partial(_over_all, log), ranks + 1, log.n_rows)
@@ -155,7 +155,7 @@ def _unweighted(kernel: Callable[[Rows], Partial], rows: Rows) -> Partial:
 
 
 def by_group(test: Log) -> Slicing:
-    """The values of ``group_id``, largest first, equal ones by name; rows without a group belong to none."""
+    """Cut by ``group_id``, largest first, ties by name; rows without a group are in no slice."""
     if test.groups is None:
         return Slicing((), partial(_by_code, np.full(1, -1, np.int16)))
     names = test.groups.to_pylist()
@@ -168,12 +168,12 @@ def by_group(test: Log) -> Slicing:
 
 
 def _by_code(number: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    assert rows.group is not None  # noqa: S101 - the pass requests groups
     return np.asarray(number[rows.group])  # a row without a group has code −1, the last entry
 
 
 def _group_sizes(size: int, rows: Rows) -> Totals:
-    assert rows.group is not None  # noqa: S101 - the pass asked for groups
+    assert rows.group is not None  # noqa: S101 - the pass requests groups
     own = rows.group >= 0
     weight = None if rows.weight is None else rows.weight[own]
     return Totals(np.bincount(rows.group[own], weight, size).astype(np.float64))

@@ -1,7 +1,7 @@
-"""Prior variance and time bins, chosen inside the calibration windows.
+"""Tune prior variance and time bins inside the calibration windows.
 
-The last calibration window tests fits on the ones before it (a single one is cut in time), by NLL.
-The window on which the method will be scored plays no part in it.
+Fits on all calibration windows but the last are compared by NLL on the last one; a single window is cut in
+time. The window on which the method is scored is not used.
 """
 
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ from slc_ops.settings.deployments import Decision
 
 @dataclass(frozen=True)
 class OptionGrid:
-    """The values to try beside the deployment's own."""
+    """The values to try in addition to the deployment's options."""
 
     prior_vars: tuple[float, ...] = (0.1, 1.0, 10.0)
     time_bins: tuple[int, ...] = (5, 10)
 
     @classmethod
     def of(cls, rules: Decision) -> "OptionGrid":
-        """The values that a deployment names."""
+        """Return the grid of a deployment's rules."""
         return cls(rules.prior_vars, rules.time_bins)
 
 
 def candidates(method: str, options: FitOptions, grid: OptionGrid) -> Iterator[FitOptions]:
-    """The deployment's own options first, so that they win a tie.
+    """Yield the options to try, the deployment's own first, so that they win a tie.
 
     >>> [o.prior_var for o in candidates("slc", FitOptions(prior_var=0.5), OptionGrid((0.1, 1.0)))]
     [0.5, 0.1, 1.0]
@@ -48,14 +48,14 @@ def candidates(method: str, options: FitOptions, grid: OptionGrid) -> Iterator[F
 
 
 def tune(method: str, rows: FoldRows, options: FitOptions, grid: OptionGrid) -> FitOptions:
-    """The options with the lowest hold-out NLL; the given ones when there is nothing to compare."""
+    """Return the options with the lowest hold-out NLL; the given ones if there is nothing to compare."""
     tried = list(candidates(method, options, grid))
     if len(tried) == 1:
         return options
     try:
         earlier, later = rows.tuning
     except InputError:
-        return options  # one timestamp only: nothing to look forward to
+        return options  # the rows cannot be cut in time
     losses = []
     for each in tried:
         try:

@@ -1,25 +1,24 @@
-"""How sure we are: paired intervals for the AUC and for means over rows, clustered by user.
+"""Compute paired intervals for the AUC and for means over rows, clustered by user.
 
-Rows of one user are not independent, so users are resampled, not rows; and two methods are compared on the
-same rows, so the noise that they share cancels. Every metric here is a function of sums over users, and a
-bootstrap replicate only needs each user's multiplicity mᵤ:
+Rows of one user are not independent, so the bootstrap resamples users, not rows. Two methods are compared on
+the same rows, so their shared noise cancels. Every metric here is a function of sums over users, and a
+replicate only needs each user's multiplicity mᵤ:
 
     ΔNLL* = Σ mᵤ Dᵤ / Σ mᵤ Wᵤ                        Dᵤ = Σ_{rows of u} w (loss_a − loss_b)
-    and so for every metric of the table that is a mean over rows
+    and likewise for every metric that is a mean over rows
     ΔAUC* = ΔAUC + Σ mᵤ Gᵤ / (P*·N*),  P* = Σ mᵤPᵤ,  N* = Σ mᵤNᵤ
 
 Gᵤ is the user's part of the pair count (placement values of its positives and negatives, difference of the
-two methods) minus what ΔAUC predicts for it. The AUC is a two-sample U-statistic; this keeps its first-order
-term, as DeLong's and Obuchowski's variances do, and drops the users' interactions, which are of order 1/users
-smaller. So a replicate costs O(users), not O(rows); the tests hold it against the brute-force bootstrap.
+two methods) minus its expectation under ΔAUC. The AUC is a two-sample U-statistic; this keeps its first-order
+term, as DeLong's and Obuchowski's variances do, and drops the users' interactions, which are smaller by a
+factor of 1/users. A replicate costs O(users), not O(rows); tests compare it with the brute-force bootstrap.
 
-Of many comparisons side by side (the slices), one in twenty intervals of 95 % each would miss. Intervals that
-hold *together* are wider: c is the 95 % quantile, over the shared resamples, of the largest deviation of all
-comparisons, |estimate* − estimate| in standard errors (max-t), and each interval reaches c standard errors.
+Among many comparisons (the slices), one in twenty 95 % intervals would miss. *Simultaneous* intervals are
+wider: c is the 95 % quantile, over the shared resamples, of the largest deviation of all comparisons,
+|estimate* − estimate| in standard errors (max-t), and each interval extends c standard errors.
 
-With very many users their sums are pooled into at most 4,096 groups: groups of independent users are
-independent clusters too, and the error of a standard deviation from 4,096 of them (1 %) is below the
-bootstrap's own.
+The sums of very many users are pooled into at most 4,096 groups: groups of independent users are independent
+clusters, and the error of a standard deviation from 4,096 of them (1 %) is below that of the bootstrap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +40,12 @@ MIN_CLUSTERS = 10
 
 
 ROUNDING = 1e-12
-"""Differences of this size are none: two sets that say the same add their losses in another order."""
+"""Smaller values count as 0: equal predictions can sum their losses in another order."""
 
 
 @dataclass(frozen=True)
 class Interval(JsonForm):
-    """An estimate with its confidence interval, or the reason why there is none."""
+    """An estimate with its confidence interval; ``reason`` explains a missing interval."""
 
     estimate: float | None
     low: float | None = None
@@ -54,7 +53,7 @@ class Interval(JsonForm):
     reason: str | None = None
 
     def text(self, form: Callable[[float | None], str] = signed) -> str:
-        """For people: the estimate and its interval, or the reason why there is none."""
+        """Format the estimate with its interval, or with the reason for a missing one."""
         return interval(self.estimate, self.low, self.high, self.reason, form=form)
 
 
@@ -67,48 +66,48 @@ class PairedDifference(OwnForm):
     users: int
     confidence: float
     n_simultaneous: int = 1
-    """How many comparisons hold with this confidence together; 1 is an interval by itself."""
+    """The number of simultaneous comparisons at this confidence; 1 for a single interval."""
 
     def __getitem__(self, name: str) -> Interval:
-        """The difference in one metric."""
+        """Return the difference in one metric; one that was not computed has only a reason."""
         return self.intervals.get(name) or Interval(None, reason=NOT_COMPUTED)
 
     @property
     def auc(self) -> Interval:
-        """Above 0 is better."""
+        """The difference in AUC; above 0 is better."""
         return self["auc"]
 
     @property
     def nll(self) -> Interval:
-        """Below 0 is better."""
+        """The difference in NLL; below 0 is better."""
         return self["nll"]
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         found = {name: each.as_dict() for name, each in self.intervals.items()}
         about = {name: getattr(self, name) for name in ("rows", "users", "confidence", "n_simultaneous")}
         return {**found, **about}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "PairedDifference":
-        """Read what :meth:`as_dict` wrote, also before a metric was added to the table."""
+        """Read the form of :meth:`as_dict`, which may lack metrics that were added later."""
         found = {name: Interval(**value[name]) for name in METRICS if name in value}
         return cls(found, value["rows"], value["users"], value["confidence"], value.get("n_simultaneous", 1))
 
 
 @dataclass
 class UserSums:
-    """What a bootstrap needs of one method on one set of rows: a few numbers per cluster of users."""
+    """The sums per cluster of users that the bootstrap needs, for one method on one set of rows."""
 
     positive: np.ndarray
     negative: np.ndarray
     placement: np.ndarray
     means: dict[str, np.ndarray]
-    """By metric that is a mean over rows and gets intervals: Σ w · what a row adds."""
+    """Σ w · value per row, by metric that is a mean over rows and gets intervals."""
     rows: int
 
     def merge(self, other: "UserSums") -> None:
-        """Take up further rows of the same clusters."""
+        """Add the sums of other rows of the same clusters in place."""
         for name in ("positive", "negative", "placement", "rows"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name, sums in other.means.items():
@@ -116,29 +115,29 @@ class UserSums:
 
     @property
     def weight(self) -> np.ndarray:
-        """The weight of all rows."""
+        """The weight of the rows per cluster."""
         return np.asarray(self.positive + self.negative)
 
     @property
     def auc(self) -> float | None:
-        """The AUC; each pair is counted once from either side."""
+        """The AUC, or None with one class; the sum of placements counts each pair twice."""
         return _ratio(float(self.placement.sum()) / 2, float(self.positive.sum() * self.negative.sum()))
 
     def mean(self, name: str) -> float | None:
-        """A metric that is a mean over rows."""
+        """Return a metric that is a mean over rows; None if the total weight is 0."""
         return _ratio(float(self.means[name].sum()), float(self.positive.sum() + self.negative.sum()))
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Which cluster of users each row belongs to."""
+    """The cluster of users of each row."""
 
     of_row: NDArray[np.integer]
     count: int
 
     @classmethod
     def of(cls, user: NDArray[Any] | None, rows: int) -> "Clusters":
-        """One cluster per user, or groups of users when they are many; without users, each row is one.
+        """Return one cluster per user, or pooled clusters for many users; without users, each row is one.
 
         >>> Clusters.of(np.array([7, 3, 7]), 3)
         Clusters(of_row=array([1, 0, 1], dtype=int16), count=2)
@@ -150,26 +149,26 @@ class Clusters:
 
     @classmethod
     def of_codes(cls, codes: NDArray[np.integer], users: int) -> "Clusters":
-        """The same of users who are numbered from 0 on."""
+        """Return the clusters of users with codes from 0 to ``users`` − 1."""
         count = min(users, MAX_CLUSTERS)
         few = codes if users <= count else codes % codes.dtype.type(count)
         return cls(few.astype(np.int16), count)
 
     def take(self, rows: NDArray[np.intp]) -> "Clusters":
-        """The same clusters for some of the rows."""
+        """Return the clusters of the rows at these indices."""
         return Clusters(self.of_row.take(rows, mode="clip"), self.count)
 
 
 def user_sums(
     label: NDArray[Any], probability: NDArray[Any], clusters: Clusters, weight: NDArray[Any] | None = None
 ) -> UserSums:
-    """Reduce one method's rows to sums per cluster of users: by one sort and one pass."""
+    """Reduce one method's rows to sums per cluster of users, with one sort and one pass."""
     order, rows = in_order(label, np.asarray(probability, dtype=np.float64), weight)
     return cluster_sums(rows, placed(rows)[0], clusters.take(order))
 
 
 def cluster_sums(rows: Scored, placement: NDArray[np.float64], clusters: Clusters) -> UserSums:
-    """The sums of rows whose placement values are known, in any order."""
+    """Return the sums per cluster of rows in any order, with their placement values."""
     per_row = averaged()
     weight, positive, placements, *means = sums = np.zeros((3 + len(per_row), clusters.count))
     for start in range(0, rows.score.size, BLOCK):
@@ -178,7 +177,7 @@ def cluster_sums(rows: Scored, placement: NDArray[np.float64], clusters: Cluster
         adds = (w, w * here, w * placement[part], *(w * each(here, p) for each in per_row.values()))
         keys = clusters.of_row[part].astype(np.intp)
         for into, values in zip(sums, adds, strict=True):
-            np.add.at(into, keys, values)  # as a bincount, but it lets the other threads run
+            np.add.at(into, keys, values)  # like bincount, but it releases the GIL
     return UserSums(
         positive=positive,
         negative=weight - positive,
@@ -189,14 +188,14 @@ def cluster_sums(rows: Scored, placement: NDArray[np.float64], clusters: Cluster
 
 
 def averaged() -> dict[str, PerRow]:
-    """The metrics that are means over rows and get intervals, with what a row adds."""
+    """Return the function per row of each metric that is a mean over rows and gets intervals."""
     return {m.name: m.per_row for m in METRICS.values() if m.paired and m.per_row is not None}
 
 
 def difference(
     a: UserSums, b: UserSums | None, *, confidence: float = 0.95, replicates: int = 1000, seed: int = 0
 ) -> PairedDifference:
-    """Intervals of a − b from their user sums; with ``b=None`` of a itself."""
+    """Return the intervals of a − b from their user sums; with ``b=None`` those of a."""
     return differences([(a, b)], confidence=confidence, replicates=replicates, seed=seed)[0]
 
 
@@ -208,9 +207,9 @@ def differences(
     seed: int = 0,
     simultaneous: bool = False,
 ) -> list[PairedDifference]:
-    """Many comparisons over the same clusters of users, resampled together: one matrix product.
+    """Compare many pairs over the same clusters of users, resampled together in one matrix product.
 
-    With ``simultaneous`` all intervals of a metric hold the truth at once with this confidence.
+    With ``simultaneous`` all intervals of a metric cover the true values jointly at this confidence.
     """
     if not pairs:
         return []
@@ -228,7 +227,7 @@ def differences(
 
 
 def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
-    """The columns whose resampled sums make all differences: D of each mean, weight, P, N and G."""
+    """Return the columns to resample for all differences: D of each mean, weight, P, N and G."""
     means = [each - (0.0 if b is None else b.means[name]) for name, each in a.means.items()]
     placement = a.placement - (0.0 if b is None else b.placement)
     P, N = float(a.positive.sum()), float(a.negative.sum())
@@ -239,7 +238,7 @@ def _columns(a: UserSums, b: UserSums | None) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class _Resampled:
-    """A metric's estimate and what the resamples made of it, or the reason why there is no interval."""
+    """A metric's estimate and its replicates, or the reason for a missing interval."""
 
     estimate: float | None
     replicates: np.ndarray | None = None
@@ -248,7 +247,7 @@ class _Resampled:
 
 @dataclass(frozen=True)
 class _Compared:
-    """One comparison before its intervals."""
+    """One comparison without its intervals yet."""
 
     of: dict[str, _Resampled]
     rows: int
@@ -257,7 +256,7 @@ class _Compared:
     def intervals(
         self, levels: dict[str, float], confidence: float, count: int, symmetric: bool
     ) -> PairedDifference:
-        """The intervals, each metric's at its own level."""
+        """Return the intervals, each metric's at its own level."""
         shape = _symmetric if symmetric else _interval
 
         def interval(name: str, found: _Resampled) -> Interval:
@@ -270,7 +269,7 @@ class _Compared:
 
 
 def _compare(a: UserSums, b: UserSums | None, drawn: np.ndarray) -> _Compared:
-    """Both estimates and what the resamples made of them; ``drawn`` has the columns of :func:`_columns`."""
+    """Return all estimates with their replicates; ``drawn`` has the columns of :func:`_columns`."""
     P, N = float(a.positive.sum()), float(a.negative.sum())
     area = a.placement.sum() - (0.0 if b is None else b.placement.sum())
     auc = _ratio(float(area) / 2, P * N)
@@ -317,7 +316,7 @@ def paired_difference(
     replicates: int = 1000,
     seed: int = 0,
 ) -> PairedDifference:
-    """Intervals of metric(p_a) − metric(p_b) on the same rows, from ``replicates`` resamples of users.
+    """Return the intervals of metric(p_a) − metric(p_b) on the same rows, from resampled users.
 
     >>> rng = np.random.default_rng(0)
     >>> truth = rng.random(20_000)
@@ -334,7 +333,7 @@ def paired_difference(
 
 @lru_cache(maxsize=4)
 def multiplicities(clusters: int, replicates: int, seed: int) -> np.ndarray:
-    """How often each cluster appears in each resample: one row per resample, shared by all comparisons."""
+    """Return the count of each cluster in each resample, with shape (replicates, clusters)."""
     rng = np.random.default_rng(seed)
     draws = np.empty((replicates, clusters))
     for row in draws:
@@ -347,10 +346,10 @@ def _ratio(total: float, mass: float) -> float | None:
 
 
 def _interval(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:
-    """The expanded percentile interval.
+    """Return the expanded percentile interval.
 
-    A percentile interval is too narrow by sqrt((n−1)/n) and by normal instead of t quantiles; taking it at
-    Φ(−t·sqrt(n/(n−1))) repairs both (Hesterberg 2015, What teachers should know about the bootstrap).
+    A percentile interval is too narrow by sqrt((n−1)/n) and by normal instead of t quantiles; the level
+    Φ(−t·sqrt(n/(n−1))) corrects both (Hesterberg 2015, What teachers should know about the bootstrap).
     """
     from scipy.special import ndtr, stdtrit  # the normal's Φ and the t's quantile, without all of scipy.stats
 
@@ -360,7 +359,7 @@ def _interval(estimate: float, replicates: np.ndarray, confidence: float, cluste
 
 
 def _joint_level(compared: Sequence[_Compared], name: str, confidence: float) -> float:
-    """The level of each interval at which all intervals of a metric hold together, by max-t."""
+    """Return the level per interval for simultaneous intervals of a metric, by max-t."""
     from scipy.special import ndtr
 
     largest = np.zeros(1)
@@ -369,17 +368,17 @@ def _joint_level(compared: Sequence[_Compared], name: str, confidence: float) ->
         if found.estimate is None or found.replicates is None:
             continue
         error = float(np.std(found.replicates))
-        if error > ROUNDING:  # the same numbers in every resample need no room
+        if error > ROUNDING:  # constant replicates are skipped
             largest = np.maximum(largest, np.abs(found.replicates - found.estimate) / error)
     reach = float(np.quantile(largest, confidence))
-    return min(max(confidence, float(ndtr(reach) - ndtr(-reach))), 1 - ROUNDING)  # 1 would reach to infinity
+    return min(max(confidence, float(ndtr(reach) - ndtr(-reach))), 1 - ROUNDING)  # level 1 is infinite
 
 
 def _symmetric(estimate: float, replicates: np.ndarray, confidence: float, clusters: int) -> Interval:
-    """So many standard errors to either side, repaired for few users as :func:`_interval` is.
+    """Return an interval in standard errors, corrected for few users like :func:`_interval`.
 
-    Levels of intervals that hold together lie far out, where percentiles of a thousand resamples are noise;
-    their standard deviation is not.
+    Simultaneous levels lie far in the tails, where percentiles of a thousand resamples are noisy; their
+    standard deviation is not.
     """
     from scipy.special import stdtrit
 

@@ -1,18 +1,18 @@
-"""The verdict of a refresh: which method serves from now on, and whether its new parameters may.
+"""Give the verdict of a refresh: the method that serves next, and the check of its new parameters.
 
-Two decisions, apart: the method by the series of windows (:mod:`slc_ops.evidence.decision`), its parameters
-by the sanity check of the renewal (:mod:`slc_ops.evidence.renewal`). What comes out is of one kind:
+The two decisions are separate: the series of windows decides the method (:mod:`slc_ops.evidence.decision`),
+the renewal check its parameters (:mod:`slc_ops.evidence.renewal`). A verdict has one kind:
 
 * ``change``: another method takes over, with parameters fitted up to the newest window;
-* ``renewal``: the method that serves gets such parameters;
-* ``retire``: no champion any more, the frozen model serves;
-* ``none``: there is nothing to do.
+* ``renewal``: the serving method gets such parameters;
+* ``retire``: the champion is removed, the frozen model serves;
+* ``none``: nothing changes.
 
 ``promote`` means that the version may become champion by the deployment's rules (``gate`` and ``renew``),
-``hold`` that it may not, ``reject`` that the champion's method is to go and nothing comes in its place.
+``hold`` that it may not, ``reject`` that the champion is removed without a successor.
 
-The words for report, page, terminal and registry are made from the verdict's JSON form, so that a page can
-say them of a refresh that it only has files of.
+The sentences for report, page, terminal and registry are built from the verdict's JSON form, so that they are
+available for stored refreshes.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from slc_ops.evidence.decision import (
 )
 from slc_ops.evidence.series import Statistic
 
-if TYPE_CHECKING:  # pages only put stored verdicts into words
+if TYPE_CHECKING:  # pages only describe stored verdicts
     from slc_ops.evidence.detectability import Detectability
     from slc_ops.evidence.renewal import Renewal
     from slc_ops.evidence.results import Backtest
@@ -46,7 +46,7 @@ Kind = Literal["change", "renewal", "retire", "none"]
 
 @dataclass(frozen=True)
 class Verdict(JsonForm):
-    """What may happen, and why; ``method`` is that of the version to publish, None where there is none."""
+    """The verdict and its reasons; ``method`` is that of the version to publish, or None."""
 
     verdict: Literal["promote", "hold", "reject"]
     kind: Kind
@@ -66,7 +66,7 @@ class Verdict(JsonForm):
 def decide_on(
     backtest: "Backtest", detectability: "Detectability | None", rules: "Decision", evidence_windows: int = 8
 ) -> MethodDecision:
-    """The decision about the method from a backtest, whose champion says what serves."""
+    """Decide the method from a backtest, whose champion is the current method."""
     return decide_method(
         backtest.entries,
         current_method(backtest),
@@ -78,7 +78,7 @@ def decide_on(
 
 
 def may_not(detectability: "Detectability | None") -> dict[str, str]:
-    """Methods that may not be chosen, and why: those that track drift, where drift cannot be seen."""
+    """Return the excluded methods with reasons: those that track drift, if drift is not detectable."""
     if detectability is not None and detectability.viable:
         return {}
     tracks = "drift is not detectable in these data"
@@ -86,13 +86,13 @@ def may_not(detectability: "Detectability | None") -> dict[str, str]:
 
 
 def current_method(backtest: "Backtest") -> str:
-    """What serves; a champion for another backbone corrects nothing of this one."""
+    """Return the serving method; ``base`` without a champion or with one for another backbone."""
     champion = backtest.champion
     return FROZEN if champion.method is None or champion.status == "other_backbone" else champion.method
 
 
 def overtaken(backtest: "Backtest") -> bool:
-    """Whether the champion is of this window or a later one: a past window then decides nothing."""
+    """Return True if the champion was fitted on this window or a later one; the verdict is then "hold"."""
     return backtest.champion.status == "saw_window"
 
 
@@ -103,7 +103,7 @@ def give_verdict(
     detectability: "Detectability | None",
     rules: "Decision",
 ) -> Verdict:
-    """Both decisions in one verdict; ``renewal`` is the check of the decided method's new parameters."""
+    """Combine both decisions; ``renewal`` is the check of the decided method's new parameters."""
     method = None if decision.method == FROZEN else decision.method
     reasons = [*_about_champion(backtest), *decision.reasons]
     if method is not None and not score_only(method):
@@ -146,7 +146,7 @@ def _kind(decision: MethodDecision, method: str | None) -> Kind:
 
 
 def _about_champion(backtest: "Backtest") -> list[Reason]:
-    """What has to be said about a champion that is not simply there."""
+    """Return a reason about a champion that is neither absent nor scored."""
     champion = backtest.champion
     if champion.status in ("absent", "scored"):
         return []
@@ -173,10 +173,10 @@ def _sentence(
 
 
 def slice_reasons(found: dict[str, "PairedDifference"], rules: "Decision") -> list[Reason]:
-    """Slices whose NLL is clearly worse than under Platt; they block when the deployment sets a limit.
+    """Return the slices with a clearly worse NLL than Platt; they block if the deployment sets a limit.
 
-    Many slices are looked at, so their intervals hold together: a candidate that equals Platt is blocked by
-    any of them as rarely as by one.
+    The intervals are simultaneous: the slices together block a candidate equal to Platt no more often than
+    one slice would.
     """
     limit = rules.max_slice_nll_loss
     reasons = []
@@ -195,7 +195,7 @@ def slice_reasons(found: dict[str, "PairedDifference"], rules: "Decision") -> li
 
 
 def slice_in_words(name: str) -> str:
-    """A slice's key for people.
+    """Return a slice's key in words.
 
     >>> slice_in_words("density:sparse"), slice_in_words("cold_start:cold_start"), slice_in_words("group:a:b")
     ('sparse items', 'cold-start items', 'group a:b')
@@ -205,14 +205,14 @@ def slice_in_words(name: str) -> str:
 
 
 def name_of(method: str) -> str:
-    """A method for people, as what serves."""
+    """Return the display name of a serving method."""
     return IN_WORDS.get(method, method)
 
 
 def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> str:
-    """Which method serves, and what the series of windows says for it.
+    """Describe the serving method and its evidence; empty for a verdict without a decision.
 
-    ``happened`` says that a change was made since the verdict.
+    ``happened`` means that the change has been made since the verdict.
     """
     decision = verdict.get("decision")
     if not decision:
@@ -230,7 +230,7 @@ def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> st
 
 
 def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
-    """A method against Platt and the frozen model over the windows of the series, in one sentence."""
+    """Compare a method with Platt and the frozen model over the series, in words."""
     about = method if method not in (FROZEN, PLATT) else PLATT
     found = [each for r in (PLATT, FROZEN) if (each := statistic_of(verdict, about, r)) is not None]
     if not found:
@@ -253,7 +253,7 @@ def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
 
 
 def parameters_in_words(verdict: Mapping[str, Any]) -> str:
-    """Whether the parameters of the method that serves are renewed, and how far they moved."""
+    """Describe the renewal of the parameters and its size; empty for a verdict without a decision."""
     if not verdict.get("decision"):
         return ""
     renewal = verdict.get("renewal")
@@ -288,7 +288,7 @@ def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
 
 
 def statistic_of(verdict: Mapping[str, Any], method: str, reference: str) -> Statistic | None:
-    """What a verdict's series says of one method against another; None where it says nothing."""
+    """Return a verdict's statistic of one method against another; None if it has none."""
     found = (verdict.get("decision") or {}).get("statistics", {}).get(method, {}).get(reference)
     return None if found is None else Statistic.from_dict(found)
 

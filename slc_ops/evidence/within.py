@@ -1,9 +1,9 @@
-"""Which rows a method ranks better: the AUC over pairs of rows of the same user, or of the same item.
+"""Compute the AUC over pairs of rows of the same user or of the same item.
 
-The AUC of all rows mixes three kinds of pairs. An offset per item moves pairs of different items alone, so it
-improves the AUC within users, who see many items, and leaves that within items as the frozen model made it.
-An effect per user does the reverse. A slope per item moves pairs of different items, too; those of one item
-only where it turns the item's order round. A group moves pairs of one item where the item has several groups.
+The AUC of all rows mixes three kinds of pairs. An offset per item changes only pairs of different items: it
+improves the AUC within users, who see many items, and leaves that within items as in the frozen model. An
+effect per user does the reverse. A slope per item also changes pairs of different items, and pairs of one
+item only if it reverses the item's order. A group effect changes pairs of one item with several groups.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from slc_ops.base.text import signed
 from slc_ops.evidence.auc import Scored
 
 Within = Mapping[str, float | None]
-"""The AUC by kind of pair: ``user``, ``item``; None where no pair has both labels."""
+"""The AUC by kind of pair: ``user``, ``item``; None if no pair has both labels."""
 ALIKE = 5e-5
-"""Smaller differences are not shown by four digits."""
+"""Smaller differences vanish at four digits."""
 NAMED = 4
-"""Methods that a sentence names, those that differ most."""
+"""Maximum number of methods in a sentence, by largest difference."""
 
 
 def auc_within(keys: NDArray[np.integer], rows: Scored) -> float | None:
-    """The AUC over pairs of rows of the same key only, weighted by pairs; None without any.
+    """Return the AUC over pairs of rows with the same key, weighted by pairs; None without such pairs.
 
-    The rows are in the order of their scores.
+    The rows must be sorted by score.
 
     >>> from slc_ops.evidence.auc import ones
     >>> rows = Scored(np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, True, False, True]), ones(4))
@@ -50,9 +50,9 @@ def auc_within(keys: NDArray[np.integer], rows: Scored) -> float | None:
 
 
 def ranking_in_words(found: Mapping[str, Within]) -> str | None:
-    """Which kind of ranking each method improves, in one sentence; None where there is nothing to compare.
+    """Name the methods with better ranking within users and items; None if there is nothing to compare.
 
-    Methods are compared with Platt, which orders rows as the frozen model does; without it, with that one.
+    The reference is Platt, which ranks rows like the frozen model; without Platt, the frozen model.
 
     >>> platt, item, user = (dict(user=u, item=i) for u, i in [(0.66, 0.67), (0.71, 0.67), (0.71, 0.69)])
     >>> print(ranking_in_words({"platt": platt, "slc_eb": item, "slc_mix": user}).replace("; ", "\\n"))
@@ -79,7 +79,7 @@ def ranking_in_words(found: Mapping[str, Within]) -> str | None:
 
 
 def _listed(gains: Mapping[str, float]) -> str:
-    """The methods that differ most, and how many others do."""
+    """List the methods with the largest differences, and the number of others."""
     largest = sorted(gains, key=lambda name: -abs(gains[name]))[:NAMED]
     named = [f"{name} ({signed(gains[name])})" for name in gains if name in largest]
     if len(gains) > NAMED:
