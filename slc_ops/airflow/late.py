@@ -9,9 +9,9 @@ from slc_ops.settings.deployments import Installation, read_deployments
 DOC = """\
 ### Verdicts that are late
 
-Every ten minutes: the newest window of each deployment whose verdict should exist (`verdict_due` after its
-labels were due), and does not, is told as the event `late`, once. It also sees what never ran: a paused DAG,
-a schedule that made no run, an asset that had no event.
+Every ten minutes this DAG checks the newest window of each deployment. If its verdict is due (`verdict_due`
+after its labels) and does not exist, the DAG sends the event `late`, once. It also notices runs that never
+started: a paused DAG, a schedule that made no run, an asset that had no event.
 """
 
 

