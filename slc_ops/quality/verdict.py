@@ -98,20 +98,6 @@ def validate_against_history(
     return stop_if_critical(result, manifest, pages=suite)
 
 
-def would_stop(
-    manifest: WindowManifest,
-    trailing: Sequence[WindowManifest],
-    quality: Quality,
-    engine: Engine = LOCAL,
-) -> bool:
-    """Return True if :func:`validate_against_history` would stop the window, without a verdict or a suite.
-
-    It is called for many earlier windows before they join a baseline, where a suite each would take seconds.
-    The library evaluates the deployment's own expectations, once per window's content.
-    """
-    return bool(stops_of(manifest, trailing, quality, engine)[0])
-
-
 def stops_of(
     manifest: WindowManifest,
     trailing: Sequence[WindowManifest],
@@ -120,7 +106,11 @@ def stops_of(
     weekdays: Sequence[WindowManifest] | None = None,
     found_before: frozenset[str] = frozenset(),
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the codes that stop the window, and those of changes that exceed a stop limit, stop or not."""
+    """Return the codes that stop the window, and those of changes that exceed a stop limit, stop or not.
+
+    It is called for many earlier windows before they join a baseline, where a suite each would take seconds.
+    The library evaluates the deployment's own expectations, once per window's content.
+    """
     evaluated, _, _ = by_rules(manifest, trailing, quality, engine, weekdays, found_before)
     unmet = [each.rule for each in evaluated if not each.met]
     return (
