@@ -97,7 +97,8 @@ def chosen(log: InteractionLog, **settings: float) -> Prior:
             setattr(prior_variance, name, value)
         calibration = Calibration(log)
         start = State(np.zeros(2), np.zeros(calibration.n_items))
-        return prior_variance.choose_prior(log, joint_model(calibration), start)[0]
+        known = prior_variance.ChoiceRows.of(log)
+        return prior_variance.choose_prior(known, joint_model(calibration), start)[0]
     finally:
         for name, value in kept.items():
             setattr(prior_variance, name, value)

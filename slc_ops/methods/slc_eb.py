@@ -48,14 +48,13 @@ from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
 from slc_ops.methods.fitting.link import fit_link, line_of
 from slc_ops.methods.fitting.logistic import Evaluated, Logistic, Terms
 from slc_ops.methods.fitting.options import EarlierOffsets
-from slc_ops.methods.fitting.prior_sample import is_large, prior_rows
-from slc_ops.methods.fitting.prior_variance import Prior, choose_prior
+from slc_ops.methods.fitting.prior_sample import is_large
+from slc_ops.methods.fitting.prior_variance import ChoiceRows, Prior, choose_prior
 from slc_ops.methods.fitting.results import fitted, item_effect
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean, Provenance
-from slc_ops.rows.rows import Rows
 
 
 def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
@@ -106,17 +105,15 @@ def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:
     start = State(np.array([0.0, np.log(rate / (1.0 - rate))]), np.zeros(calibration.n_items))
     return calibration.once(
         ("items' prior", id(known)),
-        lambda: choose_prior(
-            calibration.log, joint_model(calibration), start, earlier, rows_of_choice(calibration)
-        ),
+        lambda: choose_prior(rows_of_choice(calibration), joint_model(calibration), start, earlier),
     )
 
 
-def rows_of_choice(calibration: Calibration) -> Rows | None:
-    """Return the rows for choosing priors, read once for several methods; None: each method reads them."""
+def rows_of_choice(calibration: Calibration, *, groups: bool = False) -> ChoiceRows | None:
+    """Return the rows for choosing priors; those that several methods need are read once."""
     if not calibration.keep_rows:
-        return None
-    return calibration.once("rows of the choice", lambda: prior_rows(calibration.log, groups=True))
+        return ChoiceRows.of(calibration.log, groups=groups)
+    return calibration.once("rows of the choice", lambda: ChoiceRows.of(calibration.log, groups=True))
 
 
 def prior_mean_of(calibration: Calibration, prior: Prior) -> Floats | None:

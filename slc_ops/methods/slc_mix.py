@@ -31,7 +31,6 @@ from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
-from slc_ops.methods.fitting.prior_sample import prior_rows
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
 from slc_ops.numerics.crossed import Crossed, shrunk
@@ -55,6 +54,7 @@ def fit(
     ``link`` contains the newest of the calibration's rows, if the line has its own; ``older`` the rows of all
     blocks, if they reach further back than those for choosing the blocks.
     """
+    calibration.keep_rows = True  # the items' prior and the blocks are chosen on the same rows
     prior, _ = slc_eb.chosen_prior(calibration)
     blocks = chosen_blocks(calibration, prior)
     if not blocks.entered and (older is None or not blocks.variances.item):
@@ -113,9 +113,8 @@ def chosen_blocks(calibration: Calibration, prior: Prior) -> Chosen:
     groups = log.groups if "group" in allowed else None
 
     def choose() -> Chosen:
-        rows = slc_eb.rows_of_choice(calibration)
         return choose_blocks(
-            prior_rows(log, groups=groups is not None) if rows is None else rows,
+            slc_eb.rows_of_choice(calibration, groups=groups is not None),
             calibration.n_items,
             0 if groups is None else len(groups),
             prior,

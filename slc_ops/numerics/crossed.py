@@ -27,10 +27,8 @@ from slc_ops.numerics.newton import Local, State
 
 Codes = NDArray[np.intp]
 MAX_ROUNDS = 200
-EXACT, WITH_USERS = (
-    1e-9,
-    1e-3,
-)  # share of the gradient that a step may leave: a round with users costs a pass over rows
+EXACT = 1e-9  # share of the gradient that a step may leave, and the part of a step of length 1 with users
+WITH_USERS = (1e-3, 1e-1)  # smallest and largest share with users, where a round costs a pass over rows
 
 
 @dataclass(frozen=True)
@@ -286,6 +284,17 @@ class Crossed(Local):
             ]
         )
 
+    def _tolerance(self, size: float) -> float:
+        """Return the share of the gradient that the step may leave.
+
+        Far from the minimum the next step has to correct this one anyway, and the last, short step needs few
+        digits: a precise solution is worth its rounds only in between.
+        """
+        if self.users is None or size <= 0:
+            return EXACT
+        length = float(np.sqrt(size / self.block[1, 1]))
+        return min(max(length, EXACT / length, WITH_USERS[0]), WITH_USERS[1])
+
     def _conjugate_gradients(self, right: Floats) -> Floats:
         line, others = self._preconditioner()
 
@@ -295,7 +304,7 @@ class Crossed(Local):
         found, residual = np.zeros_like(right), right
         towards = preconditioned(residual)
         direction, size = towards, dot(residual, towards)
-        enough = size * (EXACT if self.users is None else WITH_USERS) ** 2
+        enough = size * self._tolerance(size) ** 2
         for _ in range(MAX_ROUNDS):
             if size <= enough or size <= 0:
                 break

@@ -199,6 +199,22 @@ def total(keys: NDArray[np.intp], values: Floats, n_keys: int) -> Floats:
     return np.bincount(keys, values, n_keys).astype(np.float64, copy=False)
 
 
+def stable_order(codes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the order that sorts codes of 0 or more; equal codes keep theirs.
+
+    Code and row in one integer: NumPy sorts integers ten times as fast as it sorts rows by a key.
+
+    >>> stable_order(np.array([2, 0, 2, 1])).tolist()
+    [1, 3, 0, 2]
+    """
+    row_bits = len(codes).bit_length()
+    key: NDArray[np.int64] = codes.astype(np.int64) << row_bits
+    key |= np.arange(len(codes))
+    key.sort()
+    key &= (1 << row_bits) - 1
+    return key
+
+
 def dot(left: Floats, right: Floats) -> float:
     """Return Σ left·right, added in one fixed order."""
     return float(np.einsum("i,i->", left, right))

@@ -377,9 +377,10 @@ def mixed_rows(seed=0, rows=6000):
     return pd.DataFrame(frame), right
 
 
-def test_groups_and_users_correct_where_they_are_named():
+@pytest.mark.parametrize("times", [{"time": "at"}, {}], ids=["with times", "without times"])
+def test_groups_and_users_correct_where_they_are_named(times):
     rows, right = mixed_rows()
-    columns = {"item": "problem", "logit": "score", "group": "skill", "user": "student", "time": "at"}
+    columns = {"item": "problem", "logit": "score", "group": "skill", "user": "student", **times}
     mixed = ItemCalibrator("slc_mix", user_effect=True, **columns).fit(rows, right)
     assert set(mixed.parameters_.effects) == {"item", "group", "user"}
     assert "user" not in ItemCalibrator("slc_mix", **columns).fit(rows, right).parameters_.effects

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.prior_variance import choose_prior
+from slc_ops.methods.fitting.prior_variance import ChoiceRows, choose_prior
 from slc_ops.methods.slc_eb import joint_model
 from slc_ops.numerics.newton import State
 from slc_ops.rows.interactions import InteractionLog
@@ -46,7 +46,7 @@ def nll(parameters, table):
 def prior_of(table):
     calibration = Calibration(log_of(table))
     model, start = model_of(calibration)
-    return choose_prior(calibration.log, model, start)[0]
+    return choose_prior(ChoiceRows.of(calibration.log), model, start)[0]
 
 
 def model_of(calibration):

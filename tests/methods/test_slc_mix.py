@@ -88,6 +88,22 @@ def test_groups_that_say_nothing_stay_out():
     assert len(entered) <= 6
 
 
+def test_without_times_the_marginal_likelihood_chooses_the_blocks():
+    table, later = (each.drop_columns(["event_time"]) for each in world(rows=12_000, items=1000, **FULL))
+    assert chosen(table).entered == ("group", "user", "slope")
+    mix, eb = (fit(name, log_of(table), options=ALL) for name in ("slc_mix", "slc_eb"))
+    assert nll(mix, later) < nll(eb, later) - 0.02
+
+
+def test_without_times_noise_does_not_enter():
+    entered = []
+    for seed in range(40):
+        table = world(seed, rows=1500, items=30, users=40)[0].drop_columns(["event_time"])
+        group = table["group_id"].take(pa.array(np.random.default_rng(seed).permutation(1500)))
+        entered += chosen(table.set_column(2, "group_id", group)).entered
+    assert len(entered) <= 6, entered
+
+
 def test_a_heavy_user_who_moves_between_items_is_taken_for_no_item():
     # One user has a third of the rows, is far off, and visits other items in the later window.
     tables = world(3, item=0.0)

@@ -173,12 +173,9 @@ class Logistic:
         )
         return float(found.values[0])
 
-    def losses_by_user(self, one: State, other: State, n_users: int) -> Floats:
-        """Return per user with rows the sum of the difference in loss between two states."""
-        kernel = partial(_losses_by_user, self.terms, one, other, n_users)
-        columns: Columns = {*self.terms.columns, "user"}
-        found = self.source.add_up(kernel, threads=self.workers, columns=columns, n_keys=n_users)
-        return np.asarray(found.values[0][found.values[1] > 0])
+    def losses(self, rows: Rows, state: State) -> Floats:
+        """Return the negative log-likelihood of each of these rows."""
+        return np.concatenate([self.terms.at(state, rows, part).losses() for part in slices(len(rows))])
 
 
 @dataclass(frozen=True)
@@ -221,17 +218,6 @@ def _sums(terms: Terms, state: State, rows: Rows) -> RowSums:
 
 def _loss(terms: Terms, state: State, rows: Rows) -> Totals:
     return Totals(np.array([sum(terms.at(state, rows, part).loss() for part in slices(len(rows)))]))
-
-
-def _losses_by_user(terms: Terms, one: State, other: State, n_users: int, rows: Rows) -> Totals:
-    assert rows.user is not None  # noqa: S101 - the pass requests users
-    gain = np.empty(len(rows))
-    for part in slices(len(rows)):
-        gain[part] = terms.at(one, rows, part).losses()
-        gain[part] -= terms.at(other, rows, part).losses()
-    return Totals(
-        np.array([np.bincount(rows.user, each, n_users) for each in (gain, None)], dtype=np.float64)
-    )
 
 
 def _standard(values: NDArray[Any] | None, mean: float, spread: float) -> Floats:

@@ -78,46 +78,94 @@ class Prior:
     """Its gain in NLL per held-out row."""
 
 
+@dataclass(frozen=True)
+class Split:
+    """Rows in two parts: the first predicts the second."""
+
+    past: Rows
+    ahead: Rows
+
+    @classmethod
+    def of(cls, rows: Rows, held: NDArray[np.bool_] | None) -> "Split | None":
+        """Split rows; None without held-out rows, and if a part has one class."""
+        if held is None:
+            return None
+        past, ahead = (rows.chosen(side) for side in (~held, held))
+        return cls(past, ahead) if _two_classes(past) and _two_classes(ahead) else None
+
+    def error_of(self, gain: Floats) -> float:
+        """Return the standard error of the sum of a gain per held-out row.
+
+        The rows of a user are one observation; without users, those of an item are.
+        """
+        unit = self.ahead.codes if self.ahead.user is None else self.ahead.user
+        sums = np.bincount(unit, gain)[np.bincount(unit) > 0]
+        return float(np.sqrt(len(sums) * np.var(sums)))
+
+
+@dataclass(frozen=True)
+class ChoiceRows:
+    """The rows for a choice, and a mask of the later ones."""
+
+    rows: Rows
+    held: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, log: Log, *, groups: bool = False) -> "ChoiceRows | None":
+        """Read the rows of a log, with groups on request; None if no sample is bounded."""
+        rows = prior_rows(log, groups=groups)
+        return None if rows is None or not _two_classes(rows) else cls(rows, held_out(rows))
+
+    def by_time(self) -> Split | None:
+        """Split the rows by time."""
+        return Split.of(self.rows, self.held)
+
+
 def choose_prior(
-    log: Log, model: Logistic, start: State, earlier: Floats | None = None, rows: Rows | None = None
+    known: ChoiceRows | None, model: Logistic, start: State, earlier: Floats | None = None
 ) -> tuple[Prior, State]:
-    """Return the prior of a log, and a state near its minimum.
+    """Return the prior of a log from some of its rows, and a state near its minimum.
 
-    ``earlier`` contains the offsets of an earlier backbone by item code; ``rows`` the rows for the choice, if
-    already read. If the prior has a mean, the state is that of a model with this mean.
+    Without such rows the ``model`` of all rows decides. ``earlier`` contains the offsets of an earlier
+    backbone by item code. If the prior has a mean, the state is that of a model with this mean.
     """
-    rows = prior_rows(log) if rows is None else rows
-    if rows is None or not _two_classes(rows):
+    if known is None:
         return _by_evidence(model, start)
-    prior, near = _by_time(rows, model, start, earlier)
-    if prior.earlier or not prior.variance or (held := held_out_users(rows)) is None:
+    prior, near = _by_time(known, model, start, earlier)
+    if prior.earlier or not prior.variance:
         return prior, near
-    past, ahead = (rows.chosen(side) for side in (~held, held))
-    if not (_two_classes(past) and _two_classes(ahead)):
-        return prior, near
-    rest, future = (_of_rows(model, part) for part in (past, ahead))
-    return _for_whole_users(rest, future, prior, near, _n_users(rows))
+    split = Split.of(known.rows, held_out_users(known.rows))
+    return (prior, near) if split is None else _for_whole_users(_Trial.of(model, split), prior, near)
 
 
-def _by_time(rows: Rows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
+def _by_time(known: ChoiceRows, model: Logistic, start: State, earlier: Floats | None) -> tuple[Prior, State]:
     """Choose the prior on the later rows."""
-    held = held_out(rows)
-    if held is not None:
-        users = rows.codes if rows.user is None else rows.user
-        n_users = int(users.max()) + 1
-        past, ahead = (replace(rows, user=users).chosen(side) for side in (~held, held))
-        if _two_classes(past) and _two_classes(ahead):
-            rest, future = (_of_rows(model, part) for part in (past, ahead))
-            prior, near, reached = _by_hold_out(rest, future, start, n_users)
-            found = None
-            if earlier is not None and earlier.any():
-                found = _from_earlier(rest, future, start, n_users, reached, earlier)
-            return found or (prior, near)
-    return _by_evidence(_of_rows(model, rows), start)
+    if (split := known.by_time()) is None:
+        return _by_evidence(_of_rows(model, known.rows), start)
+    trial = _Trial.of(model, split)
+    prior, near, reached = _by_hold_out(trial, start)
+    if earlier is None or not earlier.any():
+        return prior, near
+    return _from_earlier(trial, start, reached, earlier) or (prior, near)
 
 
-def _n_users(rows: Rows) -> int:
-    return 0 if rows.user is None else int(rows.user.max()) + 1
+@dataclass(frozen=True)
+class _Trial:
+    """The model on the rows that predict, and on the rows that are predicted."""
+
+    rest: Logistic
+    future: Logistic
+    split: Split
+
+    @classmethod
+    def of(cls, model: Logistic, split: Split) -> "_Trial":
+        return cls(_of_rows(model, split.past), _of_rows(model, split.ahead), split)
+
+    def gains(self, one: State, other: State, margin: float) -> bool:
+        """Return True if the future is predicted better by ``one``, by more than chance."""
+        gain = self.future.losses(self.split.ahead, other) - self.future.losses(self.split.ahead, one)
+        whole = float(np.sum(gain))
+        return whole > 0 and whole > margin * self.split.error_of(gain)
 
 
 def _of_rows(model: Logistic, rows: Rows) -> Logistic:
@@ -143,7 +191,7 @@ def held_out_users(rows: Rows) -> NDArray[np.bool_] | None:
 
     Users' codes are in the order of their ids' hashes, so the last ones are a random sample.
     """
-    if rows.user is None or len(rows) < ROWS_OF_USER * _n_users(rows):
+    if rows.user is None or len(rows) < ROWS_OF_USER * (int(rows.user.max()) + 1):
         return None
     weight = None if rows.weight is None else rows.weight.astype(np.float64, copy=False)
     of_user = np.bincount(rows.user, weight)
@@ -184,8 +232,9 @@ class _Candidate:
     near: State
 
 
-def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -> tuple[Prior, State, State]:
+def _by_hold_out(trial: _Trial, start: State) -> tuple[Prior, State, State]:
     """Return the prior, a state near the minimum, and the state that predicted the held-out rows."""
+    rest, future = trial.rest, trial.future
     whole: list[_Candidate] = []
     half: list[_Candidate] = []
     for variance, state, near in _path(rest, start):
@@ -205,15 +254,14 @@ def _by_hold_out(rest: Logistic, future: Logistic, start: State, n_users: int) -
     best, other = (min(reversed(found), key=lambda each: each.criterion) for found in (whole, half))
     # Halved offsets are far from the state of their link: refine it once more.
     halved = _refined(rest, other.state)
-    if _clearly_better(future, halved, best.state, n_users):
+    if trial.gains(halved, best.state, MARGIN):
         return Prior(other.variance, HALF_LASTS, "hold-out"), other.near, halved
     return Prior(best.variance, 1.0, "hold-out"), best.near, best.state
 
 
-def _for_whole_users(
-    rest: Logistic, future: Logistic, prior: Prior, start: State, n_users: int
-) -> tuple[Prior, State]:
+def _for_whole_users(trial: _Trial, prior: Prior, start: State) -> tuple[Prior, State]:
     """Return the prior, or a smaller variance if that predicts unseen users better."""
+    rest, future = trial.rest, trial.future
     found: list[_Candidate] = []
     for variance, state, near in _path(rest, start, prior.variance):
         shown = state if prior.lasting == 1 else near.relinked(prior.lasting * state.offset)
@@ -223,21 +271,14 @@ def _for_whole_users(
     platt = _refined(rest, near.relinked(np.zeros_like(state.offset)))
     found.append(_Candidate(future.loss(platt), 0.0, platt, platt))
     best = min(reversed(found), key=lambda each: each.criterion)
-    if not _clearly_better(future, best.state, found[0].state, n_users):
+    if not trial.gains(best.state, found[0].state, MARGIN):
         return prior, start
     return replace(prior, variance=best.variance, lasting=prior.lasting if best.variance else 1.0), best.near
 
 
-def _clearly_better(future: Logistic, one: State, other: State, n_users: int) -> bool:
-    """Return True if held-out rows are predicted better by more than chance."""
-    gain = future.loss(other) - future.loss(one)
-    return gain > 0 and gain > MARGIN * _standard_error(future, other, one, n_users)
-
-
-def _from_earlier(
-    rest: Logistic, future: Logistic, start: State, n_users: int, without: State, earlier: Floats
-) -> tuple[Prior, State] | None:
+def _from_earlier(trial: _Trial, start: State, without: State, earlier: Floats) -> tuple[Prior, State] | None:
     """Return the best prior with earlier offsets as mean; None unless clearly better than ``without``."""
+    rest, future = trial.rest, trial.future
     best: tuple[float, float, _Candidate] | None = None
     for share in EARLIER:
         mean = share * earlier
@@ -256,10 +297,9 @@ def _from_earlier(
             best = loss, share, chosen
     assert best is not None  # noqa: S101 - there are shares
     loss, share, chosen = best
-    gain = future.loss(without) - loss
-    if gain <= 0 or gain <= EARLIER_MARGIN * _standard_error(future, without, chosen.state, n_users):
+    if not trial.gains(chosen.state, without, EARLIER_MARGIN):
         return None
-    prior = Prior(chosen.variance, 1.0, "hold-out", share, gain / future.weight)
+    prior = Prior(chosen.variance, 1.0, "hold-out", share, (future.loss(without) - loss) / future.weight)
     return prior, chosen.near
 
 
@@ -271,12 +311,6 @@ def _refined(model: Logistic, state: State) -> State:
 def _stale(found: list[_Candidate]) -> bool:
     losses = [each.criterion for each in found]
     return len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE
-
-
-def _standard_error(future: Logistic, one: State, other: State, n_users: int) -> float:
-    """Return the standard error of the difference in loss, with the rows of a user as one observation."""
-    sums = future.losses_by_user(one, other, n_users)
-    return float(np.sqrt(len(sums) * np.var(sums)))
 
 
 def _evidence(near: Evaluated, variance: float) -> float:
