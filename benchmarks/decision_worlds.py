@@ -33,7 +33,6 @@ import pyarrow as pa
 
 from slc_ops.base.errors import FitError
 from slc_ops.base.methods import METHODS as TABLE
-from slc_ops.base.methods import ladder
 from slc_ops.base.window import WEEK, Window
 from slc_ops.evidence.decision import decide_method
 from slc_ops.evidence.series import Entry, entry, statistic
@@ -245,7 +244,7 @@ def regret(entries: list[Entry], path: list[str]) -> float:
 
 def summary(all_of: list[list[Entry]], listed: Sequence[str] = ()) -> dict[str, float]:
     """What happened in the worlds of one kind, which compare the default list and what is ``listed``."""
-    paths = [served(entries, listed=ladder((*LISTED, *listed))) for entries in all_of]
+    paths = [served(entries, listed=(*LISTED, *listed)) for entries in all_of]
     item = [[TABLE[method].per_item for method in path] for path in paths]
     changes = [sum(a != b for a, b in zip(["base", *path], path, strict=False)) for path in paths]
     after = [

@@ -187,7 +187,10 @@ METHODS: Mapping[str, Method] = {
     )
 }
 
-REFERENCES = ("base", "platt")  # always compared: the frozen model and the baseline to beat
+REFERENCES = ("base", "platt")
+"""The references of every comparison: the frozen model and Platt scaling. They are always computed."""
+FALLBACK = "platt_eb"
+"""The method that serves where none beyond it is better. It is always computed and may always serve."""
 
 
 def method_named(name: str) -> Method:
@@ -206,13 +209,27 @@ def method_named(name: str) -> Method:
 
 
 def ladder(methods: Iterable[str]) -> tuple[str, ...]:
-    """Return the methods to compare, in ladder order, references included; raise for unknown names.
+    """Return the methods to compare, in ladder order, with those that are always computed.
 
     >>> ladder(["slc"]), ladder("slc")
-    (('base', 'platt', 'slc'), ('base', 'platt', 'slc'))
+    (('base', 'platt', 'platt_eb', 'slc'), ('base', 'platt', 'platt_eb', 'slc'))
     """
     named = [methods] if isinstance(methods, str) else methods
-    wanted = {*(method_named(name).name for name in named), *REFERENCES}
+    return _in_order([*named, *REFERENCES, FALLBACK])
+
+
+def may_serve(listed: Iterable[str]) -> tuple[str, ...]:
+    """Return the methods that may serve, in ladder order: the listed ones, the frozen model and platt_eb.
+
+    >>> may_serve(["slc"]), may_serve(["platt"])
+    (('base', 'platt_eb', 'slc'), ('base', 'platt', 'platt_eb'))
+    """
+    return _in_order([*listed, "base", FALLBACK])
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return known names in ladder order; raise :class:`UnknownMethod` for others."""
+    wanted = {method_named(name).name for name in names}
     return tuple(method for method in METHODS if method in wanted)
 
 

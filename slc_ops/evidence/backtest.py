@@ -108,7 +108,7 @@ def assemble(
         _self_test(scores[fold.key])
     check_scored(scores[newest.key]["base"])
     entries = tuple(entry_of(fold, names, scores[fold.key], directory) for fold in plan.folds)
-    result = Backtest(plan, names, scores, entries=entries, champion=champion)
+    result = Backtest(plan, names, tuple(methods), scores, entries=entries, champion=champion)
     found = {
         name: score_directory(directory, newest, name)
         for name, score in scores[newest.key].items()

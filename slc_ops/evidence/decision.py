@@ -7,20 +7,23 @@ A difference between two methods (:mod:`slc_ops.evidence.series`), better or wor
 
 Every refresh applies these rules in order and changes the method at most once:
 
-1. If a method other than Platt serves and is large or clear worse than Platt, Platt takes over. If it is
-   instead clear (99 %) worse than the frozen model, there is no champion.
-2. A method takes over if it has at least two windows, is large or clear better than Platt (and than any other
-   serving method), and is not clear (99 %) worse than the frozen model. Among several the lowest mean wins;
-   within ``min_gain`` of it, the simplest method.
-3. Without a champion, Platt takes over if its mean is better than the frozen model's. With fewer than two
-   windows it takes over unless the frozen model is clear (99 %) better.
-4. If Platt serves and is clear (99 %) worse than the frozen model, there is no champion.
+1. If a method other than ``platt_eb`` serves and is large or clear worse than ``platt_eb``, that takes over.
+   If it is instead clear (99 %) worse than the frozen model, there is no champion.
+2. A method takes over if it has at least two windows, is large or clear better than ``platt_eb`` (and than
+   any other serving method), and is not clear (99 %) worse than the frozen model. Among several the lowest
+   mean wins; within ``min_gain`` of it, the simplest method.
+3. Without a champion, ``platt_eb`` takes over if its mean is better than the frozen model's. With fewer than
+   two windows it takes over unless the frozen model is clear (99 %) better.
+4. If ``platt_eb`` serves and is clear (99 %) worse than the frozen model, there is no champion.
 
-Returning to the frozen model needs more evidence than moving to Platt: an unnecessary Platt costs the noise
+``platt`` is in no rule: it is the reference of every published comparison, and a method like the others where
+a deployment lists it.
+
+Returning to the frozen model needs more evidence than leaving it: an unnecessary ``platt_eb`` costs the noise
 of a few parameters, a frozen model costs the drift of the level. On five flight logs, waiting for two windows
-of evidence cost up to a third of the year's gain in one or two expensive weeks. A method beyond Platt needs
-two windows because one window can be an outlier. No rule compares the newest parameters with the champion's:
-the variation between weeks hides differences between parameters of different ages.
+of evidence cost up to a third of the year's gain in one or two expensive weeks. Another method needs two
+windows because one window can be an outlier. No rule compares the newest parameters with the champion's: the
+variation between weeks hides differences between parameters of different ages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slc_ops.base.json_form import JsonForm
-from slc_ops.base.methods import ladder
+from slc_ops.base.methods import FALLBACK, ladder, may_serve
 from slc_ops.base.text import interval, number, share
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
@@ -36,8 +39,9 @@ from slc_ops.settings.deployments import Decision
 FROZEN = "base"
 """The method name for "no champion": the frozen model serves."""
 PLATT = "platt"
+"""The reference of comparisons for readers; no rule uses it."""
 LEAST_WINDOWS = 2
-"""Scored windows that any method but Platt needs to become champion."""
+"""Scored windows that any method but ``platt_eb`` needs to become champion."""
 LONG_WAY = 0.99
 """The confidence level for a return to the frozen model."""
 
@@ -92,20 +96,20 @@ def decide_method(
     """Decide which of the listed methods serves next.
 
     ``entries`` are in time order, and the last ``evidence_windows`` count. ``current`` is ``base`` without a
-    champion or with one for another backbone; a current method that is no longer ``listed`` counts as Platt,
-    and Platt replaces it. ``may_not`` maps excluded methods to reasons.
+    champion or with one for another backbone; a current method that is no longer ``listed`` counts as
+    ``platt_eb``, which replaces it. ``may_not`` maps excluded methods to reasons.
     """
-    methods = ladder(listed)
-    bench = _SeriesView(entries, methods, rules, evidence_windows)
-    unlisted = current not in methods
-    serves = PLATT if unlisted else current
+    bench = _SeriesView(entries, may_serve(listed), rules, evidence_windows)
+    unlisted = current not in bench.methods
+    serves = FALLBACK if unlisted else current
     reasons: list[Reason] = []
     if unlisted:
-        text = f"{current} serves, but is no longer among the deployment's methods; Platt takes its place"
+        text = f"{current} serves, but is not among the deployment's methods; {FALLBACK} takes its place"
         reasons.append(Reason("unlisted", "pass", text))
     if may_not and serves in may_not:
         reasons.append(Reason("may_not", "note", f"{serves} serves, though {may_not[serves]}"))
     method, said = _step(bench, serves, may_not or {})
+    methods = ladder(listed)
     statistics = {
         m: {r: found for r in methods if r != m and (found := bench.against(m, r)) is not None}
         for m in methods
@@ -115,9 +119,9 @@ def decide_method(
 
 
 def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = None, *, last: int = 8) -> bool:
-    """Return True if a method is large or clear better than Platt over the last entries."""
+    """Return True if a method is large or clear better than ``platt_eb`` over the last entries."""
     bench = _SeriesView(entries, (method,), rules or Decision(), last)
-    found = bench.against(method, PLATT)
+    found = bench.against(method, FALLBACK)
     return found is not None and bench.ahead(found)
 
 
@@ -128,9 +132,9 @@ def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tupl
     found, notes = _best(bench, serves, may_not)
     if found is not None:
         return found
-    platt = bench.against(PLATT, FROZEN)
+    platt = bench.against(FALLBACK, FROZEN)
     if platt is None:
-        nothing = Reason("no_evidence", "note", "no window compares Platt with the frozen model")
+        nothing = Reason("no_evidence", "note", f"no window compares {FALLBACK} with the frozen model")
         return serves, [*notes, nothing]
     method, reason = _platt_or_frozen(bench, serves, platt)
     return method, [*notes, *bench.stays(serves)] if reason is None else [reason, *notes]
@@ -138,11 +142,11 @@ def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tupl
 
 def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
     """Apply rule 1; return None if the serving method is not replaced."""
-    worse, frozen = bench.against(serves, PLATT), bench.against(serves, FROZEN)
-    if serves in (FROZEN, PLATT) or worse is None or frozen is None:
+    worse, frozen = bench.against(serves, FALLBACK), bench.against(serves, FROZEN)
+    if serves in (FROZEN, FALLBACK) or worse is None or frozen is None:
         return None
     if bench.beaten(worse):
-        return PLATT, [_reason("worse_than_platt", "pass", bench.words(worse, better=False), worse)]
+        return FALLBACK, [_reason("worse_than_platt_eb", "pass", bench.words(worse, better=False), worse)]
     if _clear(frozen, LONG_WAY, worse=True):
         return FROZEN, [_reason("worse_than_frozen", "pass", bench.words(frozen, better=False), frozen)]
     return None
@@ -151,17 +155,17 @@ def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | Non
 def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
     """Apply rules 3 and 4; the reason is None if the serving method stays."""
     worse = _clear(platt, LONG_WAY, worse=True)
-    if serves == PLATT and worse:
-        return FROZEN, _reason("platt_worse", "pass", bench.words(platt, better=False), platt)
+    if serves == FALLBACK and worse:
+        return FROZEN, _reason("platt_eb_worse", "pass", bench.words(platt, better=False), platt)
     if serves == FROZEN and platt.mean < 0:
-        return PLATT, _reason("platt_better", "pass", bench.words(platt, better=True), platt)
+        return FALLBACK, _reason("platt_eb_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
         text = (
-            f"Platt starts while fewer than {LEAST_WINDOWS} windows are scored: "
-            f"{bench.plainly(platt, 'not clearly worse than')}; the frozen model returns once Platt is "
+            f"{FALLBACK} starts while fewer than {LEAST_WINDOWS} windows are scored: "
+            f"{bench.plainly(platt, 'not clearly worse than')}; the frozen model returns once {FALLBACK} is "
             f"clearly ({share(LONG_WAY)}) worse"
         )
-        return PLATT, _reason("platt_begins", "pass", text, platt)
+        return FALLBACK, _reason("platt_eb_begins", "pass", text, platt)
     return serves, None
 
 
@@ -169,13 +173,13 @@ def _best(
     bench: "_SeriesView", serves: str, may_not: Mapping[str, str]
 ) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
     """Apply rule 2; return the method that takes over, or None, and the reasons against the others."""
-    rival = PLATT if serves == FROZEN else serves
+    rival = FALLBACK if serves == FROZEN else serves
     good: list[tuple[float, str]] = []
     notes: list[Reason] = []
     for method in bench.methods:
-        if method in (FROZEN, PLATT, serves):
+        if method in (FROZEN, FALLBACK, serves):
             continue
-        platt, frozen = bench.against(method, PLATT), bench.against(method, FROZEN)
+        platt, frozen = bench.against(method, FALLBACK), bench.against(method, FROZEN)
         over = bench.against(method, rival)
         if method in may_not:
             notes.append(Reason(f"may_not:{method}", "note", f"{method} is not chosen: {may_not[method]}"))
@@ -241,7 +245,7 @@ class _SeriesView:
         elif better and found.reference == FROZEN:
             why = (
                 ". Against the frozen model the mean decides; the risk is the noise of two coefficients "
-                f"until Platt is clearly ({share(LONG_WAY)}) worse and the frozen model serves again"
+                f"until {found.method} is clearly ({share(LONG_WAY)}) worse and the frozen model serves again"
             )
         how = "ahead of" if better else "behind"
         return (
@@ -263,16 +267,16 @@ class _SeriesView:
 
     def stays(self, serves: str) -> list[Reason]:
         """Return the reason for the method that keeps serving; empty without a statistic."""
-        reference = FROZEN if serves == PLATT else PLATT
+        reference = FROZEN if serves == FALLBACK else FALLBACK
         found = self.against(serves, reference)
         if found is None:
             return []
-        than = IN_WORDS[reference]
+        than = IN_WORDS.get(reference, reference)
         who = IN_WORDS.get(serves, serves)
+        over = windows_in_words(found.windows, found.hold_out)
         if serves == FROZEN:
-            text = f"over {windows_in_words(found.windows, found.hold_out)} Platt was no better than {who}"
+            text = f"over {over} {FALLBACK} was no better than {who}"
         else:
-            over = windows_in_words(found.windows, found.hold_out)
             text = f"{serves} stays: NLL {_interval(found)} against {than} over {over}"
         return [_reason("stays", "note", text, found)]
 

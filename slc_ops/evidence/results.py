@@ -44,6 +44,7 @@ class Backtest(JsonForm):
 
     plan: FoldPlan
     methods: tuple[str, ...]
+    listed: tuple[str, ...]  # the deployment's methods; the rest of ``methods`` is computed for comparison
     scores: dict[str, dict[str, Score]]  # fold key → method (or "champion") → score
     intervals: dict[str, PairedDifference] = field(default_factory=dict)  # method: its own metrics
     differences: dict[str, dict[str, PairedDifference]] = field(default_factory=dict)  # method → reference

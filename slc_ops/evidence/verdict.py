@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.json_form import JsonForm
-from slc_ops.base.methods import METHODS, method_named, score_only
+from slc_ops.base.methods import FALLBACK, METHODS, method_named, score_only
 from slc_ops.base.text import share, signed
 from slc_ops.evidence.decision import (
     FROZEN,
     IN_WORDS,
-    PLATT,
     Effect,
     MethodDecision,
     Reason,
@@ -70,7 +69,7 @@ def decide_on(
     return decide_method(
         backtest.entries,
         current_method(backtest),
-        backtest.methods,
+        backtest.listed,
         rules,
         evidence_windows=evidence_windows,
         may_not=may_not(detectability),
@@ -230,9 +229,9 @@ def method_in_words(verdict: Mapping[str, Any], *, happened: bool = False) -> st
 
 
 def evidence_in_words(verdict: Mapping[str, Any], method: str) -> str:
-    """Compare a method with Platt and the frozen model over the series, in words."""
-    about = method if method not in (FROZEN, PLATT) else PLATT
-    found = [each for r in (PLATT, FROZEN) if (each := statistic_of(verdict, about, r)) is not None]
+    """Compare a method with platt_eb and the frozen model over the series, in words."""
+    about = FALLBACK if method == FROZEN else method
+    found = [each for r in (FALLBACK, FROZEN) if (each := statistic_of(verdict, about, r)) is not None]
     if not found:
         return "No window compares it with another method."
     over = windows_in_words(found[0].windows, found[0].hold_out)

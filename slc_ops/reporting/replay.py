@@ -5,7 +5,7 @@ from typing import Any
 
 from slc_ops.base import text
 from slc_ops.base.files import replacing_directory, write_text
-from slc_ops.base.methods import REFERENCES
+from slc_ops.base.methods import REFERENCES, score_only
 from slc_ops.evidence.replayed import SERVED, Replay, ReplayedWindow
 from slc_ops.reporting.figures import forests, served
 from slc_ops.reporting.style import Drawing, render
@@ -37,7 +37,7 @@ def write_replay(page: Path, replay: Replay) -> Path:
 def draw_replay(directory: Path, replay: Replay) -> dict[str, Drawing]:
     """Draw every figure that has data."""
     methods = [name for name in replay.methods if name != "platt"]
-    refitted = replay.best if replay.best not in REFERENCES else None
+    refitted = None if score_only(replay.best) else replay.best
     drawings = [
         served.draw(directory, points_of(replay, refitted), refitted),
         served.draw_cumulated(

@@ -95,8 +95,9 @@ class Deployment(SettingsBlock):
         default=1, ge=1, le=366, description="windows from one scheduled refresh to the next"
     )
     methods: tuple[MethodName, ...] = Field(
-        default=("base", "platt", "slc_eb"),
-        description="methods that are compared and may serve; `base` and `platt` are always included",
+        default=("base", "platt_eb", "slc_eb", "slc_mix"),
+        description="methods that are compared and may serve; `base` and `platt_eb` are always included, "
+        "`platt` is always compared and serves only where it is listed",
     )
     link_windows: int = Field(default=4, ge=1, le=520, description="windows that a method is fitted on")
     offset_windows: int = Field(

@@ -69,9 +69,10 @@ def test_the_closed_form_error_agrees_with_the_bootstrap_of_the_newest_window(sc
     assert (interval.high - interval.low) / (2 * 1.96) == pytest.approx(se, rel=0.1)
 
 
-def test_base_and_platt_are_always_there():
-    assert ladder([]) == ("base", "platt")
-    assert ladder(["slc_eb", "temperature", "base"]) == ("base", "platt", "temperature", "slc_eb")
+def test_the_references_and_platt_eb_are_always_there():
+    always = ("base", "platt", "platt_eb")
+    assert ladder([]) == always
+    assert ladder(["slc_eb", "temperature", "base"]) == (*always, "temperature", "slc_eb")
 
 
 def test_slices_and_intervals_are_on_the_newest_window(scored):
@@ -108,7 +109,7 @@ def test_scores_computed_one_by_one_assemble_to_the_same_result(weeks, scored, t
     result, _ = scored
     plan = plan_folds(weeks, **SHAPE)
     for fold in reversed(plan.folds):
-        for method in ("slc", "platt", "base"):
+        for method in ("slc", "platt_eb", "platt", "base"):
             score_fold(fold, [method], tmp_path)
     again = assemble(plan, ["slc"], tmp_path, Decision())
     assert _without_seconds(again.as_dict()) == _without_seconds(result.as_dict())

@@ -82,7 +82,7 @@ def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     value = json.loads(result.stdout)
-    assert value["backtest"]["methods"] == ["base", "platt", "rescal", "slc"]
+    assert value["backtest"]["methods"] == ["base", "platt", "platt_eb", "rescal", "slc"]
     assert value["backtest"]["champion"]["status"] == "scored"
     assert value["verdict"]["window"] == week(3).as_dict()
 

@@ -8,18 +8,18 @@ from slc_ops.settings.deployments import Decision
 from tests.evidence.worlds import week
 
 RULES = Decision()
-LISTED = ("base", "platt", "slc_eb")
+LISTED = ("base", "platt_eb", "slc_eb")
 
 
 def series(*, eb=(), base=(), se=0.0005, hold_out=False, **others):
-    """Entries by differences to Platt: of slc_eb, of the frozen model, and of other methods."""
+    """Entries by differences to platt_eb: of slc_eb, of the frozen model, and of other methods."""
     found = []
     for k in range(max(len(eb), len(base))):
         to_platt = {name: values[k] for name, values in {"slc_eb": eb, **others}.items() if k < len(values)}
         frozen = base[k] if k < len(base) else 0.01
-        against = {"platt": {"base": Paired(-frozen, se)}}
+        against = {"platt_eb": {"base": Paired(-frozen, se)}}
         for name, d in to_platt.items():
-            against[name] = {"platt": Paired(d, se), "base": Paired(d - frozen, se)}
+            against[name] = {"platt_eb": Paired(d, se), "base": Paired(d - frozen, se)}
             for other, e in to_platt.items():
                 if other < name:
                     against[name][other] = Paired(d - e, se)
@@ -35,31 +35,31 @@ def codes(decision):
     return {reason.code: reason.effect for reason in decision.reasons}
 
 
-def test_platt_is_the_first_champion_where_it_beats_the_frozen_model():
+def test_platt_eb_is_the_first_champion_where_it_beats_the_frozen_model():
     found = decided(series(base=[0.02], hold_out=True))
-    assert (found.method, found.change, codes(found)["platt_better"]) == ("platt", True, "pass")
+    assert (found.method, found.change, codes(found)["platt_eb_better"]) == ("platt_eb", True, "pass")
     assert "the later part of the first window" in found.reasons[0].sentence
 
 
-def test_platt_begins_unless_one_window_is_clearly_against_it():
+def test_platt_eb_begins_unless_one_window_is_clearly_against_it():
     found = decided(series(base=[-0.001]))
-    assert (found.method, codes(found)["platt_begins"]) == ("platt", "pass")
+    assert (found.method, codes(found)["platt_eb_begins"]) == ("platt_eb", "pass")
     assert decided(series(base=[-0.1], se=0.001)).method == "base"
 
 
-def test_the_frozen_model_serves_on_where_platt_is_no_better():
+def test_the_frozen_model_serves_on_where_platt_eb_is_no_better():
     found = decided(series(base=[-0.001, -0.002]))
     assert (found.method, found.change) == ("base", False)
     assert "no better than the frozen model" in found.reasons[-1].sentence
 
 
 def test_an_item_method_needs_two_windows():
-    one = decided(series(eb=[-0.02]), "platt")
-    two = decided(series(eb=[-0.02, -0.015]), "platt")
-    assert (one.method, codes(one)["too_early:slc_eb"]) == ("platt", "note")
+    one = decided(series(eb=[-0.02]), "platt_eb")
+    two = decided(series(eb=[-0.02, -0.015]), "platt_eb")
+    assert (one.method, codes(one)["too_early:slc_eb"]) == ("platt_eb", "note")
     assert (two.method, codes(two)["better"]) == ("slc_eb", "pass")
-    held = decided(series(eb=[-0.02, -0.02], hold_out=True), "platt")
-    assert held.method == "platt"
+    held = decided(series(eb=[-0.02, -0.02], hold_out=True), "platt_eb")
+    assert held.method == "platt_eb"
 
 
 def test_an_item_method_may_follow_no_champion_at_once():
@@ -67,44 +67,46 @@ def test_an_item_method_may_follow_no_champion_at_once():
 
 
 def test_a_gain_below_the_least_gain_decides_only_when_it_is_clear():
-    noise = decided(series(eb=[-0.0004, 0.0003, -0.0004, -0.0003]), "platt")
-    clear = decided(series(eb=[-0.0004] * 8, se=0.00001), "platt")
-    assert (noise.method, clear.method) == ("platt", "slc_eb")
-    assert "not clearly better than Platt" in noise.reasons[0].sentence
+    noise = decided(series(eb=[-0.0004, 0.0003, -0.0004, -0.0003]), "platt_eb")
+    clear = decided(series(eb=[-0.0004] * 8, se=0.00001), "platt_eb")
+    assert (noise.method, clear.method) == ("platt_eb", "slc_eb")
+    assert "not clearly better than platt_eb" in noise.reasons[0].sentence
 
 
 def test_a_change_by_size_alone_says_that_the_interval_still_holds_0():
-    large = decided(series(eb=[-0.012, -0.001, -0.009, 0.001]), "platt")
-    clear = decided(series(eb=[-0.012] * 8), "platt")
+    large = decided(series(eb=[-0.012, -0.001, -0.009, 0.001]), "platt_eb")
+    clear = decided(series(eb=[-0.012] * 8), "platt_eb")
     assert (large.method, clear.method) == ("slc_eb", "slc_eb")
     (by_size,) = [each.sentence for each in large.reasons if each.code == "better"]
-    assert by_size.startswith("over 4 windows slc_eb was ahead of Platt by 0.00")
+    assert by_size.startswith("over 4 windows slc_eb was ahead of platt_eb by 0.00")
     assert "at least one standard error (0.00" in by_size
     assert "the least gain of 0.0005; the interval includes 0: NLL −0.00" in by_size
-    found = large.statistics["slc_eb"]["platt"]
+    found = large.statistics["slc_eb"]["platt_eb"]
     assert found.low < 0 < found.high
     (plain,) = [each.sentence for each in clear.reasons if each.code == "better"]
-    assert "slc_eb was better than Platt: NLL" in plain
+    assert "slc_eb was better than platt_eb: NLL" in plain
     behind = decided(series(eb=[0.012, 0.001, 0.009, -0.001]), "slc_eb")
-    assert behind.method == "platt"
-    assert "was behind Platt by" in behind.reasons[0].sentence
+    assert behind.method == "platt_eb"
+    assert "was behind platt_eb by" in behind.reasons[0].sentence
 
 
-def test_platt_that_is_ahead_by_its_mean_alone_is_not_called_better():
+def test_platt_eb_that_is_ahead_by_its_mean_alone_is_not_called_better():
     found = decided(series(base=[0.0001], se=0.01))
-    assert (found.method, codes(found)["platt_better"]) == ("platt", "pass")
+    assert (found.method, codes(found)["platt_eb_better"]) == ("platt_eb", "pass")
     text = found.reasons[0].sentence
-    assert "platt was ahead of the frozen model by 0.0001. Against the frozen model the mean decides" in text
+    assert (
+        "platt_eb was ahead of the frozen model by 0.0001. Against the frozen model the mean decides" in text
+    )
     assert "the interval includes 0" in text
 
 
 def test_weather_from_window_to_window_is_no_evidence_whatever_the_users_say():
-    assert decided(series(eb=[-0.05, 0.04, -0.03, 0.05], se=0.0001), "platt").method == "platt"
+    assert decided(series(eb=[-0.05, 0.04, -0.03, 0.05], se=0.0001), "platt_eb").method == "platt_eb"
 
 
-def test_a_champion_that_has_become_worse_than_platt_goes_in_the_same_refresh():
+def test_a_champion_that_has_become_worse_than_platt_eb_goes_in_the_same_refresh():
     found = decided(series(eb=[0.004, 0.003, 0.005, 0.004]), "slc_eb")
-    assert (found.method, codes(found)) == ("platt", {"worse_than_platt": "pass"})
+    assert (found.method, codes(found)) == ("platt_eb", {"worse_than_platt_eb": "pass"})
 
 
 def test_a_champion_stays_through_one_bad_window():
@@ -114,13 +116,13 @@ def test_a_champion_stays_through_one_bad_window():
 
 def test_the_way_back_to_the_frozen_model_is_long():
     unclear, clear = [-0.004, 0.001, -0.006, 0.002], [-0.004] * 8
-    assert decided(series(base=unclear), "platt").method == "platt"
-    found = decided(series(base=clear), "platt")
-    assert (found.method, codes(found)["platt_worse"]) == ("base", "pass")
+    assert decided(series(base=unclear), "platt_eb").method == "platt_eb"
+    found = decided(series(base=clear), "platt_eb")
+    assert (found.method, codes(found)["platt_eb_worse"]) == ("base", "pass")
 
 
 def test_where_the_frozen_model_is_clearly_best_no_item_method_comes_in():
-    # Better than Platt, and still clearly worse than the frozen model.
+    # Better than platt_eb, and still clearly worse than the frozen model.
     found = decided(series(eb=[-0.002] * 8, base=[-0.02] * 8), "base")
     assert found.method == "base"
     assert decided(series(eb=[-0.002] * 8, base=[-0.02] * 8), "slc_eb").method == "base"
@@ -129,9 +131,9 @@ def test_where_the_frozen_model_is_clearly_best_no_item_method_comes_in():
 def test_ties_go_to_the_simpler_method():
     entries = series(eb=[-0.0100] * 4, slc=[-0.0097] * 4)
     listed = ("slc", "slc_eb")
-    assert decided(entries, "platt", listed).method == "slc"
+    assert decided(entries, "platt_eb", listed).method == "slc"
     further = series(eb=[-0.0110] * 4, slc=[-0.0097] * 4)
-    assert decided(further, "platt", listed).method == "slc_eb"
+    assert decided(further, "platt_eb", listed).method == "slc_eb"
 
 
 def test_from_item_method_to_item_method_the_same_test_counts():
@@ -140,21 +142,21 @@ def test_from_item_method_to_item_method_the_same_test_counts():
     assert decided(series(eb=[-0.0150] * 4, slc=[-0.0097] * 4), "slc", listed).method == "slc_eb"
 
 
-def test_a_champion_whose_method_is_no_longer_listed_is_replaced_by_platt():
+def test_a_champion_whose_method_is_no_longer_listed_is_replaced_by_platt_eb():
     found = decided(series(eb=[0.0, 0.0]), "ridge")
-    assert (found.method, found.change, codes(found)["unlisted"]) == ("platt", True, "pass")
+    assert (found.method, found.change, codes(found)["unlisted"]) == ("platt_eb", True, "pass")
     assert decided(series(eb=[-0.02, -0.02]), "ridge").method == "slc_eb"
 
 
 def test_a_method_that_may_not_be_chosen_says_why():
     entries = series(eb=[-0.001] * 4, slc_t=[-0.05] * 4)
-    found = decided(entries, "platt", ("slc_t", "slc_eb"), may_not={"slc_t": "drift cannot be seen"})
+    found = decided(entries, "platt_eb", ("slc_t", "slc_eb"), may_not={"slc_t": "drift cannot be seen"})
     assert found.method == "slc_eb"
     assert any("drift cannot be seen" in reason.sentence for reason in found.reasons)
 
 
 def test_without_any_window_nothing_is_decided():
-    for current in ("base", "platt", "slc_eb"):
+    for current in ("base", "platt_eb", "slc_eb"):
         found = decided([], current)
         assert (found.method, codes(found)["no_evidence"]) == (current, "note")
 
@@ -167,18 +169,35 @@ def test_a_method_that_failed_is_left_out_with_its_reason():
             5,
             10.0,
             {},
-            {"platt": {"base": Paired(-0.1, 0.01)}},
+            {"platt_eb": {"base": Paired(-0.1, 0.01)}},
             left_out={"slc_eb": "one class"},
         )
         for k in range(3)
     ]
-    found = decided(entries, "platt")
-    assert found.method == "platt"
+    found = decided(entries, "platt_eb")
+    assert found.method == "platt_eb"
     assert any("one class" in reason.sentence for reason in found.reasons)
 
 
-@pytest.mark.parametrize("current", ["base", "platt", "slc_eb"])
+@pytest.mark.parametrize("current", ["base", "platt_eb", "slc_eb"])
 def test_at_most_one_change_and_then_rest(current):
     entries = series(eb=[-0.02] * 8)
     first = decided(entries, current)
     assert decided(entries, first.method).change is False
+
+
+def test_platt_serves_only_where_it_is_listed():
+    entries = series(platt=[-0.02] * 4, base=[0.01] * 4)
+    assert decided(entries, listed=("slc_eb",)).method == "platt_eb"
+    assert decided(entries, listed=("platt", "slc_eb")).method == "platt"
+    gone = decided(entries, "platt", listed=("slc_eb",))
+    assert (gone.method, codes(gone)["unlisted"]) == ("platt_eb", "pass")
+    assert (
+        "platt serves, but is not among the deployment's methods; platt_eb takes" in gone.reasons[0].sentence
+    )
+
+
+def test_platt_is_compared_whether_it_is_listed_or_not():
+    found = decided(series(eb=[-0.02] * 4, platt=[-0.001] * 4), listed=("slc_eb",))
+    assert found.statistics["slc_eb"]["platt"].mean == pytest.approx(-0.019)
+    assert found.statistics["platt"]["platt_eb"].mean == pytest.approx(-0.001)

@@ -31,10 +31,10 @@ def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found
     text = method_in_words(verdict)
     assert text.startswith("slc_eb is to take over from the frozen model. Over 3 windows the NLL was −")
     assert method_in_words(verdict, happened=True).startswith("slc_eb took over from the frozen model. Over")
-    mean = verdict["decision"]["statistics"]["slc_eb"]["platt"]["mean"]
-    assert f"−{abs(mean):.4f} against Platt (95% interval −" in text
+    mean = verdict["decision"]["statistics"]["slc_eb"]["platt_eb"]["mean"]
+    assert f"−{abs(mean):.4f} against platt_eb (95% interval −" in text
     assert "against the frozen model (95% interval" in text
-    assert "The next window's difference from Platt is expected within" in text
+    assert "The next window's difference from platt_eb is expected within" in text
 
 
 def test_a_change_that_is_held_says_who_goes_on(found):

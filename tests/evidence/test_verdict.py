@@ -58,7 +58,7 @@ def test_the_method_that_serves_is_renewed(result):
     assert verdict.sentence == "Renew slc with 2026-02-02/2026-02-09; the method stays."
 
 
-@pytest.mark.parametrize("current", ["slc", "platt"])
+@pytest.mark.parametrize("current", ["slc", "platt_eb"])
 def test_parameters_that_moved_too_far_are_held_and_it_is_said(result, current):
     verdict = verdict_of(served_by(result, current), renewal=TOO_FAR)
     assert (verdict.verdict, verdict.method) == ("hold", "slc")
@@ -66,11 +66,11 @@ def test_parameters_that_moved_too_far_are_held_and_it_is_said(result, current):
     assert verdict.renewal["limit"] == {"link": 0.3, "offsets": 0.3}
 
 
-def test_without_item_bias_platt_serves_at_most(tmp_path):
+def test_without_item_bias_platt_eb_serves_at_most(tmp_path):
     for seed in range(3):
         weeks = write_weeks(tmp_path / str(seed), 5, seed=seed, n=2000)
         found = backtest(weeks, methods=["slc_eb"], **SHAPE)
-        assert verdict_of(found).method in (None, "platt")
+        assert verdict_of(found).method in (None, "platt_eb")
 
 
 def test_a_corrupted_newest_window_changes_its_own_entry_and_nothing_before(tmp_path):
@@ -119,16 +119,16 @@ def test_a_window_that_the_champion_has_seen_decides_nothing(result):
     assert "as a test says" in verdict.sentence
 
 
-def test_where_platt_is_clearly_worse_than_the_frozen_model_the_champion_retires(result):
+def test_where_platt_eb_is_clearly_worse_than_the_frozen_model_the_champion_retires(result):
     worse = [
         replace(
-            entry, against={"platt": {"base": replace(entry.difference("platt", "base"), d=0.05, se=1e-5)}}
+            entry, against={"platt_eb": {"base": replace(entry.difference("platt", "base"), d=0.05, se=1e-5)}}
         )
         for entry in result.entries
     ]
-    verdict = verdict_of(served_by(replace(result, entries=tuple(worse)), "platt"), renewal=None)
+    verdict = verdict_of(served_by(replace(result, entries=tuple(worse)), "platt_eb"), renewal=None)
     assert (verdict.verdict, verdict.kind, verdict.method) == ("reject", "retire", None)
-    assert verdict.sentence.startswith("Retire platt after")
+    assert verdict.sentence.startswith("Retire platt_eb after")
 
 
 def test_a_slice_that_loses_is_noted_and_blocks_where_the_deployment_says(result):

@@ -11,7 +11,7 @@ import pytest
 
 import slc_ops.methods
 from slc_ops.base.errors import UnknownMethod
-from slc_ops.base.methods import METHODS, REFERENCES, ladder, method_named
+from slc_ops.base.methods import FALLBACK, METHODS, REFERENCES, ladder, method_named
 from slc_ops.evidence.metrics import metrics_of
 from slc_ops.methods import FitOptions, fit
 from tests.methods.synthetic import log
@@ -86,7 +86,7 @@ def test_descriptions_are_one_sentence_for_the_help():
 
 
 def test_the_ladder_keeps_its_order_and_refuses_what_it_does_not_know():
-    assert ladder(["slc_eb", "temperature"]) == (*REFERENCES, "temperature", "slc_eb")
+    assert ladder(["slc_eb", "temperature"]) == (*REFERENCES, FALLBACK, "temperature", "slc_eb")
     with pytest.raises(UnknownMethod, match=r"no method 'slc_ebb'.*did you mean 'slc_eb'"):
         ladder(["slc", "slc_ebb"])
     with pytest.raises(UnknownMethod, match=r"slc_mix$"):  # nothing is near: no suggestion
@@ -111,7 +111,7 @@ DECIDING = [
     "airflow", "cli",
 ]  # fmt: skip
 CHOICES = {
-    "default of a deployment": ("base", "platt", "slc_eb"),
+    "default of a deployment": ("base", "platt_eb", "slc_eb", "slc_mix"),
     "columns of a study": ("base", "platt", "rescal_iso", "slc"),
 }
 

@@ -71,14 +71,14 @@ def test_it_is_read_and_gives_the_same_bytes(
     first(school)
     fitted.clear()
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
-    assert sorted(fitted) == ["base", "platt"]
+    assert sorted(fitted) == ["base", "platt", "platt_eb"]
     reused = results(plan)
 
     monkeypatch.setattr(kept_fits, "kept_fit", lambda *_: None)
     monkeypatch.setattr(ParameterSet, "same_answers", lambda *_: False)
     fitted.clear()
     worked_out = results(again(school, plan))
-    assert sorted(fitted) == ["base", "platt", "slc_eb"]
+    assert sorted(fitted) == ["base", "platt", "platt_eb", "slc_eb"]
     assert reused == worked_out
     assert f"{CHAMPION}/score.json" in reused
 

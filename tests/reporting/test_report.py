@@ -126,7 +126,7 @@ def test_a_verdict_without_a_method_still_makes_a_page(evidence, tmp_path):
         write_report(tmp_path / "report.html", verdict=verdict.as_dict(), backtest=nothing.as_dict())
     )
     assert verdict.kind == "none"
-    assert "No window compares Platt with the frozen model" in text
+    assert "No window compares platt_eb with the frozen model" in text
 
 
 def test_a_failed_method_and_an_unreadable_champion_are_explained(evidence, tmp_path):

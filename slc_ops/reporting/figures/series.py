@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from slc_ops.base.methods import FALLBACK, REFERENCES
 from slc_ops.base.text import share
 from slc_ops.base.window import Window
 from slc_ops.evidence.decision import FROZEN, PLATT
@@ -65,10 +66,10 @@ def draw(
 
 
 def _in_question(backtest: Backtest, verdict: Verdict) -> str | None:
-    """Return the method that is to serve or serves; if that is Platt or none, the last other method."""
+    """Return the method that is to serve or serves; if that is none or ``platt_eb``, the last other one."""
     decision = verdict.decision
     candidates = [decision.get("method"), decision.get("current"), *reversed(backtest.methods)]
-    return next((m for m in candidates if m in backtest.methods and m not in (FROZEN, PLATT)), None)
+    return next((m for m in candidates if m in backtest.methods and m not in (*REFERENCES, FALLBACK)), None)
 
 
 def _differences(backtest: Backtest, method: str | None) -> Points:

@@ -116,6 +116,8 @@ def draw_cumulated(
         "served": {"color": ACCENT, "linewidth": 2.4, "zorder": 3},
         "base": {"color": MUTED, "linewidth": 1.6},
         "platt": {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 2))},
+        "platt_eb": {"color": INK, "linewidth": 1.2, "linestyle": (0, (1, 2))},
+        "slc_mix": {"color": CHAMPION, "linewidth": 1.6},
     }
     with styled(name):
         figure, axis = new_figure(3.0)
