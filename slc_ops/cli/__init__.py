@@ -51,6 +51,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+NO_MEMORY = ("failed to map segment", "can't start new thread")
+"""Texts of errors of the loader and of threads when the address space is used up."""
+
+
 class Group(click.Group):
     """A group that suggests a command for a mistyped one and never truncates help."""
 
@@ -107,6 +111,13 @@ def app() -> None:
 def main() -> None:
     """Run a command; convert expected errors to one line and exit code 2."""
     try:
+        _run()
+    except KeyboardInterrupt:  # after click, for example while an error is printed
+        sys.exit(130)
+
+
+def _run() -> None:
+    try:
         code = app.main(standalone_mode=False)
     except click.Abort:
         click.echo("slc-ops: interrupted", err=True)
@@ -129,8 +140,8 @@ def main() -> None:
             raise
         click.echo(f"slc-ops: {missing}", err=True)
         sys.exit(2)
-    except (MemoryError, ImportError) as error:
-        if isinstance(error, ImportError) and "map segment" not in str(error):
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in NO_MEMORY):
             raise
         click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
         sys.exit(2)

@@ -228,7 +228,15 @@ def test_a_read_only_home_is_one_line_and_never_a_traceback(
     assert reads or result.stderr.splitlines()[-1].startswith("slc-ops: ")
 
 
-@pytest.mark.parametrize("error", [MemoryError(), ImportError("x.so: failed to map segment")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("x.so: failed to map segment"),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=repr,
+)
 def test_too_little_memory_is_one_line_and_exit_code_2(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
