@@ -97,6 +97,30 @@ def test_a_partition_holds_the_days_of_the_window_s_zone(tmp_path: Path, rows: p
     assert extract(Deployment(source=source), window, tmp_path / "w", home=tmp_path).rows == inside.num_rows
 
 
+def test_only_odd_times_of_the_window_are_counted(tmp_path: Path, rows: pa.Table) -> None:
+    """Berlin repeats an hour on the last day of this week; the file has rows of the next week, too."""
+    window = Window.parse("2026-10-19/2026-10-26", "Europe/Berlin")
+    times = ["2026-10-25 02:30:00", "2026-10-25 04:00:00", "2026-11-01 02:30:00", "2026-10-25 02:40:00"]
+    local = pa.array(times).cast(pa.timestamp("us"))
+    write(tmp_path / "lake" / "a.parquet", rows.slice(0, 4).set_column(1, "event_time", local))
+    source = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
+    for each, counted in ((window, 2), (Window.parse("2026-10-26/2026-11-02", "Europe/Berlin"), 0)):
+        manifest = extract(Deployment(source=source), each, tmp_path / "w" / each.key, home=tmp_path)
+        assert manifest.notes.get("times_repeated", 0) == counted
+
+
+def test_a_missing_weight_is_1(tmp_path: Path, rows: pa.Table) -> None:
+    """Missing in some rows of a file, and in a whole file of the same window."""
+    half = rows.num_rows // 2
+    weights = pa.array([None if k % 3 else 2.0 for k in range(half)], pa.float64())
+    plain = rows.select([name for name in rows.column_names if name != "weight"])
+    write(tmp_path / "lake" / "a.parquet", plain.slice(0, half).append_column("weight", weights))
+    write(tmp_path / "lake" / "b.parquet", plain.slice(half))
+    manifest = extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "w", home=tmp_path)
+    found = pq.read_table(manifest.path)["weight"].to_pylist()
+    assert sorted(found) == sorted([*weights.fill_null(1.0).to_pylist(), *[1.0] * (rows.num_rows - half)])
+
+
 def test_a_partition_without_a_date_is_refused(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=first" / "a.parquet", rows)
     source = LakeSource(path="lake", partition={"key": "week"})

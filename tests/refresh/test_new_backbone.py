@@ -183,6 +183,18 @@ def test_the_version_that_serves_is_the_one_of_the_last_rows(tmp_path: Path) -> 
     assert serving_version(path, set(), LOCAL) is None
 
 
+@pytest.mark.parametrize("unnamed", [8, 20], ids=["most of the last tenth", "all of the last tenth"])
+def test_rows_without_a_version_do_not_vote_for_the_one_that_serves(tmp_path: Path, unnamed: int) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "log.parquet"
+    versions = ["gru-7"] * 30 + ["gru-8"] * 50 + ["gru-7"] * (20 - unnamed) + [None] * unnamed
+    pq.write_table(pa.table({"event_time": np.arange(100), "backbone_version": versions}), path)
+    assert versions_of(path) == {"gru-7": 50 - unnamed, "gru-8": 50}
+    served = "gru-7" if unnamed < 10 else "gru-8"
+    assert serving_version(path, {"gru-7", "gru-8"}, LOCAL) == served
+
+
 def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
@@ -216,3 +228,14 @@ def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Inst
     assert [each.window for each in plan.windows] == WEEKS[6:10]
     assert plan.backbone_version == "gru-8"
     assert plan.excluded == ()
+
+
+def test_a_champion_of_an_unnamed_backbone_stays_when_the_log_names_one(school: Installation) -> None:
+    for week in WEEKS[5:9]:
+        change_week(school, week, unnamed)
+    champion = champion_of(school, 8)
+    plan, change = first_steps(school, 9)
+    assert (plan.backbone_version, change) == ("gru-8", None)
+    serving = Registry.open(school).champion("school")
+    assert serving is not None
+    assert serving.number == champion
