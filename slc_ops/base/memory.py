@@ -1,4 +1,4 @@
-"""Memory of the process: Arrow's allocator, and returning memory to the system.
+"""Memory of the process: Arrow's allocator, returning memory to the system, errors for lack of memory.
 
 Arrow's default allocator returns memory to the system after each batch, so the next batch pays for every page
 again. Reading 20 million rows and fitting ``slc`` spent more than half of its time on this. The system's
@@ -10,6 +10,8 @@ import os
 import sys
 
 VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+SIGNS = ("failed to map segment", "can't start new thread")
+"""Texts of errors of the loader and of threads without address space."""
 
 
 def keep_memory_between_batches() -> None:
@@ -34,3 +36,21 @@ def give_memory_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return True if an error comes from lack of memory.
+
+    Under a limit of the address space (``ulimit -v``) libraries fail to load in any way; within the last
+    quarter of such a limit, every unexpected error counts.
+    """
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in SIGNS):
+        return True
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/status", encoding="ascii") as status:
+        peak = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmPeak:"))
+    return limit != resource.RLIM_INFINITY and peak > 0.75 * limit

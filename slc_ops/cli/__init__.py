@@ -15,7 +15,7 @@ from slc_ops.base.addresses import without_secrets
 from slc_ops.base.errors import SlcError
 from slc_ops.base.extras import missing_extra
 from slc_ops.base.files import storage_refusal
-from slc_ops.base.memory import keep_memory_between_batches
+from slc_ops.base.memory import is_out_of_memory, keep_memory_between_batches
 from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help that needs no import)
@@ -49,10 +49,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("upkeep", "Erase users from everything that is kept, with a receipt."),
     "metrics": ("upkeep", "Show durations, rows, verdicts and champion ages for Prometheus."),
 }
-
-
-NO_MEMORY = ("failed to map segment", "can't start new thread")
-"""Texts of errors of the loader and of threads when the address space is used up."""
 
 
 class Group(click.Group):
@@ -140,11 +136,6 @@ def _run() -> None:
             raise
         click.echo(f"slc-ops: {missing}", err=True)
         sys.exit(2)
-    except (MemoryError, ImportError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in NO_MEMORY):
-            raise
-        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
-        sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
@@ -152,6 +143,11 @@ def _run() -> None:
         if reason is None:
             raise
         click.echo(f"slc-ops: {_one_line(reason)}; make room or give the right, then try again", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

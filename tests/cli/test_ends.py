@@ -47,6 +47,19 @@ def test_too_little_address_space_gives_no_traceback(tmp_path: Path, record_prop
             )
 
 
+@pytest.mark.slow
+@pytest.mark.faults(
+    "`slc-ops demo` with 1.5 GB of address space, where libraries fail to load",
+    "one line and exit code 2, or it succeeds; never a traceback",
+)
+def test_a_library_that_cannot_be_loaded_for_lack_of_memory_is_one_line(tmp_path: Path) -> None:
+    process = start("demo", "--out", str(tmp_path / "demo"))
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
+    _, said = process.communicate(timeout=300)
+    assert b"Traceback" not in said, said.decode()
+    assert process.returncode in (0, 2)
+
+
 @pytest.mark.faults(
     "Ctrl-C while a command ends, after its output", "exit code 0, 130 or the signal; never a traceback"
 )
