@@ -17,6 +17,8 @@ ENOUGH_ROWS = 100
 """Minimum number of logits in [0, 1] for a finding, and of rows of a day for a ratio."""
 LEAST_REACH = 0.05
 """Minimum of the spread of label rates between windows."""
+SPREAD_WINDOWS = 3
+"""Minimum number of baseline windows that show how far a misfit varies."""
 
 
 def measures(
@@ -102,6 +104,8 @@ def against_trailing(
         table["label_rate_shift"] = abs(now.label_rate - usual)
         reach = max(LEAST_REACH, *(abs(rate - usual) for rate in rates))
         table["label_rate_leap"] = table["label_rate_shift"] / reach
+    if (leap := misfit_leap(now, past)) is not None:
+        table["label_misfit_leap"] = leap
     means = [s.logit_mean for s in past if s.logit_mean is not None]
     sds = [s.logit_sd for s in past if s.logit_sd]
     if means and sds and now.logit_mean is not None and now.logit_sd is not None:
@@ -116,6 +120,19 @@ def against_trailing(
     if now.versions and any(s.versions for s in past):
         table["backbone_mix_shift"] = mix_distance(now, past)
     return table
+
+
+def misfit_leap(now: Statistics, past: Sequence[Statistics]) -> float | None:
+    """Return the rise of the misfit above the baseline's mean, in multiples of its usual variation.
+
+    That is the largest distance of a baseline window from their mean, or twice the standard error.
+    """
+    known = [s.label_misfit for s in past if s.label_misfit is not None]
+    if now.label_misfit is None or not now.label_misfit_error or len(known) < SPREAD_WINDOWS:
+        return None
+    usual = fmean(known)
+    reach = max(2 * now.label_misfit_error, *(abs(each - usual) for each in known))
+    return (now.label_misfit - usual) / reach
 
 
 def changed_columns(now: Statistics, past: Sequence[Statistics]) -> list[str]:

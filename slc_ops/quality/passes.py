@@ -41,6 +41,7 @@ class Pass:
         self.labels = np.zeros(2)  # valid labels: count, sum
         self.logits = np.zeros(3)  # valid logits: count, sum, sum of squares
         self.readings = np.zeros(2)  # while all are in [0, 1]: NLL as logits, and as probabilities
+        self.misfit = np.zeros(3)  # rows with a label and a logit: count, excess NLL, its squares
         self.low, self.high = np.inf, -np.inf
         self.versions: Counter[str] = Counter()
         self._items: list[pa.Table] = []
@@ -90,12 +91,15 @@ class Pass:
             label = batch.column("label").fill_null(0).to_numpy(zero_copy_only=False)
             label = without(label, [failing["label_null"], failing["label_not_binary"]])
             self.labels += (len(label), float(label.sum()))
-        logit = logits(batch, failing, self.logit_limit)
-        if logit is not None and len(logit):
+        whole, masks = logits(batch, failing, self.logit_limit)
+        logit = without(whole, masks)
+        if len(logit):
             self.logits += (len(logit), float(logit.sum()), float(logit @ logit))
             self.low, self.high = min(self.low, float(logit.min())), max(self.high, float(logit.max()))
             if self.low >= 0 and self.high <= 1 and "logit" in batch.schema.names:
                 self.readings += both_readings(batch, failing)
+            if "label_not_binary" in failing:
+                self.misfit += excess_nll(batch, failing, whole, masks)
 
     def _count_names(self, batch: pa.RecordBatch, hashes: Mapping[str, np.ndarray]) -> None:
         names = batch.schema.names
@@ -138,19 +142,35 @@ def combined_hashes(*columns: np.ndarray) -> np.ndarray:
     return combined
 
 
-def logits(batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float) -> np.ndarray | None:
-    """Return the plausible logits of a batch, also from probabilities; None without either."""
+def logits(
+    batch: pa.RecordBatch, failing: dict[str, np.ndarray], limit: float
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the logits of a batch, also from probabilities, with masks of bad rows; empty without either."""
     for column in ("logit", "probability"):
         masks = [mask for code, mask in failing.items() if code.startswith(f"{column}_")]
         if len(masks) < 2:  # absent, or of a wrong type and checked for nulls only
             continue
-        values = without(batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False), masks)
+        values = batch.column(column).fill_null(0.0).to_numpy(zero_copy_only=False)
         if column == "probability":
             values = np.clip(values, 1e-6, 1 - 1e-6)
             values = np.clip(np.log(values / (1 - values)), -limit, limit)
-        good: np.ndarray = values
-        return good
-    return None
+        return values, masks
+    return np.empty(0), []
+
+
+def excess_nll(
+    batch: pa.RecordBatch, failing: dict[str, np.ndarray], logit: np.ndarray, masks: list[np.ndarray]
+) -> tuple[int, float, float]:
+    """Return rows, sum and sum of squares of the excess NLL.
+
+    It is the NLL of a row's label minus the NLL that the model expects, logit · (p − label).
+    """
+    bad = [*masks, failing["label_null"], failing["label_not_binary"]]
+    label = without(batch.column("label").fill_null(0).to_numpy(zero_copy_only=False), bad)
+    logit = without(logit, bad)
+    with np.errstate(over="ignore"):
+        excess = logit * (1 / (1 + np.exp(-logit)) - label)
+        return len(excess), float(excess.sum()), float(excess @ excess)
 
 
 def both_readings(batch: pa.RecordBatch, failing: dict[str, np.ndarray]) -> tuple[float, float]:

@@ -153,6 +153,11 @@ def drift_rules(quality: Quality) -> Iterator[Rule]:
             f"label rate against {past}, in multiples of their own reach", quality.label_rate_leap,
         ),
         (
+            "label_misfit", "label_misfit_leap",
+            "labels contradict the frozen model more than usual: some are wrong, or their causes changed; "
+            f"excess NLL against {past}, in multiples of their variation", quality.label_misfit,
+        ),
+        (
             "logit_mean_shift", "logit_mean_shift",
             f"mean logit against {past}, in their standard deviations", quality.logit_mean_shift,
         ),

@@ -24,7 +24,7 @@ from slc_ops.rows.stored import later_occurrences, repeated, stored_batches
 
 FILE = "statistics.json"
 ITEMS = "items.parquet"
-VERSION = 5
+VERSION = 6
 MAX_EXAMPLES = 10
 
 
@@ -46,6 +46,10 @@ class Statistics:
     logit_high: float | None
     nll_as_logits: float | None
     nll_as_probabilities: float | None
+    label_misfit: float | None
+    """Mean NLL of the labels by the frozen model, minus the mean NLL that the model expects."""
+    label_misfit_error: float | None
+    """Its standard error."""
     items: int
     repeated_rows: int
     silent_hours: int
@@ -147,6 +151,7 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
     """Return the pass's statistics, and the items with their rows."""
     n, total, squares = map(float, run.logits)
     mean = total / n if n else None
+    misfit, misfit_error = mean_and_error(*map(float, run.misfit))
     items = run.distinct_items()
     shown = {**run.examples, DUPLICATE: repeats.examples}
     found = Statistics(
@@ -164,6 +169,8 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
         logit_high=run.high if n else None,
         nll_as_logits=float(run.readings[0]) if n else None,
         nll_as_probabilities=float(run.readings[1]) if n else None,
+        label_misfit=misfit,
+        label_misfit_error=misfit_error,
         items=items.num_rows,
         repeated_rows=repeats.rows,
         silent_hours=longest_silence(run.hours > 0),
@@ -171,6 +178,13 @@ def summed_up(run: Pass, repeats: Repeats, manifest: WindowManifest) -> tuple[St
         versions=dict(sorted(run.versions.items())),
     )
     return found, items
+
+
+def mean_and_error(n: float, total: float, squares: float) -> tuple[float | None, float | None]:
+    """Return the mean and its standard error, from sums; None without rows, or where a sum overflowed."""
+    if not n or not np.isfinite(squares):
+        return None, None
+    return total / n, float(np.sqrt(max(squares / n - (total / n) ** 2, 0.0) / n))
 
 
 def with_ids(examples: Sequence[dict[str, Any]], manifest: WindowManifest) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from slc_ops.quality.suite import Evaluated, evaluate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import Quality
 
-VERSION = 11
+VERSION = 12
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 

@@ -89,6 +89,12 @@ class Quality(SettingsBlock):
         description="the same distance in multiples of the baseline windows' own distance from their mean "
         "(at least 0.05): a repeated change only warns, an unprecedented one stops",
     )
+    label_misfit: Limit = Field(
+        default=Limit(warn=3.0),
+        description="rise of the frozen model's excess NLL (its NLL minus the NLL that it expects) above the "
+        "mean of the baseline windows, in multiples of their largest distance from it, or of twice its "
+        "standard error; needs three of them",
+    )
     logit_mean_shift: Limit = Field(
         default=Limit(warn=0.25, stop=1.0),
         description="distance of the mean logit from that of the baseline windows, in their standard "

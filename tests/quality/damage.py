@@ -34,6 +34,17 @@ def first_rows(column: str, count: int, value: Any, kind: pa.DataType | None = N
     return replacing(column, values)
 
 
+def turned_labels(share: float) -> Damage:
+    """Labels that say the opposite, by chance."""
+
+    def values(rows: pa.Table) -> pa.Array:
+        label = rows.column("label").to_numpy()
+        turned = np.random.default_rng(0).random(len(label)) < share
+        return pa.array(np.where(turned, 1 - label, label))
+
+    return replacing("label", values)
+
+
 def casting(column: str, kind: pa.DataType) -> Damage:
     """The column in another type."""
     return replacing(column, lambda rows: pc.cast(rows.column(column), kind))

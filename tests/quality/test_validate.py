@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -206,3 +207,40 @@ def test_successes_and_failures_may_be_two_weighted_rows(bench: Bench) -> None:
     d.counted_twice(bench)
     result = bench.validate()
     assert ([each.code for each in result.findings], result.rows) == (["columns_changed"], ROWS + 100)
+
+
+@pytest.mark.faults(
+    "one label in five of a week is turned, by chance",
+    "a warning: the labels contradict the frozen model more than usual",
+)
+def test_turned_labels_are_a_warning(bench: Bench) -> None:
+    d.turned_labels(0.2)(bench)
+    result = bench.validate()
+    (found,) = [finding for finding in result.findings if finding.code == "label_misfit"]
+    assert (result.status, found.severity) == ("warned", "warning")
+    assert found.observed > 3
+    assert "labels contradict the frozen model" in found.line()
+
+
+def test_without_three_windows_before_it_no_misfit_is_unusual(bench: Bench) -> None:
+    d.turned_labels(0.5)(bench)
+    manifest, *others = (
+        extract(bench.deployment, each, bench.installation.windows("demo"), home=bench.installation.home)
+        for each in (NEWEST, *NEWEST.before(2))
+    )
+    result = validate(manifest, others, bench.deployment)
+    assert "label_misfit" not in {finding.code for finding in result.findings}
+
+
+def test_the_misfit_is_the_nll_above_what_the_model_expects(bench: Bench) -> None:
+    rows = bench.read().to_pandas()
+    logit, label = rows["logit"].to_numpy(), rows["label"].to_numpy()
+    p = 1 / (1 + np.exp(-logit))
+    nll = -np.where(label == 1, np.log(p), np.log(1 - p))
+    expected = -(p * np.log(p) + (1 - p) * np.log(1 - p))
+    manifest = extract(
+        bench.deployment, NEWEST, bench.installation.windows("demo"), home=bench.installation.home
+    )
+    found = statistics_of(manifest, 50.0)
+    assert found.label_misfit == pytest.approx(np.mean(nll - expected), abs=1e-12)
+    assert found.label_misfit_error == pytest.approx(np.std(nll - expected) / np.sqrt(len(p)), rel=1e-9)

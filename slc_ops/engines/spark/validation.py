@@ -90,6 +90,7 @@ class PartPass(Pass):
         self.labels += other.labels
         self.logits += other.logits
         self.readings += other.readings
+        self.misfit += other.misfit
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         for name, count in other.versions.items():
             self._count_version(name, count)
