@@ -1,10 +1,14 @@
 """``slc-ops serve`` beside a bare Starlette application with a dict, ``mlflow models serve`` and LitServe.
 
-    python -m benchmarks.serving_http [--items 1000000] [--litserve PYTHON]
+    python -m benchmarks.serving_http [--items 1000000] [--rounds 7] [--litserve PYTHON] [--realtime]
 
-One process each, the same parameter set, loopback, eight connections that ask without pause. Figures are rows
-per second of processor time of the *server* (all its processes), so that neighbours on the machine and the
-client's own work do not count; ratios are of one run. The latency at 500 requests a second is by the clock.
+One process each, all running, the same parameter set, loopback, eight connections. The cases alternate in
+short rounds, so that load from elsewhere affects all of them. A figure is the median over the rounds of rows
+per second of processor time of the *server* (all its processes); a ratio is the median of the rounds' ratios.
+
+``echo`` is the floor of the transport: the bare server reads the same request and sends a constant answer of
+the same size. The latency at 500 requests a second is wall-clock time, with the server on one core;
+``--realtime`` gives client and server real-time priority for this part, for machines that do other work.
 ``--litserve`` names a Python that has litserve; without it LitServe is left out.
 """
 
@@ -19,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +46,16 @@ async def correct(request):
     rows = zip(asked["item_id"], asked["logit"])
     found = [1 / (1 + math.exp(-(1.1 * l + 0.1 + offsets.get(i, 0.0)))) for i, l in rows]
     return Response(orjson.dumps({"probability": found}), media_type="application/json")
+ANSWERS = {size: bytes(size) for size in map(int, sys.argv[3:])}
+async def echo(request):
+    await request.body()
+    return Response(ANSWERS[int(request.path_params["size"])], media_type="application/json")
 async def ping(request):
     return Response(b"{}")
-app = Starlette(routes=[Route("/correct", correct, methods=["POST"]), Route("/ping", ping)])
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning", access_log=False)
+app = Starlette(routes=[Route("/correct", correct, methods=["POST"]), Route("/ping", ping),
+    Route("/echo/{size}", echo, methods=["POST"])])
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_config=None, access_log=False, http="httptools",
+    loop="uvloop", ws="none", lifespan="off", server_header=False, proxy_headers=False, timeout_keep_alive=75)
 """
 LIT = """
 import sys, math, litserve, pyarrow.parquet as pq
@@ -95,16 +105,16 @@ def started(command: list[str], port: int, ready: str) -> Iterator[int]:
 
 
 def used(group: int) -> float:
-    """Processor seconds of all processes of a group, ended children included."""
-    ticks = 0
+    """Processor seconds of all threads of a group, in nanoseconds' resolution."""
+    total = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = path.read_text().rpartition(")")[2].split()
+            if int(path.read_text().rpartition(")")[2].split()[2]) == group:
+                times = [each.read_text() for each in path.parent.glob("task/*/schedstat")]
+                total += sum(int(each.split()[0]) for each in times)
         except OSError:
             continue
-        if int(fields[2]) == group:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return total / 1e9
 
 
 def request(path: str, kind: str, body: bytes) -> bytes:
@@ -139,37 +149,65 @@ class Client:
         return chunk
 
 
-def rate(group: int, port: int, requests: list[bytes], rows: int, seconds: float) -> float:
-    """Rows per second of the server's processor time."""
-    clients = [Client(port) for _ in range(CONNECTIONS)]
-    done, before, until = 0, 0.0, 0.0
-    for number in range(10**9):
-        for k, client in enumerate(clients):
-            client.socket.sendall(requests[(number * CONNECTIONS + k) % len(requests)])
-        for client in clients:
+class Case:
+    """One server, one kind of request, and eight connections that stay open."""
+
+    def __init__(self, group: int, port: int, requests: list[bytes], rows: int) -> None:
+        self.group, self.requests, self.rows, self.number = group, requests, rows, 0
+        self.clients = [Client(port) for _ in range(CONNECTIONS)]
+        self.answer_bytes = len(self._ask())
+        for _ in range(10):  # warm
+            self._ask()
+
+    def rate(self, seconds: float) -> float:
+        """Rows per second of the server's processor time, in one round."""
+        done, before, until = 0, used(self.group), time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            self._ask()
+            done += CONNECTIONS
+        return done * self.rows / max(used(self.group) - before, 0.01)
+
+    def _ask(self) -> bytes:
+        for client in self.clients:
+            client.socket.sendall(self.requests[self.number % len(self.requests)])
+            self.number += 1
+        answers = [client.answer() for client in self.clients]
+        return answers[0]
+
+
+def latencies(
+    group: int, port: int, requests: list[bytes], seconds: float, realtime: bool
+) -> dict[str, float]:
+    """Milliseconds from the due time of a request to its answer, at 500 requests a second."""
+    client, found, per_second = Client(port), [], 500
+    with pinned(group, realtime):
+        begin = time.perf_counter() + 0.1
+        for number in range(int(per_second * seconds)):
+            due = begin + number / per_second
+            time.sleep(max(0.0, due - time.perf_counter()))
+            client.socket.sendall(requests[number % len(requests)])
             client.answer()
-        if number == 3:  # warm
-            before, done, until = used(group), 0, time.perf_counter() + seconds
-        done += len(clients)
-        if number > 3 and time.perf_counter() > until:
-            break
-    for client in clients:
-        client.socket.close()
-    return done * rows / max(used(group) - before, 0.01)
-
-
-def latencies(port: int, requests: list[bytes], per_second: int, seconds: float) -> dict[str, float]:
-    """Milliseconds from when a request was due to its answer, asked at a steady rate."""
-    client, found = Client(port), []
-    begin = time.perf_counter()
-    for number in range(int(per_second * seconds)):
-        due = begin + number / per_second
-        while time.perf_counter() < due:
-            time.sleep(0)
-        client.socket.sendall(requests[number % len(requests)])
-        client.answer()
-        found.append(time.perf_counter() - due)
+            found.append(time.perf_counter() - due)
     return {f"p{q}_ms": float(np.percentile(found, q) * 1e3) for q in (50, 99)}
+
+
+@contextmanager
+def pinned(group: int, realtime: bool) -> Iterator[None]:
+    """Keep the server on the first core and this process on the last one."""
+    threads = [int(path.name) for path in Path(f"/proc/{group}/task").iterdir()]
+    cores = sorted(os.sched_getaffinity(0))
+    for each in threads:
+        os.sched_setaffinity(each, cores[:1])
+    os.sched_setaffinity(0, cores[-1:])
+    kind, priority = (os.SCHED_RR, 10) if realtime else (os.SCHED_OTHER, 0)
+    for each in (0, *threads):
+        os.sched_setscheduler(each, kind, os.sched_param(priority))
+    try:
+        yield
+    finally:
+        for each in (0, *threads):
+            os.sched_setscheduler(each, os.SCHED_OTHER, os.sched_param(0))
+            os.sched_setaffinity(each, cores)
 
 
 def bodies(directory: Path, rows: int) -> dict[str, list[bytes]]:
@@ -205,52 +243,78 @@ def free_port() -> int:
 
 
 def main() -> None:
-    """Measure one server after the other."""
+    """Start the servers, then measure in rounds."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each case in each round")
     parser.add_argument("--litserve", metavar="PYTHON")
+    parser.add_argument("--no-mlflow", action="store_true")
+    parser.add_argument("--realtime", action="store_true")
     given = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="slc-serving-"))
+    with tempfile.TemporaryDirectory(prefix="slc-serving-") as home, ExitStack() as running:
+        measure(given, Path(home), running)
+
+
+def measure(given: argparse.Namespace, home: Path, running: ExitStack) -> None:
+    """Print rates, ratios and latencies."""
     directory = home / "set"
     write_set(directory, given.items, "text")
     write_model(directory, ParameterSet.read(directory), home / "model")
-    one, many = bodies(directory, 1), bodies(directory, 1000)
-    result: dict[str, dict[str, float]] = {}
     here = str(Path(sys.executable).parent)
     os.environ["PATH"] = f"{here}:{os.environ['PATH']}"
+    arrow_bytes, json_bytes = 8_400, 19_500  # of an answer of 1,000 rows
     servers = {
-        "bare": [sys.executable, "-c", BARE, str(directory), "PORT"],
-        "slc-ops serve": [f"{here}/slc-ops", "serve", "--params", str(directory), "--port", "PORT"],
-        "mlflow models serve": [
+        "bare": [sys.executable, "-c", BARE, str(directory), "PORT", str(arrow_bytes), str(json_bytes)],
+        "ours": [f"{here}/slc-ops", "serve", "--params", str(directory), "--port", "PORT"],
+    }
+    if not given.no_mlflow:
+        servers["mlflow"] = [
             *(sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"),
             *("--model-uri", str(home / "model"), "--workers", "1", "--port", "PORT"),
-        ],
-    }  # fmt: skip
+        ]
     if given.litserve:
         (home / "lit.py").write_text(LIT)
-        servers["LitServe"] = [given.litserve, str(home / "lit.py"), str(directory), "PORT"]
+        servers["litserve"] = [given.litserve, str(home / "lit.py"), str(directory), "PORT"]
+    group, port = {}, {}
     for name, command in servers.items():
-        port = free_port()
-        ready = "/health" if name == "LitServe" else "/ping"
-        with started([each.replace("PORT", str(port)) for each in command], port, ready) as group:
-            kind = "frame" if name.startswith("mlflow") else "json"
-            found = result[name] = {"single": rate(group, port, one[kind], 1, given.seconds)}
-            found["batch"] = rate(group, port, many[kind], 1000, given.seconds)
-            if name == "slc-ops serve":
-                found["single frame"] = rate(group, port, one["frame"], 1, given.seconds)
-                found["batch frame"] = rate(group, port, many["frame"], 1000, given.seconds)
-                found["batch arrow"] = rate(group, port, many["arrow"], 1000, given.seconds)
-                found |= latencies(port, one["json"], 500, given.seconds)
-        print(name, {key: round(value, 2) for key, value in found.items()}, flush=True)
-    ours = result["slc-ops serve"]
-    ratios = {
-        f"{key} / {name}": ours[key] / found[key]
-        for name, found in result.items()
-        for key in ("single", "batch")
-        if name != "slc-ops serve"
-    } | {"arrow / json": ours["batch arrow"] / ours["batch"]}
-    print(json.dumps({name: round(value, 2) for name, value in ratios.items()}, indent=2))
+        port[name] = free_port()
+        ready = "/health" if name == "litserve" else "/ping"
+        whole = [each.replace("PORT", str(port[name])) for each in command]
+        group[name] = running.enter_context(started(whole, port[name], ready))
+    one, many = bodies(directory, 1), bodies(directory, 1000)
+    echoes = {
+        "json": [each.replace(b"/correct", f"/echo/{json_bytes}".encode(), 1) for each in many["json"]],
+        "arrow": [each.replace(b"/correct", f"/echo/{arrow_bytes}".encode(), 1) for each in many["arrow"]],
+    }
+    plan: dict[tuple[str, str], tuple[list[bytes], int]] = {
+        ("ours", "batch arrow"): (many["arrow"], 1000),
+        ("ours", "single frame"): (one["frame"], 1),
+        ("ours", "batch frame"): (many["frame"], 1000),
+        ("bare", "echo json"): (echoes["json"], 1000),
+        ("bare", "echo arrow"): (echoes["arrow"], 1000),
+    }
+    for name in servers:
+        kind = "frame" if name == "mlflow" else "json"
+        plan[name, "single"], plan[name, "batch"] = (one[kind], 1), (many[kind], 1000)
+    cases = {key: Case(group[key[0]], port[key[0]], *asked) for key, asked in plan.items()}
+    rates: dict[tuple[str, str], list[float]] = {key: [] for key in cases}
+    for _ in range(given.rounds):
+        for key, case in sorted(cases.items()):
+            rates[key].append(case.rate(given.seconds))
+    for key, found in sorted(rates.items()):
+        print(f"{' '.join(key):24} {np.median(found):12,.0f} rows per CPU s", flush=True)
+    pairs = [
+        (("ours", key), (name, key)) for name in servers if name != "ours" for key in ("single", "batch")
+    ]
+    pairs += [(("ours", "batch arrow"), ("ours", "batch")), (("bare", "echo arrow"), ("ours", "batch"))]
+    for above, below in pairs:
+        ratios = np.divide(rates[above], rates[below])
+        low, middle, high = np.percentile(ratios, (25, 50, 75))
+        print(f"{' '.join(above)} / {' '.join(below)}: {middle:.2f} ({low:.2f} to {high:.2f})", flush=True)
+    for name in ("bare", "ours") * 2:
+        late = latencies(group[name], port[name], one["json"], 4.0, given.realtime)
+        print(name, {key: round(value, 2) for key, value in late.items()}, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _FROZEN = ParameterSet("base", Affine())
 
 
 class Columns(NamedTuple):
-    """The rows of a call: lists, arrays or Arrow columns of equal length, ids by effect."""
+    """The rows of a call: lists, arrays or Arrow columns of equal length; the given ids by effect."""
 
     logits: Any
     ids: Mapping[str, Any]
@@ -30,27 +30,28 @@ class Columns(NamedTuple):
     def single(self) -> "Columns | None":
         """Return the values of the only row, if all columns are lists of length 1; otherwise None."""
         logits, ids, time = self
-        if type(logits) is not list or len(logits) != 1:
-            return None
         one = {}
         for name, each in ids.items():
-            if each is not None and (type(each) is not list or len(each) != 1):
+            if type(each) is not list or len(each) != 1:
                 return None
-            one[name] = None if each is None else each[0]
-        if time is not None and (type(time) is not list or len(time) != 1):
+            one[name] = each[0]
+        if type(logits) is not list or len(logits) != 1:
             return None
-        return Columns(logits[0], one, None if time is None else time[0])
+        if time is None:
+            return Columns(logits[0], one)
+        return Columns(logits[0], one, time[0]) if type(time) is list and len(time) == 1 else None
 
     def take(self, rows: Positions) -> "Columns":
         """Return the rows at these positions."""
-        ids = {name: None if each is None else _take(each, rows) for name, each in self.ids.items()}
+        ids = {name: _take(each, rows) for name, each in self.ids.items()}
         return Columns(_take(self.logits, rows), ids, None if self.time is None else _take(self.time, rows))
 
 
 class Answer(NamedTuple):
     """Probabilities and their origin; all of one version unless ``versions`` is set."""
 
-    probability: Floats
+    probability: Floats | list[float]
+    """A list for one row that was given in lists, which needs no arrays."""
     version: int | None
     """None for a set from a directory, and if champion and challenger both answered rows."""
     method: str | None
@@ -77,24 +78,15 @@ def answer_part(snapshot: Snapshot, columns: Columns, backbone_version: str | No
     one = None if interval else columns.single()
     if one is not None:
         single, missed, used = correct_row(snapshot, one.ids, one.logits, one.time, backbone_version)
-        found = np.array([single])
+        found: Floats | list[float] = [single]
     else:
         found, missed, used = correct_rows(snapshot, columns, backbone_version)
     unknown = dict.fromkeys(snapshot.parameters.effects, 0)
     for name, (rows, _) in missed.items():
         unknown[name] = rows
-    low = high = None
-    if interval:
-        low, high = interval_of(used, columns.logits, columns.time, columns.ids)
-    return Answer(
-        probability=found,
-        version=snapshot.version,
-        method=snapshot.parameters.method,
-        unknown=unknown,
-        mismatched=len(found) if used is _FROZEN else 0,
-        low=low,
-        high=high,
-    )
+    low, high = interval_of(used, columns.logits, columns.time, columns.ids) if interval else (None, None)
+    mismatched = len(found) if used is _FROZEN else 0
+    return Answer(found, snapshot.version, snapshot.parameters.method, unknown, mismatched, low, high)
 
 
 def answer_parts(parts: list[VersionRows], columns: Columns, interval: bool) -> Answer:
@@ -142,7 +134,7 @@ def correct_rows(
     def look(name: str, positions: Positions) -> None:
         if positions.min(initial=0) < 0:
             rows = np.flatnonzero(positions < 0)
-            missed[name] = len(rows), [] if ids.get(name) is None else _some(ids[name], rows)
+            missed[name] = len(rows), _some(ids[name], rows) if name in ids else []
 
     with_ids = {"groups": ids.get("group"), "users": ids.get("user")}
     found = parameters.correct(items, columns.logits, columns.time, look=look, **with_ids)

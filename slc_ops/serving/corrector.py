@@ -41,17 +41,22 @@ class NotServed(InputError):
     """The requested version does not serve here."""
 
 
-class _Understood:
-    """Convert errors of NumPy and Arrow to :class:`InputError`."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, TypeError | ValueError | OverflowError):
-            raise InputError(f"ids, logits or times cannot be understood: {error}") from None
+_NOT_ROWS = (TypeError, ValueError, OverflowError)
+"""Errors of NumPy and Arrow on values that are no ids, logits or times."""
 
 
-_UNDERSTOOD = _Understood()
+def _not_rows(error: Exception) -> InputError:
+    return InputError(f"ids, logits or times cannot be understood: {error}")
+
+
+def _given(items: Any, groups: Any, users: Any) -> dict[str, Any]:
+    """Return the ids that are there, by effect."""
+    ids = {} if items is None else {"item": items}
+    if groups is not None:
+        ids["group"] = groups
+    if users is not None:
+        ids["user"] = users
+    return ids
 
 
 class Corrector:
@@ -178,17 +183,23 @@ class Corrector:
         single = isinstance(items, str | int | np.integer) or (
             items is None and isinstance(logits, int | float)
         )
-        ids = {"item": items, "group": groups, "user": users}
         if self._canary is not None:
             if single:
-                ids = {name: None if one is None else [one] for name, one in ids.items()}
-                logits, time = [logits], None if time is None else [time]
-            found = self._answer(Columns(logits, ids, time), backbone_version).probability
-            return found.item() if single else found
-        with _UNDERSTOOD:
+                items, groups, users, time = (
+                    None if one is None else [one] for one in (items, groups, users, time)
+                )
+                logits = [logits]
+            found = self.answer(
+                items, logits, time, groups=groups, users=users, backbone_version=backbone_version
+            ).probability
+            return found[0] if single else np.asarray(found)
+        ids = _given(items, groups, users)
+        try:
             if single:
                 return correct_row(self._snapshot, ids, logits, time, backbone_version)[0]
             return correct_rows(self._snapshot, Columns(logits, ids, time), backbone_version)[0]
+        except _NOT_ROWS as error:
+            raise _not_rows(error) from None
 
     def answer(
         self,
@@ -215,26 +226,18 @@ class Corrector:
         Raises:
             NotServed: ``version`` does not serve here.
         """
-        columns = Columns(logits, {"item": items, "group": groups, "user": users}, time)
-        return self._answer(columns, backbone_version, interval, version)
-
-    def _answer(
-        self, columns: Columns, backbone_version: Any, interval: bool = False, version: int | None = None
-    ) -> Answer:
+        columns = Columns(logits, _given(items, groups, users), time)
         champion, one_backbone = self._snapshot, backbone_version is None or isinstance(backbone_version, str)
-        if self._canary is None and version is None and one_backbone:
-            with _UNDERSTOOD:
-                return answer_part(champion, columns, backbone_version, interval)
         challenger = None if self._canary is None else self._canary.beside(champion)
         if version is not None:
             served = [each for each in (champion, challenger) if each is not None and each.version == version]
             if not served:
                 raise NotServed(f"version {version} is not served here; version {champion.version} is")
             champion, challenger = served[0], None
-        with _UNDERSTOOD:
+        try:
             if challenger is None and one_backbone:
                 return answer_part(champion, columns, backbone_version, interval)
-            count = len(columns.logits)
+            count = len(logits)
             chosen = np.zeros(count, np.bool_)
             if challenger is not None and self._canary is not None:
                 chosen = self._canary.chosen(columns)
@@ -244,9 +247,10 @@ class Corrector:
                 for snapshot, arm in ((champion, ~chosen), (challenger, chosen))
                 if snapshot is not None and len(rows := np.flatnonzero(mine & arm))
             ]
-            return answer_parts(
-                parts or [VersionRows(champion, np.empty(0, np.intp), None)], columns, interval
-            )
+            nothing = [VersionRows(champion, np.empty(0, np.intp), None)]
+            return answer_parts(parts or nothing, columns, interval)
+        except _NOT_ROWS as error:
+            raise _not_rows(error) from None
 
     @property
     def deployment(self) -> str:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -36,29 +36,29 @@ class Counts:
     def __init__(self, fitted_for: str | None = None, effects: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
         self._fitted_for = fitted_for
-        self._totals = Totals(unknown=dict.fromkeys(effects, 0), examples=dict.fromkeys(effects, ()))
+        self._rows = self._mismatched = 0
+        self._unknown, self._examples = dict.fromkeys(effects, 0), dict[str, tuple[Any, ...]]()
+        self._backbones: tuple[str, ...] = ()
         self._warned: set[str] = set()
 
     @property
     def totals(self) -> Totals:
         """The counts so far."""
-        return self._totals
+        with self._lock:
+            examples = {name: self._examples.get(name, ()) for name in self._unknown}
+            return Totals(self._rows, dict(self._unknown), examples, self._mismatched, self._backbones)
 
     def add(self, rows: int, missed: Mapping[str, Missed] = NOTHING) -> None:
         """Add corrected rows, and the rows with unknown ids by effect."""
         with self._lock:
-            now = self._totals
-            if not missed:
-                self._totals = Totals(
-                    now.rows + rows, now.unknown, now.examples, now.mismatched, now.backbones
-                )
-                return
-            unknown, examples = dict(now.unknown), dict(now.examples)
+            self._rows += rows
             for name, (count, some) in missed.items():
-                unknown[name] = unknown.get(name, 0) + count
-                if name != "user" and len(known := examples.get(name, ())) < EXAMPLES:
-                    examples[name] = tuple(dict.fromkeys((*known, *some)))[:EXAMPLES]
-            self._totals = now = replace(now, rows=now.rows + rows, unknown=unknown, examples=examples)
+                self._unknown[name] = self._unknown.get(name, 0) + count
+                if name != "user" and len(known := self._examples.get(name, ())) < EXAMPLES:
+                    self._examples[name] = tuple(dict.fromkeys((*known, *some)))[:EXAMPLES]
+        if not missed:
+            return
+        now = self.totals
         for name, (count, _) in missed.items():
             if count and (_mostly(now, name) or (rows > 1 and count == rows)):
                 self._warn(f"unknown {name}", _unknown_sentence(now, name))
@@ -66,11 +66,9 @@ class Counts:
     def mismatch(self, rows: int, asked: str, rule: str) -> None:
         """Add rows of another backbone than that of the fit."""
         with self._lock:
-            now = self._totals
-            known = now.backbones
-            if asked not in known and len(known) < EXAMPLES:
-                known = (*known, asked)
-            self._totals = replace(now, mismatched=now.mismatched + rows, backbones=known)
+            self._mismatched += rows
+            if asked not in self._backbones and len(self._backbones) < EXAMPLES:
+                self._backbones = (*self._backbones, asked)
         self._warn(f"backbone {asked}", mismatch_sentence(self._fitted_for, asked, rule))
 
     def _warn(self, what: str, sentence: str) -> None:
@@ -80,7 +78,7 @@ class Counts:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts and warnings for :meth:`Corrector.health`."""
-        now = self._totals
+        now = self.totals
         warnings = [_unknown_sentence(now, name) for name in now.unknown if _mostly(now, name)]
         if now.mismatched:
             warnings.append(

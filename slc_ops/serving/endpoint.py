@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from slc_ops.base.errors import InputError, SlcError
 from slc_ops.serving import formats
 from slc_ops.serving.corrector import Corrector, NotServed
+from slc_ops.serving.deadlines import Deadlines
 from slc_ops.serving.exposition import Requests
 
 Scope = MutableMapping[str, Any]
@@ -99,8 +100,15 @@ class Shared:
 
     def __init__(self, corrector: Corrector, token: str | None, limits: Limits) -> None:
         self.limits, self.requests, self.held = limits, Requests(corrector.deployment), 0
+        self.small = min(_SMALL, limits.bytes)
         self.expected = None if token is None else f"Bearer {token}".encode()
         self.threads = ThreadPoolExecutor(2, thread_name_prefix="slc-ops-serve")
+        self.deadlines = Deadlines[asyncio.Task[Any] | None](limits.seconds, _cancel)
+
+
+def _cancel(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
 
 
 class Endpoint:
@@ -122,48 +130,48 @@ class Endpoint:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": "no websockets here"})
             return
-        began, shared = time.perf_counter(), self._shared
-        body = _Body(shared)
-        started = False
+        began, shared, body = time.perf_counter(), self._shared, _Body(self._shared)
+        task, reply = asyncio.current_task(), None
+        shared.deadlines.open(task)
         try:
-            async with asyncio.timeout(shared.limits.seconds):
-                reply = await self._reply(scope, receive, body)
-                started = True
-                await _send(reply, send)
-        except TimeoutError:
+            try:
+                headers = dict(scope["headers"])
+                work = self._checked(scope, headers)
+                whole = await body.read(receive, headers)
+                asked = Asked(whole, headers, scope["query_string"], scope.get("path_params", NO_HEADERS))
+                if len(whole) <= shared.small and not self._in_thread:
+                    reply = work(asked)
+                else:
+                    loop = asyncio.get_running_loop()
+                    reply = await loop.run_in_executor(shared.threads, work, asked)
+            except ConnectionAbortedError:  # the client disconnected
+                return
+            except Exception as error:
+                reply = self._failed(error)
+            await send(_start(reply))
+            await send({"type": "http.response.body", "body": reply.body})
+        except asyncio.CancelledError:
+            if shared.deadlines.close(task):  # the server stops
+                raise
+            task.uncancel()  # type: ignore[union-attr]  # an application runs in a task
+            unsent = reply is None
             reply = _error(400 if not body.complete else 503, f"no end after {shared.limits.seconds:g} s")
-            if not started:  # the connection closes; a later part of the request is ignored
-                await _send(reply, send)
-        except ConnectionAbortedError:  # the client disconnected
-            return
+            if unsent:  # the connection closes; a later part of the request is ignored
+                await send(_start(reply))
+                await send({"type": "http.response.body", "body": reply.body})
         finally:
+            shared.deadlines.close(task)
             body.let_go()
         shared.requests.add(self._path, reply.status, time.perf_counter() - began)
 
-    async def _reply(self, scope: Scope, receive: Receive, body: "_Body") -> Reply:
-        shared = self._shared
-        try:
-            headers = dict(scope["headers"])
-            work = self._checked(scope, headers)
-            asked = Asked(
-                await body.read(receive, headers),
-                headers,
-                scope["query_string"],
-                scope.get("path_params", {}),
-            )
-            if len(asked.body) <= _SMALL and not self._in_thread:
-                return work(asked)
-            return await asyncio.get_running_loop().run_in_executor(shared.threads, work, asked)
-        except Refused as error:
+    def _failed(self, error: Exception) -> Reply:
+        if isinstance(error, Refused):
             return _error(error.status, str(error), **error.headers)
-        except SlcError as error:
+        if isinstance(error, SlcError):
             status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
             return _error(status, str(error))
-        except (ConnectionAbortedError, TimeoutError):
-            raise
-        except Exception:
-            _log.exception("a request to %s failed in an unexpected way", self._path)
-            return _error(500, "something unexpected happened here; the server's log says what")
+        _log.error("a request to %s failed in an unexpected way", self._path, exc_info=error)
+        return _error(500, "something unexpected happened here; the server's log says what")
 
     def _checked(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Work:
         """Check the token, the path and the HTTP method; return the handler."""
@@ -202,12 +210,13 @@ class _Body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ConnectionAbortedError
-            if chunk := message.get("body"):
-                self._hold(len(chunk))
-                chunks.append(chunk)
-            if not message.get("more_body"):
-                self.complete = True
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunk, self.complete = message.get("body", b""), not message.get("more_body")
+            if self.complete and not chunks and len(chunk) <= self._shared.small:
+                return bytes(chunk)
+            self._hold(len(chunk))
+            chunks.append(chunk)
+            if self.complete:
+                return b"".join(chunks)
 
     def let_go(self) -> None:
         """Release the bytes when the request ends."""
@@ -233,11 +242,8 @@ def _error(status: int, message: str, **headers: str) -> Reply:
     return Reply(formats.dumps({"error": " ".join(message.split())}), status=status, headers=headers)
 
 
-async def _send(reply: Reply, send: Send) -> None:
-    headers = [
-        (b"content-type", reply.kind.encode()),
-        (b"content-length", str(len(reply.body)).encode()),
-        *((name.encode(), value.encode()) for name, value in reply.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+def _start(reply: Reply) -> dict[str, Any]:
+    headers = [(b"content-type", reply.kind.encode()), (b"content-length", b"%d" % len(reply.body))]
+    if reply.headers:
+        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}

@@ -20,8 +20,10 @@ JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
 NAMES = ("item_id", "logit", "probability", "group_id", "user_id", "time", "backbone_version")
 """The columns of a request."""
+_KNOWN = frozenset(NAMES)
+_IDS = ("item_id", "group_id", "user_id")
 _ID_TYPES = {str, int, type(None)}
-_NUMBERS = ({float}, {int}, {float, int})
+_NUMBER_TYPES = {float, int}
 _ARROW_RECORD_BATCH, _ARROW_DICTIONARY_BATCH = 3, 2
 
 Given = dict[str, Any]
@@ -52,7 +54,7 @@ def json_columns(body: bytes, max_rows: int) -> Given:
         if len(found) > 1:
             raise InputError(f"the body has rows and also {_others(found, ('rows',))}; expected rows alone")
         found = records(found["rows"], "rows", max_rows)
-    if unknown := found.keys() - set(NAMES):
+    if unknown := found.keys() - _KNOWN:
         raise InputError(
             f"there is no column {sorted(unknown)[0]!r:.60}; expected item_id and logit, and where they "
             "matter group_id, user_id, time, backbone_version"
@@ -98,17 +100,19 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
 
 def checked(columns: Given, max_rows: int) -> Given:
     """Validate columns: lists of equal length, with numbers and ids where expected; return logits."""
-    named, score = columns.get("backbone_version"), _score(columns)
+    score, named = _score(columns), columns.get("backbone_version")
+    rows = columns[score]
     for name, values in columns.items():
-        if not isinstance(values, list) and not (name == "backbone_version" and isinstance(values, str)):
+        per_row = name != "backbone_version"
+        if not isinstance(values, list) and (per_row or not isinstance(values, str)):
             raise InputError(f"column {name} is a JSON {_kind(values)}; expected a list")
-    count = len(columns[score])
-    _check_rows(count, max_rows)
-    for name, values in columns.items():
-        if values is not named and len(values) != count:
-            raise InputError(f"{len(values)} values of {name} and {count} of {score}; expected equal lengths")
-    _check_numbers(columns[score], score)
-    for name in ("item_id", "group_id", "user_id"):
+        if per_row and isinstance(rows, list) and len(values) != len(rows):
+            raise InputError(
+                f"{len(values)} values of {name} and {len(rows)} of {score}; expected equal lengths"
+            )
+    _check_rows(len(rows), max_rows)
+    _check_numbers(rows, score)
+    for name in _IDS:
         if name in columns and not set(map(type, columns[name])) <= _ID_TYPES:
             wrong = next(each for each in columns[name] if type(each) not in _ID_TYPES)
             raise InputError(f"column {name} holds {wrong!r:.60}; expected ids: texts or integers")
@@ -205,7 +209,7 @@ def frame_answer(answer: Answer, interval: bool) -> bytes:
     columns = {"p_corrected": answer.probability}
     if interval and answer.low is not None and answer.high is not None:
         columns |= {"low": answer.low, "high": answer.high}
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    rows = zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True)
     predictions = [dict(zip(columns, row, strict=True)) for row in rows]
     return dumps({"predictions": predictions, **facts(answer)})
 
@@ -235,12 +239,11 @@ def dumps(value: Any) -> bytes:
 
 
 def _score(columns: Mapping[str, Any]) -> str:
-    scores = [name for name in ("logit", "probability") if name in columns]
-    if len(scores) != 1:
+    if ("logit" in columns) == ("probability" in columns):
         raise InputError(
             f"expected one of the columns logit and probability; found {', '.join(columns)[:200] or 'none'}"
         )
-    return scores[0]
+    return "logit" if "logit" in columns else "probability"
 
 
 def _from_probability(columns: Given) -> Given:
@@ -249,9 +252,8 @@ def _from_probability(columns: Given) -> Given:
 
 
 def _check_numbers(values: list[Any], name: str) -> None:
-    kinds = set(map(type, values))
-    if values and kinds not in _NUMBERS:
-        wrong = next(each for each in values if type(each) not in (float, int))
+    if not set(map(type, values)) <= _NUMBER_TYPES:
+        wrong = next(each for each in values if type(each) not in _NUMBER_TYPES)
         raise InputError(f"column {name} holds {wrong!r:.60}, a JSON {_kind(wrong)}; expected numbers")
 
 

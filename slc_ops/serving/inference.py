@@ -83,7 +83,7 @@ def answer_bytes(request: Request, answer: Answer, name: str) -> tuple[bytes, in
             values = np.full(len(answer.probability), np.nan)
         output: Given = {"name": wanted, "datatype": "FP64", "shape": [len(values)]}
         if binary:
-            raw.append(values.astype("<f8").tobytes())
+            raw.append(np.asarray(values, "<f8").tobytes())
             output["parameters"] = {"binary_data_size": len(raw[-1])}
         else:
             output["data"] = values

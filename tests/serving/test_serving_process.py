@@ -254,13 +254,18 @@ def in_thread(parameters: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int
     thread.join()
 
 
-def test_slow_clients_are_cut_off_and_nobody_waits_for_them(in_thread: int) -> None:
-    silent, dripping, long, half = (socket.create_connection(("127.0.0.1", in_thread)) for _ in range(4))
+def test_slow_clients_are_cut_off_and_delay_no_others(in_thread: int) -> None:
+    silent, dripping, long, half, second = (
+        socket.create_connection(("127.0.0.1", in_thread)) for _ in range(5)
+    )
+    second.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert second.recv(65536).endswith(b"{}")
+    second.sendall(HEAD)
     dripping.sendall(HEAD)
     long.sendall(HEAD + b"X: " + b"x" * (running.HEAD_BYTES + 1))
     half.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
     assert health(in_thread)["status"] == "ok"
-    for slow in (silent, dripping, long):
+    for slow in (silent, dripping, long, second):
         with slow:
             assert end_of(slow) == b""
     with half:
