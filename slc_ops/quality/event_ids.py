@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from slc_ops.base.files import digest_json, read_json, replacing, understanding, write_json
+from slc_ops.base.files import replacing
 from slc_ops.base.hashing import value_hashes
 from slc_ops.base.parquet import open_parquet
 from slc_ops.intake.manifest import WindowManifest
 
-FILE, SEEN = "event_ids.npy", "seen_before.json"
+FILE = "event_ids.npy"
 EXACT = 1 << 20
 """Rows of a window up to which all ids are stored: 8 MB."""
 
@@ -80,23 +80,15 @@ def seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], bud
     return Seen(found, rows) if rows else NOTHING
 
 
-def rows_seen_before(manifest: WindowManifest, earlier: Sequence[WindowManifest], budget: float) -> int:
-    """Return the number of rows with an id of an earlier window; cached beside the window."""
-    path = manifest.directory / SEEN
-    key = digest_json([manifest.digest, [each.digest for each in earlier], budget])
-    if path.exists():
-        with understanding(path):
-            known = read_json(path)
-            if known["key"] == key:
-                return int(known["rows"])
-    rows = seen_before(manifest, earlier, budget).rows
-    write_json(path, {"key": key, "rows": rows})
-    return rows
-
-
 def _shared(mine: np.ndarray, others: Iterable[np.ndarray]) -> np.ndarray:
-    found: np.ndarray = np.unique(np.concatenate([np.intersect1d(mine, each) for each in others]))
-    return found
+    """Return those of ``mine``, sorted and unique, that occur in ``others``."""
+    again = np.zeros(len(mine), bool)
+    for each in others:
+        at = np.searchsorted(mine, each)
+        inside = at < len(mine)
+        at = at[inside]
+        again[at[mine[at] == each[inside]]] = True
+    return mine[again]
 
 
 def rows_with(path: Path, hashes: np.ndarray, most: int) -> list[int]:

@@ -10,8 +10,9 @@ validation.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from slc_ops.base.files import digest_json, read_json, understanding, write_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Quality
@@ -19,6 +20,7 @@ from slc_ops.settings.deployments import Quality
 if TYPE_CHECKING:
     from slc_ops.rows.engine import Engine
 
+FILE = "as_earlier_window.json"
 TRAILING = 4
 EARLIER = 8
 """Number of earlier windows whose events may not occur again."""
@@ -59,15 +61,43 @@ class Judged:
     exceeded: frozenset[str]
 
 
+class _Stored:
+    """The verdicts on an earlier window, beside its rows: one for each baseline."""
+
+    def __init__(self, manifest: WindowManifest, inputs: list[Any]) -> None:
+        self._path, self._key = manifest.directory / FILE, digest_json(inputs)
+        self._verdicts: dict[str, Any] = {}
+        if self._path.exists():
+            with understanding(self._path):
+                stored = read_json(self._path)
+                if stored["key"] == self._key:
+                    self._verdicts = stored["verdicts"]
+
+    def get(self, key: str) -> Judged | None:
+        """Return a stored verdict."""
+        if key not in self._verdicts:
+            return None
+        with understanding(self._path):
+            stopped, stopped_alone, exceeded = self._verdicts[key]
+            return Judged(stopped, stopped_alone, frozenset(exceeded))
+
+    def add(self, key: str, judged: Judged) -> None:
+        """Store a verdict with the others."""
+        self._verdicts[key] = [judged.stopped, judged.stopped_alone, sorted(judged.exceeded)]
+        write_json(self._path, {"key": self._key, "verdicts": self._verdicts})
+
+
 class History:
     """The baselines of a deployment's windows; every earlier window is validated once."""
 
     def __init__(self, manifest_of: ManifestOf, quality: Quality, engine: "Engine | None" = None) -> None:
-        from slc_ops.quality.event_ids import rows_seen_before
-        from slc_ops.quality.verdict import stops_of
+        from slc_ops.quality.event_ids import seen_before
+        from slc_ops.quality.verdict import VERSION, stops_of
         from slc_ops.rows.engine import LOCAL
 
         by = engine or LOCAL
+
+        settings = quality.model_dump(mode="json")
 
         @cache
         def judged(
@@ -77,18 +107,24 @@ class History:
             found_before: frozenset[str],
             earlier: tuple[Window, ...],
         ) -> Judged:
-            before, same = (
-                None if part is None else [self._manifest_of(each) for each in part]
-                for part in (trailing, weekdays)
-            )
             mine = self._manifest_of(window)
-            again = (
-                rows_seen_before(mine, [self._manifest_of(each) for each in earlier], quality.row_budget)
-                > quality.row_budget * mine.rows
+            before, same, others = (
+                None if part is None else [self._manifest_of(each) for each in part]
+                for part in (trailing, weekdays, earlier)
             )
+            digests = [
+                None if part is None else [each.digest for each in part] for part in (before, same, others)
+            ]
+            stored = _Stored(mine, [VERSION, mine.digest, mine.notes, settings])
+            key = digest_json([digests, sorted(found_before)])
+            if (known := stored.get(key)) is not None:
+                return known
+            seen = seen_before(mine, others or [], quality.row_budget)
+            again = seen.rows > quality.row_budget * mine.rows
             alone, _ = stops_of(mine, [], quality, by)
             found, exceeded = stops_of(mine, before or [], quality, by, same, found_before)
-            return Judged(bool(found) or again, bool(alone) or again, exceeded)
+            stored.add(key, verdict := Judged(bool(found) or again, bool(alone) or again, exceeded))
+            return verdict
 
         self._manifest_of, self._judged = cache(manifest_of), judged
         self._before = cache(Window.before)
