@@ -20,7 +20,7 @@ run: install ## Set up, run the weekly refresh of the demo through real Airflow,
 ui: install ## Airflow and MLflow in the browser, on loopback, with the demo's results
 	@$(PY) -m slc_ops.demo.run ui
 
-# A test is plain, `slow` (large inputs, or a server of its own), `services` (whole installations, many kills) or
+# A test is plain, `slow` (whole refreshes, large inputs, a server or process of its own: over half a second of CPU), `services` (whole installations, many kills) or
 # `chaos` (minutes of kills, damage and full disks, for `make faults`).
 test: install ## Set up and run the tests
 	@$(PYTEST) -m "not services and not chaos"
@@ -44,18 +44,18 @@ mutants: install ## Make one line of the deciding code wrong at a time; say whic
 
 spark: install ## Add PySpark (450 MB) and run the tests of the Spark engine on a cluster of two workers
 	@scripts/install.sh spark
-	@$(PY) -m pytest tests/engines/spark
+	@$(PY) -m pytest --durations 10 tests/engines/spark
 
 study: install ## Add PyTorch (750 MB) and run the tests of the paper's backbones
 	@scripts/install_study.sh
-	@$(PY) -m pytest tests/study
+	@$(PY) -m pytest --durations 10 tests/study
 
 check: install ## Lint (ruff with the AIR rules), types (mypy --strict), doctests
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports --no-cache
 	@! grep -rnwF -f scripts/old_names.txt --include=*.py slc_ops dags plugins tests benchmarks scripts || { echo "these names were replaced: see scripts/old_names.txt"; exit 1; }
-	@.venv/bin/mypy & types=$$!; $(PY) -m pytest --doctest-modules slc_ops; doctests=$$?; wait $$types && exit $$doctests
+	@.venv/bin/mypy & types=$$!; $(PY) -m pytest --durations 10 --doctest-modules slc_ops; doctests=$$?; wait $$types && exit $$doctests
 
 ROWS := 1e8
 bench: install ## Measure against the scan and other libraries, write docs/performance.md (quick: ROWS=1e6)
@@ -86,16 +86,16 @@ dist: install ## Build wheel, sdist and SBOM into dist/: the same bytes from the
 	@PYTHONPATH=. $(PY) scripts/sbom.py dist/slc_ops.cdx.json
 
 lowest: ## Run the quick tests on the oldest direct versions that pyproject.toml allows, in .venv-lowest
-	@scripts/lowest.sh
+	@WORKERS=$(WORKERS) scripts/lowest.sh
 
 pythons: ## Run the quick tests on the other Pythons that are here (3.12, 3.13), each in an environment of its own
-	@scripts/pythons.sh
+	@WORKERS=$(WORKERS) scripts/pythons.sh
 
 # What calls the libraries whose versions differ; the whole quick part on each is `make lowest` and `make pythons`.
 RANGES := tests/airflow tests/base tests/cli tests/intake tests/quality tests/registry tests/serving tests/settings
 ranges: ## Run what calls other libraries on the oldest direct versions and on the other Pythons
-	@scripts/lowest.sh $(RANGES)
-	@scripts/pythons.sh tests/base tests/cli tests/settings tests/serving
+	@WORKERS=$(WORKERS) scripts/lowest.sh $(RANGES)
+	@WORKERS=$(WORKERS) scripts/pythons.sh tests/base tests/cli tests/settings tests/serving
 
 sizes: install ## Measure what each extra (or EXTRAS="airflow all") installs and how long it takes to import, write it to docs/performance.md
 	@PYTHONPATH=. $(PY) benchmarks/installed_size.py $(EXTRAS)

@@ -23,5 +23,5 @@ for version in ${PYTHONS:-3.12 3.13}; do
   "$uv" venv --quiet --clear --python "$found" ".venv-$version"
   "$uv" pip install --quiet --python ".venv-$version/bin/python" --no-deps --require-hashes -r requirements.txt
   "$uv" pip install --quiet --python ".venv-$version/bin/python" --no-deps --no-build-isolation --editable .
-  ".venv-$version/bin/python" -m pytest -n 2 --dist loadfile -m "not slow and not services and not chaos" "$@"
+  ".venv-$version/bin/python" -m pytest -n "${WORKERS:-2}" --dist loadfile --durations 10 -m "not slow and not services and not chaos" "$@"
 done

@@ -29,6 +29,7 @@ def parse() -> tuple[set[str], dict[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_parsing_imports_nothing_heavy(installation: Installation) -> None:
     script = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)\nprint(*sorted(sys.modules))"
     command = [sys.executable, "-c", script, *(str(DAGS / name) for name in OURS)]
@@ -205,6 +206,7 @@ def test_an_airflow_that_is_too_old_is_said_in_one_line(found: str, monkeypatch:
         _ = package.dags
 
 
+@pytest.mark.slow
 def test_plugins_come_by_entry_point_and_one_that_is_also_in_the_folder_registers_once(
     tmp_path: Path,
 ) -> None:

@@ -45,6 +45,7 @@ def features(found: Any) -> Any:
     return found.drop(columns="correct")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_check_estimator_passes(method: str) -> None:
     """Methods by time get the second column as time too: the checks' frames may have no third one."""

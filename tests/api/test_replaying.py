@@ -20,6 +20,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return pd.concat([part.to_pandas() for part in parts])
 
 
+@pytest.mark.slow
 def test_a_frame_of_other_names_without_a_zone_is_replayed_week_by_week(rows: pd.DataFrame) -> None:
     own = rows.rename(columns={"item_id": "problem", "label": "correct"}).drop(columns="event_id")
     own["event_time"] = own["event_time"].dt.tz_localize(None)
@@ -38,6 +39,7 @@ def test_a_frame_of_other_names_without_a_zone_is_replayed_week_by_week(rows: pd
     assert "<svg" in found.plot()._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_block_of_the_page_runs(
     rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

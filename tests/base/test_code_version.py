@@ -43,6 +43,7 @@ DECIDES_NOTHING = {
 }
 
 
+@pytest.mark.slow
 def test_whatever_the_deciding_code_imports_decides_too_or_is_known_to_decide_nothing():
     covered = {file.relative_to(PACKAGE).as_posix() for file in deciding_files()}
     imported = {module for file in deciding_files() for module in _imports(file)}
@@ -101,6 +102,7 @@ def test_a_comment_a_docstring_and_another_layout_are_the_same_code_version(copy
     assert code_version() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("was", "is_now"),
     [("max(each.", "min(each."), ("0.9", "0.8"), ("<", "<=")],

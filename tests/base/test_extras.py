@@ -49,6 +49,7 @@ def brought_by(module: str) -> set[str]:
     return {name.replace("_", "-").lower() for name in found}
 
 
+@pytest.mark.slow
 def test_every_library_that_is_imported_is_of_the_core_or_of_an_extra() -> None:
     core = distributions(PROJECT["dependencies"])
     known = {module for modules in EXTRAS.values() for module in modules} | OF_AIRFLOW

@@ -43,6 +43,7 @@ def accepted(event: dict[str, Any]) -> None:
     assert event["schemaURL"].startswith("https://openlineage.io/spec/2-")
 
 
+@pytest.mark.slow
 def test_extract_and_publish_tell_what_they_read_and_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ READING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_reading_command_in_another_directory_creates_nothing_and_says_where_it_looked(
     tmp_path: Path, command: list[str]
@@ -72,6 +73,7 @@ def published(registry: Registry, parameters: Path) -> Registry:
     return registry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["80", "60"])
 @pytest.mark.parametrize("command", [["status"], ["history", "--deployment", "demo"]], ids=" ".join)
 def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
@@ -91,6 +93,7 @@ def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
     assert max(len(line) for line in result.stdout.splitlines() if "sqlite" not in line) <= int(columns)
 
 
+@pytest.mark.slow
 def test_a_version_above_2_to_the_63_is_one_line_and_exit_code_2(published: Registry) -> None:
     home = published.installation.home
     for command in (
@@ -104,6 +107,7 @@ def test_a_version_above_2_to_the_63_is_one_line_and_exit_code_2(published: Regi
         assert result.stderr.startswith("slc-ops: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "variable"),
     [
@@ -164,6 +168,7 @@ def hidden_files(place: Path) -> list[str]:
     return [path.name for path in place.rglob(".*") if path.is_file() and path.suffix != ".lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "apply"])
 def test_a_disk_that_fills_up_is_one_line_and_exit_code_2_and_no_temporary_file_stays(
     small_disk: Path, tmp_path: Path, parameters: Path, command: str
@@ -178,6 +183,7 @@ def test_a_disk_that_fills_up_is_one_line_and_exit_code_2_and_no_temporary_file_
     assert hidden_files(small_disk) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -197,6 +203,7 @@ def test_a_home_on_a_full_disk_is_one_line_and_exit_code_2(
     assert hidden_files(full_disk) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

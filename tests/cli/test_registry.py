@@ -46,6 +46,7 @@ def refused(*arguments: str) -> str:
     return str(result.exception)
 
 
+@pytest.mark.slow
 def test_status_has_the_shape_of_the_contract(home: Registry) -> None:
     call("promote", "--deployment", "demo", "--version", "1")
     answer = call("status")
@@ -57,6 +58,7 @@ def test_status_has_the_shape_of_the_contract(home: Registry) -> None:
     assert answer["tracking_uri"].startswith("sqlite:///")
 
 
+@pytest.mark.slow
 def test_status_tells_method_and_parameters_apart(home: Registry, parameters: Path) -> None:
     gain = {"estimate": -0.0122, "low": -0.015, "high": -0.0094}
     series = {"windows": 8, "vs_platt": gain, "vs_base": {**gain, "estimate": -0.05}}
@@ -162,6 +164,7 @@ def test_a_version_that_is_not_there_is_named(home: Registry) -> None:
     assert "never was champion" in refused("rollback", "--deployment", "demo", "--to", "1")
 
 
+@pytest.mark.slow
 def test_a_champion_is_retired_and_promote_leads_out_of_it(home: Registry) -> None:
     call("promote", "--deployment", "demo", "--version", "1")
     asked = ["--deployment", "demo", "--reason", "a new backbone", "--actor", "ann"]

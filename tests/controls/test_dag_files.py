@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.airflow.test_dag_files import HEAVY
 
 FILE = Path(__file__).parents[2] / "dags" / "slc_controls.py"
 OURS = {"control_flight_delay", "control_movielens"}
 
 
+@pytest.mark.slow
 def test_parsing_imports_nothing_heavy() -> None:
     script = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)\nprint(*sorted(sys.modules))"
     command = [sys.executable, "-c", script, str(FILE)]

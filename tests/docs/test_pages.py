@@ -12,6 +12,7 @@ from tests.api.factory import frame
 from tests.pages import ROOT, commands, run, shell, to_run
 
 
+@pytest.mark.slow
 def test_the_first_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("docs/index.md", tmp_path, skip=installed_elsewhere) > 0

@@ -53,6 +53,7 @@ def test_renamed_columns_are_found(tmp_path):
     assert run("detectability", "--input", tmp_path / "log.parquet", *names).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_backtest_of_a_lake_gives_a_verdict_and_a_report(lake, tmp_path):
     arguments = [
         "--link-windows",
@@ -73,6 +74,7 @@ def test_a_backtest_of_a_lake_gives_a_verdict_and_a_report(lake, tmp_path):
     assert "Promote slc" in result.output
 
 
+@pytest.mark.slow
 def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
     champion = fit("slc", InteractionLog.read(lake / f"week={week(0).key}" / "part-0.parquet"))
     champion.write(tmp_path / "champion")
@@ -87,6 +89,7 @@ def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
     assert value["verdict"]["window"] == week(3).as_dict()
 
 
+@pytest.mark.slow
 def test_a_backtest_validates_its_windows_as_a_refresh_does(lake, tmp_path):
     bad = shutil.copytree(lake, tmp_path / "lake")
     part = bad / f"week={week(4).key}" / "part-0.parquet"
@@ -121,6 +124,7 @@ def test_an_unknown_deployment_without_a_lake_is_refused(tmp_path, monkeypatch):
     assert "no deployment 'other'" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_paper_writes_its_tables(tmp_path):
     for number, name in enumerate(("calibration", "test")):
         pq.write_table(rows(number, n=3000, bias_sd=0.8), tmp_path / f"{name}.parquet")
@@ -131,6 +135,7 @@ def test_paper_writes_its_tables(tmp_path):
     assert (tmp_path / "out" / "tables" / "ladder.csv").exists()
 
 
+@pytest.mark.slow
 def test_paper_takes_several_pairs_and_a_history(tmp_path):
     for number, name in enumerate(("history", "calibration", "test", "later")):
         pq.write_table(rows(number, n=2000, bias_sd=0.8), tmp_path / f"{name}.parquet")

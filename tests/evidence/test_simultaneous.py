@@ -45,6 +45,7 @@ def all_hold_the_truth(found):
     return all(each.nll.low <= 0 <= each.nll.high for each in found)
 
 
+@pytest.mark.slow
 def test_with_54_slices_a_candidate_that_equals_platt_is_held_as_rarely_as_with_one():
     apart = together = covered = 0
     for seed in range(WORLDS):

@@ -76,6 +76,7 @@ def test_a_query_that_does_not_end_is_stopped_in_postgresql(tmp_path: Path, answ
         extract(deployment(filled(ENDLESS), limit_seconds=1), WEEK, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_query_that_does_not_end_is_stopped_in_sqlite(tmp_path: Path, sqlite: Path) -> None:
     with pytest.raises(SourceUnavailable, match="interrupted"):
         extract(deployment(filled(ENDLESS), limit_seconds=1), WEEK, tmp_path / "w", home=tmp_path)

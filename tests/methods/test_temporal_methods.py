@@ -98,8 +98,8 @@ def test_one_moment_is_one_bin(method):
 
 
 def test_more_bins_than_moments_are_merged():
-    rows = log(rows=200)
-    found = fit("slc_t", rows, options=FitOptions(time_bins=5000))
+    rows = log(rows=60)
+    found = fit("slc_t", rows, options=FitOptions(time_bins=500))
     assert len(found.time_edges) <= len(np.unique(rows.time)) + 1
     assert np.isfinite(found.apply(rows)).all()
 

@@ -46,6 +46,7 @@ def _every_third(weight: np.ndarray | None, k: int) -> np.ndarray | None:
 numbers = st.floats(-1e9, 1e9)
 
 
+@pytest.mark.slow
 @given(
     hnp.arrays(float, st.integers(1, 50), elements=numbers),
     hnp.arrays(float, st.integers(2, 50), elements=numbers),
@@ -98,6 +99,7 @@ def test_a_few_scores_far_away_cost_no_precision() -> None:
     assert abs(found.value - auc(label, score).value) <= found.tied / 2 < 1e-5
 
 
+@pytest.mark.slow
 def test_many_scores_stay_within_the_bound_of_the_isotonic_map() -> None:
     label, logit = world(6_000_000)
     rng = np.random.default_rng(1)

@@ -44,6 +44,7 @@ def needed(program: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_every_alert_fires_where_it_should_and_is_quiet_where_all_is_well() -> None:
     answer = subprocess.run(
         [needed("promtool"), "test", "rules", "rules_test.yml"],

@@ -142,6 +142,7 @@ def test_files_without_time_leave_out_what_needs_one(pair):
     assert "tracked, raw" not in by(found["link"], "link")
 
 
+@pytest.mark.slow
 def test_tables_and_figures_are_written(tables, tmp_path):
     page = write_paper(tmp_path, tables, "Two files")
     for name, rows_ in tables.items():

@@ -17,6 +17,7 @@ def column(rows, name, obs):
     return [row[name] for row in rows if row["obs_per_item_and_bin"] == obs]
 
 
+@pytest.mark.slow
 def test_without_drift_a_dense_correction_neither_gains_nor_loses(map_of):
     still = {row["obs_per_item_and_bin"]: row["static_gain"] for row in map_of if row["q"] == 0}
     assert abs(still[300]) < 0.001

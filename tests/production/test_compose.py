@@ -123,6 +123,7 @@ def test_the_bases_of_our_image_are_pinned_by_version() -> None:
     assert images(ROOT / "docker-compose.yaml", {})["slc-ops (built upon)"] == base
 
 
+@pytest.mark.slow
 def test_every_image_can_be_pinned_by_digest_and_a_floating_tag_is_refused(tmp_path: Path) -> None:
     asked = [sys.executable, "-m", "slc_ops.production", "images", "--env-file", str(tmp_path / "env")]
     digest = "sha256:" + 64 * "0"

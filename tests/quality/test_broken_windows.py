@@ -181,6 +181,7 @@ def test_a_window_that_cannot_be_read_is_refused(bench: Bench, case: Case) -> No
     assert not (window / "validation.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", of("stopped"), ids=case_id)
 def test_a_critical_finding_stops_the_refresh(bench: Bench, case: Case) -> None:
     case.damage(bench)
@@ -234,6 +235,7 @@ def test_odd_but_right_windows_pass(bench: Bench, case: Case) -> None:
     assert sorted(clean["event_time"].to_pylist()) == sorted(before["event_time"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict != "refused"], ids=case_id)
 def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not_stop_it(
     bench: Bench, case: Case

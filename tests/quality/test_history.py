@@ -151,6 +151,7 @@ def test_events_that_come_again_stop_and_are_no_baseline(weekly: Log) -> None:
     assert len(weekly.compared) == 2
 
 
+@pytest.mark.slow
 def test_days_are_compared_with_the_same_weekday(tmp_path: Path) -> None:
     daily = Log(tmp_path, MONDAY)
     week = [600] * 5 + [100, 100]  # six times as many on working days

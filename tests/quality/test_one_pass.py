@@ -74,6 +74,7 @@ def test_another_limit_reads_the_rows_again(bench: Bench) -> None:
     assert found.quarantined == sum(abs(x) > 1 for x in pq.read_table(manifest.path)["logit"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict != "refused"], ids=case_id)
 def test_the_statistics_are_those_of_the_stored_rows(
     bench: Bench, case: Case, monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, Bench
 NAN = float("nan")
 
 
+@pytest.mark.slow
 def test_a_verdict_is_made_once(bench: Bench) -> None:
     first = bench.validate()
     written = first.result_path.stat().st_mtime_ns

@@ -1,6 +1,5 @@
 """An empty home with one deployment on seven weeks of a small platform."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from slc_ops.demo.simulate import simulate
 from slc_ops.settings.deployments import Installation
-from tests.refresh.school import configure
+from tests.refresh.school import open_school
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,10 +32,4 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def school(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """An empty home with one deployment on a private copy of the lake."""
-    shutil.copytree(lake, tmp_path / "lake" / "school")
-    monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
-    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    installation = Installation.from_environment()
-    configure(installation)
-    return installation
+    return open_school(tmp_path, lake, monkeypatch)

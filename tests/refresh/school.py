@@ -1,15 +1,29 @@
 """A small deployment whose weeks a test may change."""
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
 from slc_ops.base.window import Window
 from slc_ops.settings.deployments import Installation
 
 NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
+
+
+def open_school(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """An empty home with one deployment on a private copy of the lake."""
+    shutil.copytree(lake, home / "lake" / "school")
+    monkeypatch.setenv("SLC_OPS_HOME", str(home))
+    monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
+    installation = Installation.from_environment()
+    configure(installation)
+    return installation
 
 
 def configure(installation: Installation, **changes: object) -> None:

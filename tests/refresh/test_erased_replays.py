@@ -21,6 +21,7 @@ def rows_in(replay: Path, erased: Erased) -> list[int]:
     return [rows_of(log, erased) for log in sorted(replay.rglob("log.parquet"))]
 
 
+@pytest.mark.slow
 @pytest.mark.faults(
     "users are erased, a replay is run, the list of the erased is emptied",
     "no replay holds a row of theirs; `verify` names the list",

@@ -40,6 +40,7 @@ def refreshed(school: Installation) -> list[Plan]:
     return [pipeline.refresh(school, "school", week, leave_out=["publish", "promote"]) for week in LAST]
 
 
+@pytest.mark.slow
 @pytest.mark.faults(
     "in mid-life the log has texts for integer ids, probabilities for logits, and a weight",
     "said once; the same parameters as if it had always been so",

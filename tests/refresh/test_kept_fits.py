@@ -65,6 +65,7 @@ def again(school: Installation, plan: Plan) -> Plan:
     return pipeline.refresh(school, "school", NEWEST, leave_out=["publish"])
 
 
+@pytest.mark.slow
 def test_it_is_read_and_gives_the_same_bytes(
     school: Installation, fitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +84,7 @@ def test_it_is_read_and_gives_the_same_bytes(
     assert f"{CHAMPION}/score.json" in reused
 
 
+@pytest.mark.slow
 def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitted: list[str]) -> None:
     first(school)
     change_week(school, BEFORE, lambda week: week.slice(0, week.num_rows - 1))  # a row was taken back
@@ -96,6 +98,7 @@ def test_other_rows_options_or_weeks_are_fitted_again(school: Installation, fitt
     assert "slc_eb" in fitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["parameters", "key", "method", "gone"])
 def test_what_cannot_be_read_counts_as_absent(school: Installation, fitted: list[str], damage: str) -> None:
     kept = first(school).files.parameters

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from slc_ops.base.files import read_json
 from slc_ops.base.parquet import digest_log, part_name
@@ -30,6 +31,7 @@ def in_parts(directory: Path) -> WindowManifest:
     return manifest
 
 
+@pytest.mark.slow
 def test_the_verdict_is_that_of_whole_files(school: Installation) -> None:
     found = []
     for _ in ("whole", "in parts"):

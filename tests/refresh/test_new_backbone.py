@@ -40,6 +40,7 @@ def status() -> str:
     return " ".join(CliRunner().invoke(app, ["status"], catch_exceptions=False).output.split())
 
 
+@pytest.mark.slow
 def test_the_story_of_gru_8(school: Installation) -> None:
     old = champion_of(school, 8)
     registry = Registry.open(school)
@@ -85,6 +86,7 @@ def test_the_story_of_gru_8(school: Installation) -> None:
     assert not any("new backbone" in line for line in said)
 
 
+@pytest.mark.slow
 def test_the_new_backbone_begins_from_the_old_one_s_offsets_where_they_foretell_its_rows(
     school: Installation,
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_warm_start_takes_windows_of_one_backbone_the_last_before_the_new_one(
     assert windows_of_the_backbone_before(WEEKS[7], others, reach, ("platt", "slc")) == []
 
 
+@pytest.mark.slow
 def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school: Installation) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
@@ -136,6 +139,7 @@ def test_a_deployment_may_keep_the_old_champion_and_is_told_so_each_week(school:
     assert any("new backbone gru-8" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Installation) -> None:
     change_week(school, WEEKS[10], named("gru-7"))
     configure(school, **{**SETTINGS, "offset_windows": 3})
@@ -144,6 +148,7 @@ def test_a_backbone_that_comes_back_learns_from_its_own_weeks_again(school: Inst
     assert plan.earlier == (), "a week of gru-8 lies behind rows that would learn from it"
 
 
+@pytest.mark.slow
 def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     with pytest.raises(ValidationStopped, match="backbones_mixed"):
@@ -161,6 +166,7 @@ def test_a_mixed_week_stops_unless_it_is_to_be_split(school: Installation) -> No
     assert [set(versions_of(each.log)) for each in later.windows] == [{"gru-8"}, {"gru-8"}]
 
 
+@pytest.mark.slow
 def test_the_split_rows_of_a_mixed_week_are_not_used_once_they_are_damaged(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, on_new_backbone="split")
@@ -195,6 +201,7 @@ def test_rows_without_a_version_do_not_vote_for_the_one_that_serves(tmp_path: Pa
     assert serving_version(path, {"gru-7", "gru-8"}, LOCAL) == served
 
 
+@pytest.mark.slow
 def test_where_mixtures_are_allowed_a_mixed_week_and_both_kinds_of_weeks_stay(school: Installation) -> None:
     change_week(school, WEEKS[9], named("gru-8", share=0.4))
     configure(school, **SETTINGS, quality={"allow_mixed_backbones": True})
@@ -212,6 +219,7 @@ def unnamed(rows: pa.Table, count: int | None = None) -> pa.Table:
     return rows.set_column(place, "backbone_version", changed)
 
 
+@pytest.mark.slow
 def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Installation) -> None:
     change_week(school, WEEKS[7], lambda rows: unnamed(rows, 1))
     change_week(school, WEEKS[8], lambda rows: unnamed(rows, 1))
@@ -221,6 +229,7 @@ def test_rows_without_a_version_may_be_of_any_and_stop_nothing(school: Installat
     assert plan.excluded == ()
 
 
+@pytest.mark.slow
 def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Installation) -> None:
     for week in WEEKS[4:9]:
         change_week(school, week, unnamed)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -14,7 +13,6 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.series import Paired
-from slc_ops.intake.erased import Erased
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.publishing import served_before
 from slc_ops.refresh.replay import (
@@ -28,16 +26,22 @@ from slc_ops.refresh.versions import newest_refresh
 from slc_ops.registry import Registry
 from slc_ops.reporting.replay import write_replay
 from slc_ops.settings.deployments import Installation
-from tests.refresh.school import NEWEST, change_week, configure, of_one_class
+from tests.refresh.school import NEWEST, change_week, configure, of_one_class, open_school
 
 WEEKS = [*NEWEST.before(6), NEWEST]
 SPAN = ("2026-01-05", "2026-02-23")
 
 
-@pytest.fixture
-def replayed(school: Installation) -> Replay:
-    configure(school, methods=["base", "platt", "slc_eb"])
-    return run(school)
+METHODS = ["base", "platt", "slc_eb"]
+
+
+@pytest.fixture(scope="module")
+def replayed(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """The replay of the unchanged weeks."""
+    with pytest.MonkeyPatch.context() as patch:
+        school = open_school(tmp_path_factory.mktemp("replayed"), lake, patch)
+        configure(school, methods=METHODS)
+        return run(school)
 
 
 def run(installation: Installation, name: str = "replay") -> Replay:
@@ -46,6 +50,7 @@ def run(installation: Installation, name: str = "replay") -> Replay:
     return run_replay("school", settings, windows, installation.home / name, home=installation.home)
 
 
+@pytest.mark.slow
 def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_something_is_better(
     replayed: Replay,
 ) -> None:
@@ -56,6 +61,7 @@ def test_every_window_but_the_first_is_scored_and_the_frozen_model_serves_until_
         assert after.served == before.serves_next
 
 
+@pytest.mark.slow
 def test_what_served_has_the_score_of_its_method_refitted_on_the_windows_before(replayed: Replay) -> None:
     for each in replayed.scored:
         assert each.entry is not None
@@ -64,6 +70,7 @@ def test_what_served_has_the_score_of_its_method_refitted_on_the_windows_before(
         assert pair.d == 0
 
 
+@pytest.mark.slow
 def test_items_with_bias_are_corrected_and_that_beats_platt_and_the_frozen_model(replayed: Replay) -> None:
     assert replayed.windows[-1].serves_next == "slc_eb"
     assert replayed.best == "slc_eb"
@@ -72,15 +79,19 @@ def test_items_with_bias_are_corrected_and_that_beats_platt_and_the_frozen_model
     assert [each.change for each in replayed.changes] == ["promoted", "promoted"]
 
 
+@pytest.mark.slow
 def test_the_sums_add_up(replayed: Replay) -> None:
     contender = replayed.against("platt")["served"]
     assert replayed.cumulated("served", "platt")[-1][1] == pytest.approx(contender.mean * contender.windows)
     assert contender.statistic.low < contender.statistic.mean < contender.statistic.high
 
 
-def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Installation) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
-    before = run(school, "before").as_dict()["windows"]
+@pytest.mark.slow
+def test_a_later_window_changes_nothing_that_was_decided_before_it(
+    school: Installation, replayed: Replay
+) -> None:
+    configure(school, methods=METHODS)
+    before = replayed.as_dict()["windows"]
     change_week(school, NEWEST, turned)
     after = run(school, "after").as_dict()["windows"]
     assert before[:-1] == after[:-1]
@@ -88,8 +99,9 @@ def test_a_later_window_changes_nothing_that_was_decided_before_it(school: Insta
     assert before[-1]["nll"] != after[-1]["nll"]
 
 
+@pytest.mark.slow
 def test_a_stopped_and_a_missing_window_are_named_and_what_served_goes_on(school: Installation) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
+    configure(school, methods=METHODS)
     change_week(school, WEEKS[3], lambda week: week.slice(0, 0))
     change_week(school, WEEKS[5], of_one_class)
     found = run(school)
@@ -127,10 +139,11 @@ def turned(week: pa.Table) -> pa.Table:
     return week.set_column(week.schema.get_field_index("label"), "label", label)
 
 
+@pytest.mark.slow
 def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_out(
     school: Installation,
 ) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
+    configure(school, methods=METHODS)
     for k, week in enumerate(WEEKS):
         change_week(school, week, of_backbone("gru-7" if k < 3 else "gru-8"))
     settings, directory = school.deployment("school"), school.home / "past"
@@ -147,6 +160,7 @@ def test_a_champion_of_another_backbone_serves_nothing_and_its_windows_are_left_
     assert found[NEWEST][1] == WEEKS[3:]
 
 
+@pytest.mark.slow
 def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(school: Installation) -> None:
     configure(school, methods=["base", "platt_eb", "slc_t"])
     found = run(school)
@@ -154,8 +168,9 @@ def test_a_method_that_tracks_drift_may_not_win_where_drift_cannot_be_seen(schoo
     assert "slc_t is not chosen: drift is not detectable in these data" in found.windows[-1].sentence
 
 
+@pytest.mark.slow
 def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Installation) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
+    configure(school, methods=METHODS)
     change_week(school, WEEKS[0], turned)
     settings, directory = school.deployment("school"), school.home / "past"
     steps = iter(replayed_windows("school", settings, WEEKS[:2], directory, home=school.home))
@@ -168,26 +183,15 @@ def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Inst
     assert [each.window for each in plan.windows] == WEEKS[:2]  # only what moved too far is left out
 
 
+@pytest.mark.slow
 def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(school: Installation) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"], refresh_every=2)
+    configure(school, methods=METHODS, refresh_every=2)
     found = run(school)
     assert [each.status for each in found.windows] == ["first", *["scored"] * 6]
     decided = [bool(each.sentence) for each in found.windows]
     assert decided == [not decided[1], decided[1]] * 3 + [not decided[1]]
     for each in found.windows:
         assert each.sentence or each.serves_next == each.served
-
-
-def test_erased_users_are_in_no_replay(school: Installation) -> None:
-    configure(school, methods=["base", "platt"])
-    before = run(school, "before").windows[-1].entry
-    (part,) = (school.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
-    user = pq.read_table(part, partitioning=None)["user_id"][0].as_py()
-    Erased(school.home, "school").add([str(user)])
-    after = run(school, "after").windows[-1].entry
-    assert before is not None
-    assert after is not None
-    assert after.users == before.users - 1
 
 
 def test_effects_may_be_named_for_a_replay(school: Installation) -> None:
@@ -201,6 +205,7 @@ def test_a_border_off_the_grid_is_refused(school: Installation) -> None:
         replay_windows(school.deployment("school"), "2026-01-06", "2026-02-23")
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path: Path) -> None:
     text = write_replay(tmp_path / "page" / "replay.html", replayed).read_text()
     assert "<svg" in text
@@ -211,6 +216,7 @@ def test_the_page_is_one_file_that_needs_nothing_else(replayed: Replay, tmp_path
     assert write_replay(tmp_path / "again" / "replay.html", replayed).read_text() == text
 
 
+@pytest.mark.slow
 def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_path: Path) -> None:
     platt, frozen = (replayed.against(each)["served"] for each in ("platt", "base"))
     words = {True: "better than", False: "not clearly apart from"}
@@ -232,10 +238,11 @@ def test_the_headline_says_only_what_the_intervals_say(replayed: Replay, tmp_pat
     assert unclear.headline == "Worse than the frozen model, not clearly apart from Platt"
 
 
+@pytest.mark.slow
 def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
     school: Installation, tmp_path: Path
 ) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
+    configure(school, methods=METHODS)
     out = tmp_path / "kept"
     asked = ["replay", "--deployment", "school", "--from", SPAN[0], "--to", SPAN[1]]
     result = CliRunner().invoke(
@@ -265,10 +272,12 @@ def test_the_command_prints_80_columns_writes_the_page_and_registers_nothing(
 
 
 @pytest.mark.slow
-def test_a_replay_scores_what_reports_and_ledger_say_was_served(school: Installation) -> None:
-    configure(school, methods=["base", "platt", "slc_eb"])
+def test_a_replay_scores_what_reports_and_ledger_say_was_served(
+    school: Installation, replayed: Replay
+) -> None:
+    configure(school, methods=METHODS)
     scored = {}
-    for each in run(school).scored:
+    for each in replayed.scored:
         pair = None if each.entry is None else each.entry.difference("served", "platt")
         assert pair is not None
         scored[each.window] = pair.d

@@ -179,6 +179,7 @@ def test_a_kill_in_the_middle_leaves_whole_windows_and_the_next_call_finishes(
     assert not list(installation.home.rglob(".*gone*"))
 
 
+@pytest.mark.slow
 def test_a_disk_that_refuses_is_typed_and_nothing_is_half_gone(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_the_arms_of_a_canary_are_compared_over_users(served: Served) -> None:
     assert interval["low"] < interval["estimate"] < interval["high"]
 
 
+@pytest.mark.slow
 def test_a_refresh_audits_the_newest_window(school: Installation) -> None:
     (before,) = NEWEST.before(1)
     plan = refresh(school, "school", before)

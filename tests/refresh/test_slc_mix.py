@@ -20,6 +20,7 @@ def mixed(school: Installation) -> Installation:
     return school
 
 
+@pytest.mark.slow
 def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_same(
     mixed: Installation,
 ) -> None:
@@ -36,6 +37,7 @@ def test_it_learns_from_more_windows_than_slc_eb_and_a_repeated_refresh_is_the_s
     assert again.directory == plan.directory
 
 
+@pytest.mark.slow
 def test_other_lists_reach_no_further(school: Installation) -> None:
     configure(school, forget={"half_life": 2, "windows": 20})
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))

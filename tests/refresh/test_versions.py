@@ -60,6 +60,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Plan]:
     return installation, plan
 
 
+@pytest.mark.slow
 def test_while_a_change_is_held_the_method_that_serves_is_renewed(held: tuple[Installation, Plan]) -> None:
     """With ``gate: auto``, too: a hold that lasts must not freeze the champion's parameters."""
     installation, plan = held
@@ -123,6 +124,7 @@ def test_the_newest_refresh_is_the_last_one_decided_whatever_files_say_of_their_
     assert newest_refresh(installation, "school", JANUARY) == again
 
 
+@pytest.mark.slow
 def test_a_receipt_names_the_renewed_version(held: tuple[Installation, Plan]) -> None:
     installation, plan = held
     (receipt,) = erase(installation, ["user-000017"], actor="ann")

@@ -1,5 +1,6 @@
 """A rollback with ``--exclude-window``, through whole refreshes: no later fit learns from that window."""
 
+import pytest
 from click.testing import CliRunner
 
 from slc_ops.base.window import Window
@@ -17,6 +18,7 @@ def refreshed(installation: Installation, window: Window) -> Plan:
     return pipeline.refresh(installation, "school", window, tell=lambda _: None)
 
 
+@pytest.mark.slow
 def test_no_later_refresh_learns_from_a_window_that_a_person_left_out(school: Installation) -> None:
     registry = Registry.open(school)
     first, second = NEWEST.before(2)

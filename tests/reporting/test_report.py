@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from slc_ops.evidence.backtest import Backtest, Champion
 from slc_ops.parameters.effects import by_item
@@ -102,6 +103,7 @@ def test_colours_follow_the_readers_scheme(page):
     assert "#0b7d6b" not in svg
 
 
+@pytest.mark.slow
 def test_the_same_evidence_gives_the_same_bytes(evidence, page, tmp_path):
     again = write_report(tmp_path / "report.html", **evidence)
     assert again.read_bytes() == page.read_bytes()
@@ -168,6 +170,7 @@ def fit_link():
     return Affine()
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_on_the_page_and_nothing_is_said_without_one(evidence, page, tmp_path):
     mean = PriorMean("gru-7", 1.0, 0.0123)
     ParameterSet.read(evidence["parameters"]).with_provenance(prior_mean=mean).write(tmp_path / "warm")

@@ -59,6 +59,7 @@ def test_single_rows_go_where_they_go_among_others(corrector: Corrector) -> None
         assert one == pytest.approx(together.probability[row], abs=1e-15)
 
 
+@pytest.mark.slow
 def test_the_share_is_kept_and_a_larger_one_only_adds(
     corrector: Corrector, registry: Registry, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_shares_and_names_that_mean_nothing_are_refused(
         follow(registry, tmp_path, canary, by)
 
 
+@pytest.mark.slow
 def test_many_challengers_do_not_push_the_champion_out_of_the_cache(
     corrector: Corrector, registry: Registry, other: Path, tmp_path: Path
 ) -> None:

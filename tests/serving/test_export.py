@@ -101,6 +101,7 @@ def load(address: str, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, "export", *given], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.faults(
     "a Redis dies while a version is loaded",
     "one line; the version before still serves",
@@ -183,6 +184,7 @@ def test_other_files_are_not_lost(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["export.json", "slc_item.csv"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_bytes_twice_and_says_what_it_wrote(tmp_path: Path) -> None:
     program = [
         str(Path(sys.executable).with_name("slc-ops")),

@@ -179,6 +179,7 @@ def test_a_full_disk_keeps_the_old_champion_serving(stage: Stage, tmp_path: Path
     assert corrector.refresh()
 
 
+@pytest.mark.slow
 def test_old_sets_leave_the_cache(stage: Stage) -> None:
     for week in range(6):
         stage.reign(week)
@@ -194,6 +195,7 @@ def test_names_that_could_escape_are_refused(name: str, tmp_path: Path) -> None:
         Corrector.from_registry("http://127.0.0.1:9", "demo", name, cache=tmp_path)
 
 
+@pytest.mark.slow
 def test_readers_see_one_whole_set_or_the_other_while_sets_are_swapped(stage: Stage, tmp_path: Path) -> None:
     other = parameter_set(tmp_path / "other", seed=5)
     stage.reign(0)

@@ -192,6 +192,7 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
     assert set(load.versions) == {1, 2}
 
 
+@pytest.mark.slow
 def test_mlflows_own_webhook_makes_it_look_at_once(
     registry: Registry, parameters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
