@@ -216,7 +216,6 @@ class _Table:
         order = (packed & 0xFFFFFFFF).astype(np.int32)
         counts = np.bincount(bucket, minlength=1 << (64 - self._shift))
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        self._longest = int(counts.max(initial=0))
         # One key more than ids: an empty last bucket starts there.
         self._keys = [np.append(words[order], np.uint64(0)) for words in keys]
         self._order = np.append(order + np.int32(first), np.int32(-1))
@@ -231,21 +230,27 @@ class _Table:
 
     def positions(self, keys: list[Words]) -> Codes:
         bucket = bucket_of_keys(keys, self._shift)
-        place = self._start[bucket]
+        place = self._start.take(bucket)
         hit = self._equal(keys, place)
-        found = np.where(hit, place, np.int32(-1))
-        if self._longest > 1:
-            missed = np.flatnonzero(~hit)
-            for step in range(1, self._longest):
-                missed = missed[self._start[bucket[missed] + 1] - self._start[bucket[missed]] > step]
-                candidate = self._start[bucket[missed]] + step
-                hit = self._equal([words[missed] for words in keys], candidate)
-                found[missed[hit]] = candidate[hit]
-        return self._order[found]
+        found: Codes = self._order.take(place)
+        if hit.all():
+            return found
+        left = np.flatnonzero(~hit)
+        found[left] = -1
+        end, place = self._start.take(bucket[left] + 1), place[left]
+        while True:  # the next candidate of each bucket, until the buckets end
+            place += 1
+            more = place < end
+            left, place, end = left[more], place[more], end[more]
+            if not len(left):
+                return found
+            hit = self._equal([words[left] for words in keys], place)
+            found[left[hit]] = self._order[place[hit]]
+            left, place, end = left[~hit], place[~hit], end[~hit]
 
     def _equal(self, keys: list[Words], place: NDArray[Any]) -> NDArray[np.bool_]:
-        equal: NDArray[np.bool_] = self._keys[0][place] == keys[0]
-        return equal if len(keys) == 1 else equal & (self._keys[1][place] == keys[1])
+        equal: NDArray[np.bool_] = self._keys[0].take(place) == keys[0]
+        return equal if len(keys) == 1 else equal & (self._keys[1].take(place) == keys[1])
 
 
 class _IntegerTable:

@@ -30,7 +30,7 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
     type=click.FloatRange(0.1, 86_400),
     default=30.0,
     show_default=True,
-    help="Seconds between looks at the registry.",
+    help="Seconds between checks of the registry.",
 )
 @click.option(
     "--canary",
@@ -43,7 +43,7 @@ from slc_ops.settings.environment import Installation, RegistryVariables, ServeV
     type=click.Choice(["user", "item", "group"]),
     default="user",
     show_default=True,
-    help="Whose ids say who is a canary.",
+    help="Effect whose ids select the canaries.",
 )
 @click.option(
     "--max-rows", type=click.IntRange(1), default=100_000, show_default=True, help="Rows of a request."
@@ -106,6 +106,7 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listener.getsockname()[1]}"
         health = corrector.health()
+        listener.listen()  # a client that reads the address can connect at once
         emit_json(json_path, {"address": address, "pid": os.getpid(), "version": health["version"]})
         click.echo(f"{corrector.deployment}, {health['method']}, on {address}", err=True)
         run(application, listener, timeout)
