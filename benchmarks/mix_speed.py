@@ -2,6 +2,7 @@
 
     python benchmarks/mix_speed.py large [--rows 20000000] [--users 200000]
     python benchmarks/mix_speed.py large --rows 1000000 --users 1000000 --once
+    python benchmarks/mix_speed.py older [--rows 13000000] [--users 100000]
     python benchmarks/mix_speed.py peers --python ENV/bin/python [--rows 1000000]
 
 ``large``: 50,000 items, 200 groups, a standard deviation of 0.5 per item's offset, 0.4 per item's slope, 0.5
@@ -9,6 +10,10 @@ per group (and 0.5 per user with ``--users``), so that every block enters. Both 
 the other to the same log in memory, each without what the other worked out; the seconds are those of the
 processor, so that a busy machine changes little, and the peak is that of the whole process. With ``--users``
 the effects of ``slc_mix`` have ``user`` among them; with ``--once`` each of them comes once.
+
+``older``: 26 windows whose items drift (half of an item's variance lasts, half changes with a half-life of
+eight windows); fitted with all rows, with rows limited to a quarter of them (as 130 million rows are), and
+with the windows of ``slc_eb`` alone; NLL on the next window.
 
 ``peers``: 5,000 items, 100 groups, the same effects without users; fitted on the first rows, scored on as
 many later ones. ENV holds gpboost, mcgrad, scikit-learn and pyarrow (requirements-bench.txt). Each library
@@ -88,6 +93,62 @@ def large(rows: int, users: int, path: Path) -> None:
     print(json.dumps(told), flush=True)
 
 
+def drifting(rows: int, items: int, groups: int, users: int, window: int) -> pa.Table:
+    """One window of a log whose items drift; items are as frequent as 1/rank."""
+    fixed, rng = np.random.default_rng(0), np.random.default_rng(window + 1)
+    lasting, slope = fixed.normal(0, 0.35, items), fixed.normal(0, 0.3, items)
+    group, of_user = fixed.normal(0, 0.4, groups), fixed.normal(0, 0.5, users or 1)
+    member, keep = fixed.integers(0, groups, items), 0.5 ** (1 / 8)
+    passing = fixed.normal(0, 0.35, items)
+    for _ in range(window):
+        passing = keep * passing + np.sqrt(1 - keep**2) * fixed.normal(0, 0.35, items)
+    chance = 1.0 / np.arange(1, items + 1)
+    item = np.searchsorted(np.cumsum(chance) / chance.sum(), rng.random(rows)).astype(np.int32)
+    user, logit = rng.integers(0, users or 1, rows).astype(np.int32), rng.normal(0, 1.2, rows)
+    eta = 0.9 * logit + 0.2 + (lasting + passing)[item] + slope[item] * logit + group[member[item]]
+    eta += of_user[user] if users else 0.0
+    label = (rng.random(rows) < 1 / (1 + np.exp(-eta))).astype(np.int8)
+    time_of = window + np.sort(rng.random(rows))
+    return pa.table(
+        {"event_time": time_of, "user_id": user, "item_id": item,
+         "group_id": member[item].astype(np.int32), "label": label, "logit": logit.astype(np.float32)}
+    )  # fmt: skip
+
+
+def older(rows: int, users: int, windows: int = 26) -> None:
+    """The loss of sampling old rows."""
+    from slc_ops.methods import FitOptions, fit_prepared
+    from slc_ops.methods.fitting import older_rows
+    from slc_ops.methods.fitting.calibration import Calibration
+    from slc_ops.methods.fitting.options import Forgetting
+    from slc_ops.rows.interactions import InteractionLog
+
+    tables = [drifting(rows // windows, 50_000, 200, users, each) for each in range(windows + 1)]
+    options = FitOptions(effects=("item", "slope", "group", *(["user"] if users else [])))
+    logs = [InteractionLog.from_table(pa.concat_tables(tables[-1 - each : -1])) for each in (4, 8, windows)]
+    test, forget = InteractionLog.from_table(tables[-1]), Forgetting(tuple(map(float, range(windows))), 8.0)
+    del tables
+    for name, most in (("all rows", rows), ("a quarter", rows // 4), ("eight windows", 0)):
+        older_rows.MOST_ROWS = most
+        link, long, further = (Calibration(log, None, options) for log in logs)
+        further.forget = forget
+        begun = time.process_time()
+        found = fit_prepared("slc_mix", link, long, further if most else None)
+        spent = time.process_time() - begun
+        entered = [
+            *found.effects,
+            *(["slope"] if "slope" in found.effects["item"].table.column_names else []),
+        ]
+        worth = nll(np.asarray(test.label), found.apply(test))
+        print(
+            name,
+            json.dumps({"rows": found.n_rows, "cpu": spent, "nll": worth, "entered": entered}),
+            flush=True,
+        )
+    found = fit_prepared("slc_eb", link, long)
+    print("slc_eb", json.dumps({"rows": found.n_rows, "nll": nll(np.asarray(test.label), found.apply(test))}))
+
+
 def peer(name: str, directory: Path) -> None:
     """One library, in its own process."""
     log, test = (
@@ -163,7 +224,7 @@ def peers(rows: int, python: str, items: int = 5_000, groups: int = 100) -> None
 def main() -> None:
     """One of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["large", "peers", "peer", "fit-large"])
+    parser.add_argument("what", choices=["large", "older", "peers", "peer", "fit-large"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--users", type=int, default=0)
     parser.add_argument("--once", action="store_true")
@@ -173,6 +234,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "peer":
         peer(asked.name, asked.data)
+    elif asked.what == "older":
+        older(asked.rows or 13_000_000, asked.users)
     elif asked.what == "peers":
         peers(asked.rows or 1_000_000, asked.python)
     elif asked.what == "fit-large":

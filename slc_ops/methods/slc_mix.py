@@ -31,6 +31,7 @@ from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
+from slc_ops.methods.fitting.older_rows import limited
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
 from slc_ops.numerics.crossed import Crossed, shrunk
@@ -39,7 +40,6 @@ from slc_ops.numerics.kernels import Floats, Sums, key_sums, total
 from slc_ops.numerics.newton import Minimum, State
 from slc_ops.parameters.effects import Effect
 from slc_ops.parameters.parameter_set import Apply, ParameterSet, Provenance, sum_of
-from slc_ops.rows.interactions import IN_MEMORY_ROWS
 from slc_ops.rows.rows import Columns, Rows
 
 GROUP: Columns = frozenset({"group"})
@@ -59,7 +59,8 @@ def fit(
     blocks = chosen_blocks(calibration, prior)
     if not blocks.entered and (older is None or not blocks.variances.item):
         return replace(slc_eb.fit(calibration, link), method="slc_mix")
-    rows, newest = _rows_of(blocks, older, calibration, link), link or calibration
+    newest = link or calibration
+    rows = calibration if older is None else limited(older, newest, users=blocks.variances.user > 0)
     model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
@@ -74,19 +75,6 @@ def fit(
         logit_mean=model.standard.mean,
         cold=None if platt is None else Affine(platt.a, platt.b0),
         provenance=Provenance(prior_mean=slc_eb.mean_in_words(rows.options.earlier, prior)),
-    )
-
-
-def _rows_of(blocks: Chosen, *memories: Calibration | None) -> Calibration:
-    """Return the longest memory; with users, the longest one whose rows fit into memory."""
-    given = [each for each in memories if each is not None]
-    most = IN_MEMORY_ROWS if blocks.variances.user else float("inf")
-    for each in given:
-        if each.log.n_rows <= most:
-            return each
-    raise FitError(
-        f"{given[-1].log.describe()} has {given[-1].log.n_rows:,} rows; effects of users need all rows in "
-        f"memory, at most {IN_MEMORY_ROWS:,} (leave user out of effects)"
     )
 
 
@@ -141,7 +129,10 @@ def _model(rows: Calibration, standard: Standard, blocks: Chosen, mean: Floats |
     if blocks.variances.user:
         log = rows.log.in_memory()
         if log is None or log.users is None:
-            raise FitError(f"{rows.log.describe()} has no users in memory; leave user out of effects")
+            raise FitError(
+                f"effects of users need all rows in the memory of one process; {rows.log.describe()} has "
+                f"{rows.log.n_rows:,} rows (leave user out of effects)"
+            )
         shape = replace(cells.shape(len(log.users)), mean=mean)
         columns: Columns = USER | cells.columns | standard.columns
         by_user = ByUser.of(log.rows(0, log.n_rows, columns), cells, standard, shape.users)

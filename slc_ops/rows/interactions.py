@@ -98,16 +98,22 @@ class InteractionLog(InSpans):
         return cls(TableSource(table))
 
     @classmethod
-    def from_rows(cls, rows: Rows, items: pa.Array) -> "InteractionLog":
-        """Create a log from rows in memory, with their items, times and weights, without a copy."""
+    def from_rows(
+        cls, rows: Rows, items: pa.Array, users: pa.Array | None = None, groups: pa.Array | None = None
+    ) -> "InteractionLog":
+        """Create a log from rows in memory, without a copy; users and groups only with their ids."""
         own: dict[str, NDArray[Any]] = {"label": rows.label, "logit": rows.logit}
         own |= {} if rows.weight is None else {"weight": rows.weight}
         own |= {} if rows.time is None else {"event_time": rows.time}
-        ids = pa.DictionaryArray.from_arrays(as_arrow(rows.codes), items)
         columns = {name: as_arrow(values) for name, values in own.items()}
-        log = cls(TableSource(pa.table({"item_id": ids, **columns})), items=items)
-        kept = ColumnStore.of({"item_id": rows.codes, **own})
-        log._columns = dict.fromkeys(("item_id", *own), kept)
+        ids = {"item_id": (rows.codes, items), "user_id": (rows.user, users)}
+        for name, (codes, known) in (ids | {"group_id": (rows.group, groups)}).items():
+            if codes is not None and known is not None:
+                indices = pa.array(codes, mask=codes < 0)
+                columns[name], own[name] = pa.DictionaryArray.from_arrays(indices, known), codes
+        log = cls(TableSource(pa.table(columns)), items=items)
+        log._columns = dict.fromkeys(own, ColumnStore.of(own))
+        log._ids = {"user_id": users, "group_id": groups}
         return log
 
     def within(self, whole: "InteractionLog", first: int) -> Self:

@@ -57,7 +57,7 @@ def run(*arguments):
 
 def test_it_is_in_the_table_and_stands_last(added):
     assert list(METHODS)[-1] == "half_step"
-    assert ladder(["half_step"]) == ("base", "platt", "half_step")
+    assert ladder(["half_step"]) == ("base", "platt", "platt_eb", "half_step")
 
 
 def deployments(tmp_path):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from slc_ops.base.errors import ClusterUnavailable, DamagedFile, InputError, SettingsError
+from slc_ops.base.errors import ClusterUnavailable, DamagedFile, FitError, InputError, SettingsError
 from slc_ops.base.window import Window
 from slc_ops.demo.simulate import simulate
 from slc_ops.engines.spark import cluster as running
@@ -28,9 +28,12 @@ from slc_ops.evidence.detectability import detectability
 from slc_ops.evidence.folds import Fold
 from slc_ops.intake.extract import Pull
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.methods import METHODS, fit_prepared
+from slc_ops.methods import METHODS, fit_prepared, slc_mix
 from slc_ops.methods.fitting import monotone, prior_sample
+from slc_ops.methods.fitting.blocks import Chosen
 from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.options import Forgetting
+from slc_ops.numerics.crossed import Variances
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import observed, pipeline
 from slc_ops.registry import Registry
@@ -116,6 +119,50 @@ def test_the_whole_ladder_agrees(engine: SparkEngine, weeks: list[tuple[Window, 
     ready, expected = Calibration(there), Calibration(here)
     for method in METHODS:
         assert_same_parameters(fit_prepared(method, ready), fit_prepared(method, expected))
+
+
+@pytest.mark.usefixtures("many_splits")
+@pytest.mark.parametrize("nested", [True, False], ids=["one group per item", "several groups per item"])
+def test_groups_slopes_and_forgetting_agree(engine: SparkEngine, tmp_path: Path, nested: bool) -> None:
+    rng = np.random.default_rng(3)
+    offset, slope, group = rng.normal(0, 0.5, 1000), rng.normal(0, 0.7, 1000), rng.normal(0, 0.9, 12)
+    paths = []
+    for number in range(3):
+        item, logit = rng.integers(0, 1000, 6000), rng.normal(0, 1.2, 6000)
+        member = item % 12 if nested else rng.integers(0, 12, 6000)
+        eta = logit + offset[item] + slope[item] * logit + group[member]
+        label = (rng.random(6000) < 1 / (1 + np.exp(-eta))).astype(np.int8)
+        times = 1e4 * number + np.arange(6000.0)
+        table = pa.table(
+            {"item_id": [f"i{k}" for k in item], "user_id": rng.integers(0, 300, 6000), "label": label,
+             "group_id": [f"g{k}" for k in member], "logit": logit, "event_time": times}
+        )  # fmt: skip
+        paths.append(tmp_path / f"{number}.parquet")
+        pq.write_table(table, paths[-1], row_group_size=500)
+    forget = Forgetting((0.0, 1e4, 2e4), 8.0)
+    found, expected = (
+        fit_prepared(
+            "slc_mix", *(Calibration(each.read(paths[first:])) for first in (2, 1)),
+            Calibration(each.read(paths), forget=forget),
+        )
+        for each in (engine, LOCAL)
+    )  # fmt: skip
+    assert_same_parameters(found, expected)
+    assert set(expected.effects) == {"item", "group"}
+    for name, column in (("item", "slope"), ("group", "offset"), ("group", "offset_var"), ("group", "n_obs")):
+        here, there = (each.effects[name].table for each in (expected, found))
+        assert there["id"].to_pylist() == here["id"].to_pylist()
+        np.testing.assert_allclose(there[column], here[column], rtol=0, atol=1e-9, err_msg=f"{name} {column}")
+
+
+def test_users_on_a_cluster_are_refused_in_one_line(
+    engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_log, "IN_MEMORY_ROWS", 1000)
+    calibration = Calibration(engine.read([path for _, path in weeks]))
+    blocks = Chosen(Variances(item=0.5, user=0.25), {}, {})
+    with pytest.raises(FitError, match=r"users need all rows .* 12,000 rows \(leave user out of effects\)"):
+        slc_mix._model(calibration, slc_mix.standard_of(calibration), blocks, None)
 
 
 @pytest.mark.usefixtures("long_way")

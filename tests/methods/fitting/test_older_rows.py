@@ -1,0 +1,97 @@
+"""The rows of the blocks of ``slc_mix``: above a limit, older rows enter by a sample."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slc_ops.methods import FitOptions, fit_prepared
+from slc_ops.methods.fitting import older_rows
+from slc_ops.methods.fitting.calibration import Calibration
+from slc_ops.methods.fitting.older_rows import limited
+from slc_ops.methods.fitting.options import Forgetting
+from tests.methods.biased_rows import log_of, nll, sigmoid
+
+WINDOWS, ROWS = 12, 2000
+FORGET = Forgetting(tuple(float(k) for k in range(WINDOWS)), 4.0)
+ALL = FitOptions(effects=("item", "slope", "group", "user"), threads=1)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Windows of a log with effects of items, groups and users; a few items have most rows."""
+    rng = np.random.default_rng(0)
+    item_effect, group_effect, user_effect = (rng.normal(0, 0.7, n) for n in (300, 10, 200))
+    found = []
+    for window in range(WINDOWS + 1):
+        item, user = (300 * rng.random(ROWS) ** 3).astype(int), rng.integers(0, 200, ROWS)
+        logit, group = rng.normal(0, 1, ROWS), item % 10
+        eta = logit + item_effect[item] + group_effect[group] + user_effect[user]
+        label = (rng.random(ROWS) < sigmoid(eta)).astype(np.int8)
+        columns = {"item_id": item, "user_id": user, "group_id": [f"g{k}" for k in group], "logit": logit}
+        columns |= {"event_time": window + np.arange(ROWS) / ROWS, "label": label}
+        found.append(pa.table(columns))
+    return found
+
+
+def memories(tables, order=None):
+    """Link, long memory and all windows, without the last one."""
+    found = [pa.concat_tables(tables[-1 - count : -1]) for count in (2, 4, WINDOWS)]
+    found[2] = found[2] if order is None else found[2].take(pa.array(order))
+    return [
+        Calibration(log_of(table), None, ALL, forget)
+        for table, forget in zip(found, (None, None, FORGET), strict=True)
+    ]
+
+
+def sample_of(tables, order=None):
+    link, _, older = memories(tables, order)
+    return limited(older, link, users=True).log
+
+
+def test_up_to_the_limit_all_rows_enter(tables):
+    link, _, older = memories(tables)
+    assert limited(older, link, users=True) is older
+
+
+def test_all_rows_of_the_link_enter_and_older_ones_seldom(tables, monkeypatch):
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
+    log = sample_of(tables)
+    assert 8500 <= log.n_rows <= 9500
+    window = np.floor(log.time).astype(int)
+    counts = np.bincount(window, minlength=WINDOWS)
+    assert counts[-2:].tolist() == [ROWS, ROWS]
+    assert counts[0] < 0.5 * counts[-3] < 0.5 * ROWS
+    # Recent rows have the weight of their age, a sampled row counts once.
+    np.testing.assert_allclose(log.weight[window >= 10], FORGET.of(log.time[window >= 10]))
+    assert set(log.weight[window < 10]) == {1.0}
+
+
+def test_frequent_items_are_sampled_more_than_rare_ones(tables, monkeypatch):
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 6000)
+    whole, log = memories(tables)[2].log, sample_of(tables)
+    of_item = {}
+    for name, each in (("whole", whole), ("sample", log)):
+        old = each.time < WINDOWS - 2
+        codes = each.items.take(pa.array(each.item_codes[old])).to_numpy()
+        of_item[name] = np.bincount(codes, minlength=300)
+    share = of_item["sample"] / np.maximum(of_item["whole"], 1)
+    assert share[:5].mean() < 0.5 * share[200:].mean()
+
+
+def test_the_sample_does_not_depend_on_the_order_of_the_rows(tables, monkeypatch):
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
+    order = np.random.default_rng(1).permutation(WINDOWS * ROWS)
+    one, other = sample_of(tables), sample_of(tables, order)
+    assert sorted(one.time) == sorted(other.time)
+
+
+def test_a_fit_with_the_sample_is_near_that_with_all_rows(tables, monkeypatch):
+    whole = fit_prepared("slc_mix", *memories(tables))
+    monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
+    sampled = fit_prepared("slc_mix", *memories(tables))
+    assert set(sampled.effects) == set(whole.effects) == {"item", "group", "user"}
+    assert sampled.n_rows < 10_000 < whole.n_rows
+    assert sampled.effects["user"].table.num_rows == 200
+    later, alone = tables[-1], fit_prepared("slc_eb", *memories(tables)[:2])
+    lost, gained = nll(sampled, later) - nll(whole, later), nll(alone, later) - nll(whole, later)
+    assert -0.002 < lost < 0.2 * gained
