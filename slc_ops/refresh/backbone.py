@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slc_ops.base.files import digest_json, read_json, replacing, write_json
 from slc_ops.base.parquet import log_writer, open_parquet
@@ -126,7 +126,7 @@ def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | No
     if line[-1].to_version is None and told and told["window"] == str(plan.window):
         return BackboneChange(**told)
     champion = registry.champion(name)
-    fitted = None if champion is None else _fitted_for(registry, champion)
+    fitted = None if champion is None else registry.parameters(champion).provenance.backbone_version
     if champion is None or fitted in (None, version) or plan.window.end <= champion.window.end:
         (installation.refreshes(name) / BACKBONE_CHANGE).unlink(missing_ok=True)
         return None
@@ -143,16 +143,6 @@ def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | No
         )
     write_json(installation.refreshes(name) / BACKBONE_CHANGE, asdict(change))
     return change
-
-
-def _fitted_for(registry: Any, champion: Any) -> str | None:
-    from tempfile import TemporaryDirectory
-
-    from slc_ops.parameters.parameter_set import ParameterSet
-
-    with TemporaryDirectory(prefix="slc-champion-") as scratch:
-        found = ParameterSet.read(registry.parameters(champion, Path(scratch)))
-    return found.provenance.backbone_version
 
 
 def read_backbone_change(

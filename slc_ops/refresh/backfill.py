@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import read_json
 from slc_ops.base.window import Cadence, Window, parse_timestamp
+from slc_ops.refresh.evidence import read_verdict
 from slc_ops.refresh.gate import promote, propose
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import newest_refresh
@@ -118,7 +118,7 @@ def look(
 
 def _without_method(installation: Installation, name: str, window: Window) -> bool:
     plan = newest_refresh(installation, name, window)
-    return plan is not None and read_json(plan.files.verdict)["method"] is None
+    return plan is not None and read_verdict(plan)["method"] is None
 
 
 def promote_window(installation: Installation, plan: Plan, *, actor: str) -> str:

@@ -51,16 +51,9 @@ def current_champion(installation: Installation, deployment: str) -> ChampionRef
     version = registry.champion(deployment)
     if version is None:
         return None
-
-    def read() -> "ParameterSet":
-        from tempfile import TemporaryDirectory
-
-        from slc_ops.parameters.parameter_set import ParameterSet
-
-        with TemporaryDirectory(prefix="slc-champion-") as scratch:
-            return ParameterSet.read(registry.parameters(version, Path(scratch)))
-
-    return ChampionReference(str(version.number), version.key, version.method, version.window, read)
+    return ChampionReference(
+        str(version.number), version.key, version.method, version.window, lambda: registry.parameters(version)
+    )
 
 
 def taken_back_from(installation: Installation, plan: Plan) -> dict[str, str]:

@@ -87,6 +87,12 @@ def read_backtest(plan: Plan) -> "Backtest":
     return Backtest.from_dict(read_json(plan.files.backtest))
 
 
+def read_verdict(plan: Plan) -> dict[str, Any]:
+    """Read the result of :func:`decide`."""
+    verdict: dict[str, Any] = read_json(plan.files.verdict)
+    return verdict
+
+
 @observed
 def detectability(plan: Plan) -> Path:
     """Compute the drifts that the calibration rows of the newest fold could show; return the directory."""
@@ -112,7 +118,7 @@ def decide(plan: Plan) -> dict[str, Any]:
 
     target = plan.files.verdict
     found = read_backtest(plan)
-    if not target.exists() or read_json(target)["champion"] != vars(found.champion):
+    if not target.exists() or read_verdict(plan)["champion"] != vars(found.champion):
         seen, rules = read_detectability(plan.files.detectability), rules_of(plan)
         decision = decide_on(found, seen, rules, plan.settings["evidence_windows"])
         renewal = None
@@ -120,7 +126,7 @@ def decide(plan: Plan) -> dict[str, Any]:
             options = found.newest[decision.method].options
             renewal = renewal_of(plan, decision.method, options, plan.files.parameters)
         write_json(target, give_verdict(found, decision, renewal, seen, rules).as_dict(), sealed=True)
-    verdict: dict[str, Any] = read_json(target)
+    verdict = read_verdict(plan)
     note_outcome(plan.files, verdict, found)
     return verdict
 

@@ -4,13 +4,11 @@ A lower package names the files in its own directory (a score, a parameter set, 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from slc_ops.base.window import Window
 
 PLAN = "plan.json"
-VERDICT = "verdict.json"
 OUTCOME = "outcome.json"
 VERSIONS = "versions.json"
 SCORES = "scores"
@@ -18,79 +16,47 @@ STEPS = "steps"
 """Beside the refreshes of a window: the times and the outcome of each step."""
 
 
-@dataclass(frozen=True)
 class RefreshFiles:
     """The paths of one refresh: ``<refreshes>/<window>/<key>/``."""
 
-    directory: Path
-
-    @property
-    def plan(self) -> Path:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.refreshes = directory.parent.parent
+        """The directory of all refreshes of the deployment."""
+        self.plan = directory / PLAN
         """The plan; written first."""
-        return self.directory / PLAN
-
-    @property
-    def windows(self) -> Path:
+        self.windows = directory / "windows"
         """The rows of the plan."""
-        return self.directory / "windows"
-
-    @property
-    def earlier(self) -> Path:
+        self.earlier = directory / "earlier"
         """The fit of ``slc_eb`` on rows of the previous backbone, if the plan has some."""
-        return self.directory / "earlier"
-
-    @property
-    def scores(self) -> Path:
+        self.scores = directory / SCORES
         """One directory per fold and method."""
-        return self.directory / SCORES
-
-    @property
-    def backtest(self) -> Path:
+        self.backtest = directory / "backtest.json"
         """The comparison of the methods and the champion."""
-        return self.directory / "backtest.json"
-
-    @property
-    def detectability(self) -> Path:
+        self.detectability = directory / "detectability"
         """The drifts that the rows could show."""
-        return self.directory / "detectability"
-
-    @property
-    def verdict(self) -> Path:
+        self.verdict = directory / "verdict.json"
         """The decision."""
-        return self.directory / VERDICT
-
-    @property
-    def outcome(self) -> Path:
+        self.outcome = directory / OUTCOME
         """A summary of the verdict, with its position among the refreshes of the window."""
-        return self.directory / OUTCOME
-
-    @property
-    def parameters(self) -> Path:
+        self.parameters = directory / "parameters"
         """The decided method, fitted with the newest window."""
-        return self.directory / "parameters"
-
-    @property
-    def renewed_parameters(self) -> Path:
+        self.renewed_parameters = directory / "renewed-parameters"
         """The serving method, fitted with the newest window while a change to another one is held."""
-        return self.directory / "renewed-parameters"
-
-    @property
-    def versions(self) -> Path:
+        self.versions = directory / VERSIONS
         """The versions that the refresh registered."""
-        return self.directory / VERSIONS
-
-    @property
-    def report(self) -> Path:
+        self.report = directory / "report"
         """The directory of the report, with its figures."""
-        return self.directory / "report"
-
-    @property
-    def report_page(self) -> Path:
+        self.report_page = self.report / "report.html"
         """The report's page."""
-        return self.report / "report.html"
 
 
-def refreshes_in(refreshes: Path, window: Window | None = None) -> Iterator[RefreshFiles]:
-    """Yield every planned refresh below a deployment's directory, or of one window, in window order."""
-    for plan in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/[!.]*/{PLAN}")):
-        yield RefreshFiles(plan.parent)
+def refreshes_in(
+    refreshes: Path, window: Window | None = None, holding: str = PLAN
+) -> Iterator[RefreshFiles]:
+    """Yield the refreshes below a deployment's directory, or of one window, in window order.
+
+    ``holding`` is a file that they have: by default the plan, so that all of them are found.
+    """
+    for path in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/[!.]*/{holding}")):
+        yield RefreshFiles(path.parent)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from slc_ops.base.errors import PromotionRefused
 from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, interval
+from slc_ops.refresh.evidence import read_verdict
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
@@ -62,12 +63,6 @@ def rule_of(settings: Deployment, kind: str) -> str:
     if kind == "renewal" and settings.renew == "auto" and settings.gate == "manual":
         return "auto"
     return settings.gate
-
-
-def read_verdict(plan: Plan) -> dict[str, Any]:
-    """Return the refresh's verdict."""
-    verdict: dict[str, Any] = read_json(plan.files.verdict)
-    return verdict
 
 
 def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool = False) -> Proposal:

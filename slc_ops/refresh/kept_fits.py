@@ -64,7 +64,7 @@ def kept_fit(plan: Plan, method: str, key: str) -> "Fitted | None":
     from slc_ops.evidence.scoring import Fitted
     from slc_ops.parameters.parameter_set import ParameterSet, Provenance
 
-    for path in sorted(plan.directory.parent.parent.glob(f"*/*/*parameters{SUFFIX}"), reverse=True):
+    for path in sorted(plan.files.refreshes.glob(f"*/*/*parameters{SUFFIX}"), reverse=True):
         with suppress(SlcError, OSError, ValueError, KeyError, TypeError):
             found = read_json(path)
             if key and found["key"] == key:

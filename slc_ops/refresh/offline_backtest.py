@@ -16,7 +16,7 @@ from slc_ops.evidence.verdict import Verdict
 from slc_ops.intake.sources.lake import Lake
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.champion import champion_in
-from slc_ops.refresh.evidence import read_backtest
+from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.files import RefreshFiles
 from slc_ops.settings.deployments import Deployment, Installation
 from slc_ops.settings.sources import LakeSource
@@ -71,7 +71,7 @@ def run_backtest(
         off_grid=True,  # nothing is registered, so nothing can overlap
     )
     report = pipeline.write_report(plan, RefreshFiles(directory).report_page)
-    return read_backtest(plan), Verdict.from_dict(pipeline.decide(plan)), report
+    return read_backtest(plan), Verdict.from_dict(read_verdict(plan)), report
 
 
 def newest_window(settings: Deployment) -> Window:

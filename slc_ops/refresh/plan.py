@@ -17,7 +17,7 @@ from slc_ops.base.files import (
     understanding,
     write_json,
 )
-from slc_ops.base.json_form import JsonForm
+from slc_ops.base.json_form import JsonForm, to_json
 from slc_ops.base.parquet import parts_of
 from slc_ops.base.window import Window
 from slc_ops.refresh.files import RefreshFiles
@@ -48,26 +48,29 @@ class PlannedWindow(JsonForm):
     rows_key: str = ""
 
 
+Windows = tuple[PlannedWindow, ...]
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(JsonForm):
     """One refresh. All its results are in ``directory``, whose name is the refresh's key."""
 
     deployment: str
     window: Window
-    windows: tuple[PlannedWindow, ...]
+    windows: Windows
     excluded: tuple[dict[str, str], ...]
     settings: dict[str, Any]
     input_digest: str
     config_digest: str
     code_version: str
     directory: Path
-    earlier: tuple[PlannedWindow, ...] = ()
+    earlier: Windows = ()
     """Windows of the previous backbone, while the new one's first windows still need them."""
     backbone_version: str | None = None
     """The backbone that served at the end of the window, if its rows have versions."""
 
     @property
-    def pinned(self) -> tuple[PlannedWindow, ...]:
+    def pinned(self) -> Windows:
         """Every window whose rows the refresh keeps."""
         return (*self.earlier, *self.windows)
 
@@ -77,20 +80,19 @@ class Plan:
         return self.windows[-1]
 
     @property
-    def learned(self) -> tuple[PlannedWindow, ...]:
-        """The windows of the published parameters' fit."""
-        return learned_of(self.windows, self.settings)
-
-    @property
-    def older(self) -> tuple[PlannedWindow, ...]:
-        """The windows of methods that forget; they end with those of :attr:`learned`."""
-        return older_of(self.windows, self.settings)
-
-    @property
-    def linked(self) -> tuple[PlannedWindow, ...]:
+    def linked(self) -> Windows:
         """The last of :attr:`learned`, for links and all methods with short memory."""
-        memory = memory_up_to(self.window, [each.window for each in self.windows], Reach.of(self.settings))
-        return tuple(each for each in self.windows if each.window in memory.link)
+        return fitted_windows(self.windows, self.settings)[0]
+
+    @property
+    def learned(self) -> Windows:
+        """The windows of the published parameters' fit."""
+        return fitted_windows(self.windows, self.settings)[1]
+
+    @property
+    def older(self) -> Windows:
+        """The windows of methods that forget; they end with those of :attr:`learned`."""
+        return fitted_windows(self.windows, self.settings)[2]
 
     @property
     def held_before(self) -> bool:
@@ -108,31 +110,24 @@ class Plan:
         return self.files.plan
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "deployment": self.deployment,
-            "window": self.window.as_dict(),
-            "windows": [each.as_dict() for each in self.windows],
-            **({"earlier": [each.as_dict() for each in self.earlier]} if self.earlier else {}),
-            "excluded": list(self.excluded),
-            "backbone_version": self.backbone_version,
-            "settings": self.settings,
-            "input_digest": self.input_digest,
-            "config_digest": self.config_digest,
-            "code_version": self.code_version,
-        }
+        """Return the JSON form, without the directory, which may be moved."""
+        form: dict[str, Any] = to_json(self, exclude={"directory"})
+        return form
 
 
-def learned_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
-    """Return the windows of the long memory, the refreshed one included; the last of them are the link's."""
+def fitted_windows(
+    windows: Sequence[PlannedWindow], settings: dict[str, Any]
+) -> tuple[Windows, Windows, Windows]:
+    """Return the windows of a fit up to the last one: of the link, of the long memory, of forgetting methods.
+
+    Each is the end of the next; the last is empty if no method that forgets is compared.
+    """
     memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
-    return tuple(each for each in windows if each.window in memory.offsets)
 
+    def planned(part: Sequence[Window]) -> Windows:
+        return tuple(each for each in windows if each.window in part)
 
-def older_of(windows: Sequence[PlannedWindow], settings: dict[str, Any]) -> tuple[PlannedWindow, ...]:
-    """Return the windows of methods that forget; empty if none is compared."""
-    memory = memory_up_to(windows[-1].window, [each.window for each in windows], Reach.of(settings))
-    return tuple(each for each in windows if each.window in memory.older)
+    return planned(memory.link), planned(memory.offsets), planned(memory.older)
 
 
 def make_plan(
@@ -153,11 +148,11 @@ def make_plan(
     replaced one meanwhile, and the windows must be validated again.
     """
     settings = deployment.model_dump(mode="json", exclude=NOT_IN_KEY)
-    older = older_of(windows, settings)
+    _, learned, older = fitted_windows(windows, settings)
     input_digest = digest_json(
         {
             "windows": [[each.window.as_dict(), each.digest] for each in windows],
-            "learned": [each.window.as_dict() for each in learned_of(windows, settings)],
+            "learned": [each.window.as_dict() for each in learned],
             **({"older": [each.window.as_dict() for each in older]} if older else {}),
             **({"earlier": [[each.window.as_dict(), each.digest] for each in earlier]} if earlier else {}),
         }
@@ -223,20 +218,4 @@ def read_plan(path: str | Path) -> Plan:
     """Read a plan from its file."""
     path = Path(path)
     with understanding(path):
-        return _plan_of(read_json(path), path.parent)
-
-
-def _plan_of(value: dict[str, Any], directory: Path) -> Plan:
-    return Plan(
-        deployment=value["deployment"],
-        window=Window.from_dict(value["window"]),
-        windows=tuple(PlannedWindow.from_dict(each) for each in value["windows"]),
-        earlier=tuple(PlannedWindow.from_dict(each) for each in value.get("earlier", [])),
-        excluded=tuple(value["excluded"]),
-        settings=value["settings"],
-        input_digest=value["input_digest"],
-        config_digest=value["config_digest"],
-        code_version=value["code_version"],
-        directory=directory,
-        backbone_version=value.get("backbone_version"),
-    )
+        return Plan.from_dict({**read_json(path), "directory": path.parent})

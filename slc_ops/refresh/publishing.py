@@ -10,7 +10,7 @@ from slc_ops.base.json_form import read_as
 from slc_ops.base.lineage import Data, lineage
 from slc_ops.base.methods import REFERENCES
 from slc_ops.intake.manifest import LOG
-from slc_ops.refresh.evidence import decide, read_backtest
+from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.fitting import renewal_of
 from slc_ops.refresh.observed import observed
 from slc_ops.refresh.plan import Plan
@@ -31,8 +31,7 @@ def publish(installation: Installation, plan: Plan) -> int | None:
     with new parameters. A recomputed verdict (against another champion) replaces the report and the version's
     verdict.
     """
-    verdict = decide(plan)
-    files = plan.files
+    verdict, files = read_verdict(plan), plan.files
     said = digest_json(verdict)
     published = version_of(files)
     stale = not files.report_page.exists() or published is None or published.verdict != said
@@ -152,7 +151,7 @@ def write_report(plan: Plan, page: Path | None = None) -> Path:
     """Write (or rewrite) the HTML report of a decided refresh; return its file."""
     from slc_ops.reporting import write_report as write
 
-    verdict = decide(plan)
+    verdict = read_verdict(plan)
     return write(
         page or plan.files.report_page,
         backtest=read_json(plan.files.backtest),
@@ -170,7 +169,7 @@ def served_before(plan: Plan) -> "Iterator[Served]":
     from slc_ops.evidence.results import Served
 
     for each in plan.windows[:-1]:
-        for decided in outcomes(plan.directory.parent.parent, each.window):
+        for decided in outcomes(plan.files.refreshes, each.window):
             _, newest = decided[-1]
             if newest.served is not None:
                 yield read_as(Served, newest.served)

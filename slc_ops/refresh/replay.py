@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from slc_ops.base.errors import SelfTestFailed, SettingsError, ValidationStopped
-from slc_ops.base.files import read_json, unsynced
+from slc_ops.base.files import unsynced
 from slc_ops.base.methods import ladder
 from slc_ops.base.text import as_sentence
 from slc_ops.base.window import Window
@@ -28,7 +28,7 @@ from slc_ops.refresh import pipeline
 from slc_ops.refresh.backbone import BackboneChange
 from slc_ops.refresh.backfill import MAX_WINDOWS, border
 from slc_ops.refresh.champion import current_champion
-from slc_ops.refresh.evidence import read_backtest
+from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.retention import discard
@@ -151,7 +151,7 @@ def _replayed(installation: Installation, name: str, window: Window) -> Replayed
     ranking = {} if status == "first" else _ranking(backtest)
     if not due:
         return ReplayedWindow(window, status, served, before, entry=entry, note=note, ranking=ranking)
-    verdict = read_json(plan.files.verdict)
+    verdict = read_verdict(plan)
     champion = registry.champion(name)
     renewal: Renewed = "none"
     if champion is not None and champion.window == window:

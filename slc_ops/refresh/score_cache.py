@@ -51,8 +51,7 @@ def reuse(plan: Plan, fold: Fold, method: str, key: str) -> bool:
     target = score_directory(plan.files.scores, fold, method)
     if not key or fold.newest or target.exists():
         return False
-    refreshes = plan.directory.parent.parent
-    for found in sorted(refreshes.glob(f"*/*/{SCORES}/{fold.key}/{method}/{KEY}")):
+    for found in sorted(plan.files.refreshes.glob(f"*/*/{SCORES}/{fold.key}/{method}/{KEY}")):
         if read_json(found) != key or not (found.parent / USERS).exists():  # an erasure deletes sums by user
             continue
         score = Score.from_dict(read_json(found.parent / SCORE))

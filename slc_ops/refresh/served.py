@@ -7,9 +7,9 @@ canary) with an interval over users. It is stored beside the window's rows, with
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,15 +66,11 @@ class Sets:
         self._read: dict[int, ParameterSet | None] = {}
 
     def of(self, version: int) -> "ParameterSet | None":
-        from slc_ops.parameters.parameter_set import ParameterSet
-
         if version not in self._read:
-            with TemporaryDirectory(prefix="slc-served-") as scratch:
-                try:
-                    found = self._registry.ledger.version(self._deployment, version)
-                    self._read[version] = ParameterSet.read(self._registry.parameters(found, Path(scratch)))
-                except SlcError:
-                    self._read[version] = None
+            self._read[version] = None
+            with suppress(SlcError):
+                found = self._registry.ledger.version(self._deployment, version)
+                self._read[version] = self._registry.parameters(found)
         return self._read[version]
 
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slc_ops.base.console import print_lines, print_table
-from slc_ops.base.files import read_json
 from slc_ops.base.text import MISSING, points
-from slc_ops.refresh.evidence import read_backtest
+from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.versions import version_of
 from slc_ops.settings.deployments import Installation
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def refresh_summary(installation: Installation, plan: Plan) -> dict[str, Any]:
     """Return the JSON form: verdict, version, and the methods on the newest window."""
     backtest = read_backtest(plan)
-    verdict, version = read_json(plan.files.verdict), version_of(plan.files)
+    verdict, version = read_verdict(plan), version_of(plan.files)
     return {
         "deployment": plan.deployment,
         "window": plan.window.as_dict(),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from slc_ops.base.files import digest_json, read_json, understanding, write_json
 from slc_ops.base.json_form import to_json
 from slc_ops.base.window import Window
-from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles
+from slc_ops.refresh.files import OUTCOME, VERSIONS, RefreshFiles, refreshes_in
 from slc_ops.refresh.plan import Plan, read_plan
 from slc_ops.settings.deployments import Installation
 
@@ -57,8 +57,7 @@ def version_of(files: RefreshFiles, kind: Literal["decided", "renewal"] = "decid
 
 def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered] | None:
     """Return the refresh below ``refreshes`` that registered a version, or None."""
-    for path in refreshes.glob(f"[!.]*/[!.]*/{VERSIONS}"):
-        files = RefreshFiles(path.parent)
+    for files in refreshes_in(refreshes, holding=VERSIONS):
         for each in registered_by(files):
             if each.number == number:
                 return files, each
@@ -67,10 +66,10 @@ def find_version(refreshes: Path, number: int) -> tuple[RefreshFiles, Registered
 
 def find_by_run(installation: Installation, run_id: str) -> Plan | None:
     """Return the refresh of an MLflow run, or None."""
-    for path in (installation.home / "refreshes").glob(f"*/*/*/{VERSIONS}"):
-        files = RefreshFiles(path.parent)
-        if run_id in [each.run_id for each in registered_by(files)]:
-            return read_plan(files.plan)
+    for refreshes in (installation.home / "refreshes").glob("[!.]*/"):
+        for files in refreshes_in(refreshes, holding=VERSIONS):
+            if run_id in [each.run_id for each in registered_by(files)]:
+                return read_plan(files.plan)
     return None
 
 
@@ -104,7 +103,8 @@ def note_outcome(files: RefreshFiles, verdict: Mapping[str, Any], backtest: "Bac
     from slc_ops.evidence.results import served_on
 
     served = served_on(backtest)
-    others = [read_outcome(each).order for each in _decided(files.directory.parent) if each != files]
+    before = [each for each in _decided(files.directory.parent) if each.directory != files.directory]
+    others = [read_outcome(each).order for each in before]
     outcome = Outcome(
         window=dict(verdict["window"]),
         order=1 + max(others, default=0),

@@ -12,8 +12,6 @@ from slc_ops.registry.aliases import gaps, of_another_ledger
 from slc_ops.registry.chain import check_chain, refers_to
 from slc_ops.registry.erasures import recorded_erasures, resealed_digest
 from slc_ops.registry.ledger import Head, Ledger
-from slc_ops.registry.logged_model import download
-from slc_ops.registry.model import PARAMETERS
 from slc_ops.registry.publication import KEY_TAG, ChampionChange, Version, digest_of_set
 from slc_ops.registry.rules import line_breaks
 from slc_ops.registry.signing import Keys
@@ -21,6 +19,8 @@ from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+    from slc_ops.registry.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,21 @@ def alias_findings(client: "MlflowClient", head: Head, line: list[ChampionChange
     return findings
 
 
-def audit(client: "MlflowClient", ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
-    """Return all findings of a deployment; ``home`` contains the list of its erased users."""
+def audit(registry: "Registry", deployment: str) -> list[Finding]:
+    """Return all findings of a deployment."""
+    client, ledger = registry.client, registry.ledger
     head, line = ledger.head(deployment), ledger.line(deployment)
     versions = ledger.versions(deployment)
     findings = line_findings(deployment, ledger.row(deployment), line)
     findings += chain_findings(ledger, deployment)
     findings += alias_findings(client, head, line)
-    findings += erasure_findings(ledger, deployment, home)
+    findings += erasure_findings(ledger, deployment, registry.installation.home)
     findings += _strays(client, deployment, versions)
     findings += _interrupted(client, deployment, versions)
     if head.champion is not None:
         published = refers_to(ledger, deployment, head.champion).get("parameters")
         entered = resealed_digest(ledger, deployment, head.champion) or published
-        findings += _champion_findings(client, ledger.version(deployment, head.champion), entered)
+        findings += _champion_findings(registry, ledger.version(deployment, head.champion), entered)
     return findings
 
 
@@ -122,40 +123,20 @@ _RESTORE = (
 )
 
 
-def _champion_findings(client: "MlflowClient", version: Version, entered: str | None) -> list[Finding]:
+def _champion_findings(registry: "Registry", version: Version, entered: str | None) -> list[Finding]:
     """Download the champion's set, verify it and compare its digest with ``entered`` (None: not compared)."""
+    from slc_ops.parameters.parameter_set import ParameterSet
+
     try:
         with tempfile.TemporaryDirectory(prefix="slc-verify-") as scratch:
-            stored = fetch_parameters(client, version, Path(scratch))
+            stored = registry.stored(version, Path(scratch))
+            ParameterSet.read(stored)
             if entered not in (None, digest_of_set(stored)):
                 raise ParameterSetError("MLflow holds another parameter set than the one that was published")
     except (ParameterSetError, RegistryError) as error:
         sentence = f"the champion, version {version.number}, cannot be served: {error}; roll back"
         return [Finding(version.deployment, "champion", sentence)]
     return []
-
-
-def fetch_parameters(client: "MlflowClient", version: Version, into: Path) -> Path:
-    """Download a version's parameter set into ``into``, verify it and return its path.
-
-    Schema, digests and golden vectors are verified. A failed download raises :class:`RegistryError`, a
-    damaged set :class:`ParameterSetError`.
-    """
-    import requests
-    from mlflow.exceptions import MlflowException
-
-    from slc_ops.parameters.parameter_set import ParameterSet
-
-    try:
-        name = registered_model(version.deployment)
-        path = download(client, client.get_model_version(name, str(version.number)).source, PARAMETERS, into)
-    except (MlflowException, requests.RequestException, OSError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise RegistryError(
-            f"no parameter set of version {version.number} of {version.deployment} could be fetched: {first}"
-        ) from error
-    ParameterSet.read(path)
-    return path
 
 
 def _strays(client: "MlflowClient", deployment: str, versions: list[Version]) -> list[Finding]:

@@ -42,10 +42,12 @@ from slc_ops.registry.rules import (
 from slc_ops.registry.serves import what_serves
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Installation
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+    from slc_ops.parameters.parameter_set import ParameterSet
     from slc_ops.registry.audit import Finding
 
 _log = logging.getLogger(__name__)
@@ -264,8 +266,7 @@ class Registry:
         evidence: Mapping[str, Any] | None,
     ) -> None:
         """Check that the version can be served, then compare and set."""
-        with tempfile.TemporaryDirectory(prefix="slc-check-") as scratch:
-            self.parameters(version, Path(scratch))
+        self.parameters(version)
         try:
             self.ledger.advance(
                 head, version, kind=kind, actor=actor, reason=reason, override=override, evidence=evidence
@@ -302,20 +303,34 @@ class Registry:
         model_name(deployment)
         return self.ledger.line(deployment)
 
-    def parameters(self, version: Version, into: Path) -> Path:
-        """Download a version's parameter set into ``into``, verify it and return its path.
+    def parameters(self, version: Version) -> "ParameterSet":
+        """Download a version's parameter set, verify schema, digests and golden vectors, and return it.
 
         Raises:
             RegistryError: The version was deleted or cannot be downloaded.
             ParameterSetError: The set is damaged.
         """
-        from slc_ops.registry.audit import fetch_parameters
+        from slc_ops.parameters.parameter_set import ParameterSet
+
+        with tempfile.TemporaryDirectory(prefix="slc-parameters-") as scratch:
+            return ParameterSet.read(self.stored(version, Path(scratch)))
+
+    def stored(self, version: Version, into: Path) -> Path:
+        """Download the files of a version's parameter set into ``into``, unverified; return their path."""
+        from slc_ops.registry.logged_model import download
+        from slc_ops.registry.model import PARAMETERS
 
         check_living(version)
-        into.mkdir(parents=True, exist_ok=True)
-        client = self.client
-        with typed(self.installation.tracking_uri):
-            return fetch_parameters(client, version, into)
+        client, name = self.client, registered_model(version.deployment)
+        try:
+            with typed(self.installation.tracking_uri):
+                source = client.get_model_version(name, str(version.number)).source
+                return download(client, source, PARAMETERS, into)
+        except RegistryError as error:
+            raise RegistryError(
+                f"no parameter set of version {version.number} of {version.deployment} could be fetched: "
+                f"{error}"
+            ) from error
 
     def status(self, expected: Iterable[str] = ()) -> dict[str, Any]:
         """Return champion, challenger and alias findings of every deployment, as JSON.
@@ -368,9 +383,8 @@ class Registry:
                 repaired.append(said)
             if not line_findings(deployment, self.ledger.row(deployment), self.ledger.line(deployment)):
                 repaired += [str(gap) for gap in self._project(deployment, expected=True)]
-        client = self.client
         with typed(self.installation.tracking_uri):
-            left = audit(client, self.ledger, deployment, self.installation.home)
+            left = audit(self, deployment)
         return [Finding(deployment, "repaired", sentence) for sentence in repaired] + left
 
     # --- housekeeping ---------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class RehearsalRegistry(Registry):
     def restate(self, version: Version, publication: Publication) -> None:
         """Do nothing: a replay has no MLflow."""
 
-    def parameters(self, version: Version, into: Path) -> Path:
+    def stored(self, version: Version, into: Path) -> Path:
         """Return the path that the refresh wrote; ``into`` is not used."""
         return Path(version.run_id)
 

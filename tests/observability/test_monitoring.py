@@ -20,7 +20,6 @@ import yaml
 
 from slc_ops.demo.home import run_demo
 from slc_ops.observability.server import application, listener
-from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh.served import audit_served
 from slc_ops.registry import Registry
 from slc_ops.serving.running import server_of
@@ -113,7 +112,7 @@ def audit_the_newest_window(installation: Installation) -> None:
     registry = Registry.open(installation)
     champion = registry.champion("demo")
     assert champion is not None
-    parameters = ParameterSet.read(registry.parameters(champion, directory / "champion"))
+    parameters = registry.parameters(champion)
     answers = parameters.correct(rows["item_id"].combine_chunks(), rows["logit"].to_numpy())
     rows = rows.append_column("served_probability", pa.array(answers))
     rows = rows.append_column("served_version", pa.array([champion.number] * len(rows)))

@@ -133,7 +133,7 @@ def state(installation: Installation, window: Window) -> dict[str, Any]:
     if champion is None:
         return {"verdict": verdict, "serves": "base", "parameters": {}}
     with TemporaryDirectory() as scratch:
-        directory = registry.parameters(champion, Path(scratch))
+        directory = registry.stored(champion, Path(scratch))
         parameters = {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
     return {"verdict": verdict, "serves": champion.method, "parameters": parameters}
 

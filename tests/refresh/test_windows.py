@@ -69,7 +69,7 @@ def test_more_rows_learned_is_another_key(school: Installation, monkeypatch: pyt
     from slc_ops.refresh import plan as plans
 
     first = planned(school, NEWEST)
-    monkeypatch.setattr(plans, "learned_of", lambda windows, settings: tuple(windows[-1:]))
+    monkeypatch.setattr(plans, "fitted_windows", lambda windows, _: ((), tuple(windows[-1:]), ()))
     second = planned(school, NEWEST)
     assert second.input_digest != first.input_digest
     assert second.directory != first.directory
