@@ -10,36 +10,53 @@ import click
 
 from slc_ops.base.files import write_text
 
+_JSON = "slc_ops.json"
+
+
+def _keep(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    context.meta[_JSON] = path
+
+
 json_option = click.option(
-    "--json", "json_path", metavar="FILE", help="Write the result as JSON to FILE; '-' is the terminal."
-)
+    "--json", "json_path", metavar="FILE", expose_value=False, callback=_keep,
+    help="Write the result as JSON to FILE; '-' is the terminal.",
+)  # fmt: skip
+"""The option ``--json`` of a command; the functions below find its value."""
 
 
-def emit_json(json_path: str | None, value: Any) -> None:
+def json_path() -> str | None:
+    """Return the file of ``--json``; None without the option, and outside commands."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_JSON)
+
+
+def is_quiet() -> bool:
+    """Return True if JSON goes to the terminal, where nothing else may go."""
+    return json_path() == "-"
+
+
+def emit_json(value: Any) -> None:
     """Write ``value`` to the file of ``--json``, or do nothing without it. NaN raises ``ValueError``."""
-    if json_path is None:
+    path = json_path()
+    if path is None:
         return
     import json
 
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
-    if json_path == "-":
+    if path == "-":
         click.echo(text)
     else:
-        write_text(Path(json_path), text + "\n", shared=True)
+        write_text(Path(path), text + "\n", shared=True)
 
 
 def print_table(
-    json_path: str | None,
-    title: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    whole: Collection[str] = (),
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], whole: Collection[str] = ()
 ) -> None:
     """Print a rich table, unless JSON goes to the terminal. The first column is text, the others are figures.
 
     On a narrow terminal a cell wraps, it is never cut off; columns in ``whole`` (dates) do not wrap.
     """
-    if json_path == "-":
+    if is_quiet():
         return
     from rich.console import Console
     from rich.table import Table
@@ -53,9 +70,9 @@ def print_table(
     Console().print(table)
 
 
-def print_records(json_path: str | None, title: str, records: Iterable[tuple[str, Sequence[str]]]) -> None:
+def print_records(title: str, records: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Print a heading and indented details per record, unless JSON goes to the terminal; for wide entries."""
-    if json_path == "-":
+    if is_quiet():
         return
     from rich.console import Console
     from rich.padding import Padding
@@ -71,6 +88,8 @@ def print_records(json_path: str | None, title: str, records: Iterable[tuple[str
 
 def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
     """Print sentences, wrapped between words to the terminal's width; continuation lines are indented."""
+    if is_quiet():
+        return
     import textwrap
 
     from rich.console import Console
@@ -82,9 +101,9 @@ def print_lines(lines: Iterable[str], indent: str = "  ") -> None:
         click.echo(form.fill(line))
 
 
-def say(json_path: str | None, text: str) -> None:
+def say(text: str) -> None:
     """Print a line, unless JSON goes to the terminal."""
-    if json_path != "-":
+    if not is_quiet():
         click.echo(text)
 
 

@@ -33,13 +33,13 @@ def control() -> None:
 @click.option("--backbone", type=click.Choice(["bbA", "bbB"]), help="One backbone only (default: both).")
 @seed_option
 @json_option
-def flight_delay(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
+def flight_delay(data: Path | None, backbone: str | None, seed: int | None) -> None:
     """Positive control: backbones without route parameters leave discrimination stranded.
 
     Embedded data: New York's departures of 2013. Full protocol: --data with the BTS on-time files (or the
     combined CSVs) of 2018 and 2019; 'slc-ops control download bts' fetches them.
     """
-    _run("flight-delay", data, backbone, seed, json_path)
+    _run("flight-delay", data, backbone, seed)
 
 
 @control.command()
@@ -47,13 +47,13 @@ def flight_delay(data: Path | None, backbone: str | None, seed: int | None, json
 @click.option("--backbone", type=click.Choice(["mf", "ncf"]), help="One backbone only (default: both).")
 @seed_option
 @json_option
-def movielens(data: Path | None, backbone: str | None, seed: int | None, json_path: str | None) -> None:
+def movielens(data: Path | None, backbone: str | None, seed: int | None) -> None:
     """Negative control: backbones with film parameters leave nothing to correct.
 
     Embedded data: MovieLens-100k from the package index. --data accepts GroupLens' ml-100k or ml-1m, as a
     folder or zip; 'slc-ops control download ml-1m' fetches them.
     """
-    _run("movielens", data, backbone, seed, json_path)
+    _run("movielens", data, backbone, seed)
 
 
 @control.command()
@@ -61,22 +61,20 @@ def movielens(data: Path | None, backbone: str | None, seed: int | None, json_pa
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to put the files in.")
 @click.option("--yes", is_flag=True, help="The terms are known and accepted; do not ask.")
 @json_option
-def download(dataset: str, out: Path, yes: bool, json_path: str | None) -> None:
+def download(dataset: str, out: Path, yes: bool) -> None:
     """Download a control's full data: resumable, with progress, verified by size and checksum."""
     from slc_ops.controls.datasets import DATASETS, fetch
 
-    say(json_path, DATASETS[dataset].terms)
+    say(DATASETS[dataset].terms)
     if not yes:
         click.confirm("Accept these terms?", abort=True, err=True)
-    with _bar(json_path) as (tell, advance):
+    with _bar() as (tell, advance):
         files = fetch(dataset, out, tell, advance)
-    emit_json(json_path, {"dataset": dataset, "files": [str(path) for path in files]})
-    say(json_path, f"{len(files)} files in {out}")
+    emit_json({"dataset": dataset, "files": [str(path) for path in files]})
+    say(f"{len(files)} files in {out}")
 
 
-def _run(
-    control: str, data: Path | None, backbone: str | None, seed: int | None, json_path: str | None
-) -> None:
+def _run(control: str, data: Path | None, backbone: str | None, seed: int | None) -> None:
     require(f"slc-ops control {control}", "controls", "mlflow", "quality", "report", "sklearn")
     from slc_ops.controls.arms import Request
     from slc_ops.controls.run import run
@@ -86,27 +84,27 @@ def _run(
             Installation.from_environment(),
             control,
             Request(data, backbone, seed),
-            tell=lambda step: say(json_path, f"  {step}"),
+            tell=lambda step: say(f"  {step}"),
         )
-    emit_json(json_path, verdict.as_dict())
+    emit_json(verdict.as_dict())
     rows = [
         (each.arm, each.expected, each.observed, "pass" if each.passed else "FAIL") for each in verdict.checks
     ]
-    print_table(json_path, f"Control {control}", ("arm", "expected", "observed", ""), rows)
-    say(json_path, verdict.sentence)
-    say(json_path, f"Report: {verdict.report}")
+    print_table(f"Control {control}", ("arm", "expected", "observed", ""), rows)
+    say(verdict.sentence)
+    say(f"Report: {verdict.report}")
     if not verdict.passed:
         raise click.exceptions.Exit(1)
 
 
-def _bar(json_path: str | None) -> Any:
+def _bar() -> Any:
     """Return a context with (tell, advance) callbacks; they draw a progress bar if stderr is a terminal."""
     import sys
     from contextlib import contextmanager
 
     @contextmanager
     def plain() -> Any:
-        yield (lambda text: say(json_path, f"  {text}")), (lambda done, total: None)
+        yield (lambda text: say(f"  {text}")), (lambda done, total: None)
 
     @contextmanager
     def drawn() -> Any:

@@ -50,7 +50,7 @@ from slc_ops.base.text import count, number
     help="Write labels apart from their rows, known up to this long after them (m, h or d).",
 )
 @json_option
-def simulate(out: Path, json_path: str | None, **settings: object) -> None:
+def simulate(out: Path, **settings: object) -> None:
     """Write the log lake of a simulated learning platform.
 
     The platform's frozen model has a wrong scale and shift and ignores the items' biases; truth.parquet holds
@@ -61,13 +61,12 @@ def simulate(out: Path, json_path: str | None, **settings: object) -> None:
     with progress("simulating ..."):
         manifest = write_lake(out, **settings)  # type: ignore[arg-type]
     print_table(
-        json_path,
         f"simulated lake in {out}",
         ["weeks", "rows", "items", "last window"],
         [[str(manifest[key]) for key in ("weeks", "rows", "items", "last_window")]],
     )
-    say(json_path, f"The truth per item is in {out / 'truth.parquet'}.")
-    emit_json(json_path, {**manifest, "out": str(out)})
+    say(f"The truth per item is in {out / 'truth.parquet'}.")
+    emit_json({**manifest, "out": str(out)})
 
 
 DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers are imported lazily
@@ -97,9 +96,7 @@ DATASETS = ("assistments2009", "assistments2017", "algebra", "eedi")  # readers 
     help="Leave out students with fewer.",
 )
 @json_option
-def ingest(
-    dataset: str, files: tuple[Path, ...], out: Path, json_path: str | None, **options: object
-) -> None:
+def ingest(dataset: str, files: tuple[Path, ...], out: Path, **options: object) -> None:
     """Convert a public data set, as published, to history, calibration and test files.
 
     FILE is the published file; for algebra the three releases or their directory, for eedi the unpacked data
@@ -111,7 +108,6 @@ def ingest(
     with progress(f"reading {dataset} ..."):
         report = read_dataset(dataset, files, out, **options)  # type: ignore[arg-type]
     print_table(
-        json_path,
         f"{dataset} in {out}",
         ["part", "rows", "students", "items", "label rate"],
         [
@@ -124,15 +120,12 @@ def ingest(
         ],
     )
     for reason, rows in report["left_out"].items():
-        say(json_path, f"{count(rows):>12}  {reason}")
+        say(f"{count(rows):>12}  {reason}")
     if "logits" in report:
         gaps = report["logits"]
-        say(
-            json_path,
-            f"{count(gaps['without']):>12}  of {count(gaps['events'])} events without a logit, left out",
-        )
-        say(json_path, f"{count(gaps['unused']):>12}  logits of no event")
-    emit_json(json_path, report)
+        say(f"{count(gaps['without']):>12}  of {count(gaps['events'])} events without a logit, left out")
+        say(f"{count(gaps['unused']):>12}  logits of no event")
+    emit_json(report)
 
 
 @click.command()
@@ -144,7 +137,7 @@ def ingest(
     help="An empty directory, or one of an earlier demo.",
 )
 @json_option
-def demo(out: Path, json_path: str | None) -> None:
+def demo(out: Path) -> None:
     """Run a complete refresh on simulated logs, without Airflow, in one directory.
 
     The demo writes twelve weeks of logs with a known bias per item, validates the newest week, compares all
@@ -156,11 +149,7 @@ def demo(out: Path, json_path: str | None) -> None:
 
     home = out.absolute()
     with progress("running the demo"):
-        installation, plan = run_demo(home, lambda text: say(json_path, text))
-    emit_json(json_path, refresh_summary(installation, plan))
-    if json_path != "-":
-        print_refresh(installation, plan)
-    say(
-        json_path,
-        f"Next:    SLC_OPS_HOME={home} SLC_OPS_DEPLOYMENTS={installation.deployments_file} slc-ops status",
-    )
+        installation, plan = run_demo(home, say)
+    emit_json(refresh_summary(installation, plan))
+    print_refresh(installation, plan)
+    say(f"Next:    SLC_OPS_HOME={home} SLC_OPS_DEPLOYMENTS={installation.deployments_file} slc-ops status")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slc_ops.base.console import emit_json, json_option, print_table, progress, say
+from slc_ops.base.console import emit_json, json_option, json_path, print_table, progress, say
 from slc_ops.base.extras import require
 from slc_ops.base.text import count, number, share
 from slc_ops.cli.ladder import map_option, prior_option
@@ -32,16 +32,14 @@ path_type = click.Path(path_type=Path)
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the Wald test.")
 @map_option
 @json_option
-def detectability(
-    sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str], json_path: str | None
-) -> None:
+def detectability(sources: tuple[Path, ...], time_bins: int, alpha: float, rename: dict[str, str]) -> None:
     """Report the drift that the data can detect, in total and per item (Proposition 2)."""
     from slc_ops.evidence.detectability import detectability as report
     from slc_ops.rows.interactions import InteractionLog
 
     with progress("counting"):
         found = report(InteractionLog.read(list(sources), rename=rename), time_bins=time_bins, alpha=alpha)
-    emit_json(json_path, found.as_dict(per_item=json_path is not None))
+    emit_json(found.as_dict(per_item=json_path() is not None))
     rows = [
         ("items", count(found.items)),
         ("observations per item, median", count(found.obs_per_item_median)),
@@ -55,8 +53,8 @@ def detectability(
             count(found.required_obs_per_item),
         ),
     ]
-    print_table(json_path, "Detectability of drift", ["", "value"], rows)
-    say(json_path, f"Temporal tracking is {found.temporal_tracking}: {found.reason}.")
+    print_table("Detectability of drift", ["", "value"], rows)
+    say(f"Temporal tracking is {found.temporal_tracking}: {found.reason}.")
 
 
 @click.command()
@@ -83,7 +81,7 @@ def detectability(
 @json_option
 def paper(
     calibrations: tuple[Path, ...], tests: tuple[Path, ...], histories: tuple[Path, ...], out: Path,
-    prior_var: float, time_bins: int, regime: bool, rename: dict[str, str], json_path: str | None,
+    prior_var: float, time_bins: int, regime: bool, rename: dict[str, str],
 ) -> None:  # fmt: skip
     """Run all of the paper's analyses on a pair of files: tables (CSV, Markdown) and figures.
 
@@ -122,12 +120,12 @@ def paper(
                 write_paper(out / f"pair-{number + 1}", found, f"The paper's analyses: {name}")
         page = write_paper(out, tables, heading)
     single = {} if len(pairs) == 1 else {"pairs": pairs}
-    emit_json(json_path, {**tables, **single})
+    emit_json({**tables, **single})
     metrics = headline_metrics()
     rows = [[row["method"], *(_with_sd(row, metric) for metric in metrics)] for row in tables["ladder"]]
     title = "Every method on the test rows" + (f", {len(pairs)} pairs, mean ± sd" if len(pairs) > 1 else "")
-    print_table(json_path, title, ["method", *(each.title for each in metrics)], rows)
-    say(json_path, f"{len(tables)} tables and their figures: {page}")
+    print_table(title, ["method", *(each.title for each in metrics)], rows)
+    say(f"{len(tables)} tables and their figures: {page}")
 
 
 def _pair(calibration: Path, test: Path) -> str:
@@ -159,7 +157,7 @@ def _with_sd(row: dict[str, Any], metric: "Metric") -> str:
 def backtest(
     lake: Path | None, name: str, window_text: str | None, methods: "Methods | None",
     effects: tuple[str, ...] | None, link_windows: int | None, evidence_windows: int | None,
-    champion: Path | None, out: Path | None, json_path: str | None,
+    champion: Path | None, out: Path | None,
 ) -> None:  # fmt: skip
     """Evaluate the methods over past windows: fit on the earlier windows, score on the next.
 
@@ -178,15 +176,13 @@ def backtest(
     with TemporaryDirectory(prefix="slc-backtest-") as temporary, progress("backtesting"):
         directory = Path(temporary) if out is None else out
         result, verdict, report = run_backtest(name, settings, window, directory, champion)
-    emit_json(json_path, {"verdict": verdict.as_dict(), "backtest": result.as_dict()})
-    _print_backtest(json_path, settings, result, verdict)
+    emit_json({"verdict": verdict.as_dict(), "backtest": result.as_dict()})
+    _print_backtest(settings, result, verdict)
     if out is not None:
-        say(json_path, f"Report: {report}")
+        say(f"Report: {report}")
 
 
-def _print_backtest(
-    json_path: str | None, settings: "Deployment", result: "Backtest", verdict: "Verdict"
-) -> None:
+def _print_backtest(settings: "Deployment", result: "Backtest", verdict: "Verdict") -> None:
     from slc_ops.evidence.metrics import headline_metrics
 
     metrics = headline_metrics()
@@ -200,7 +196,7 @@ def _print_backtest(
         numbers = [each.text(mean[each.name]) for each in metrics]
         rows.append(["mean", method, *numbers])
     title = f"Backtest, each method on the {settings.link_windows} windows before"
-    print_table(json_path, title, ["window", "method", *(each.title for each in metrics)], rows)
+    print_table(title, ["window", "method", *(each.title for each in metrics)], rows)
     for note in verdict.notes:
-        say(json_path, f"note: {note}")
-    say(json_path, verdict.sentence)
+        say(f"note: {note}")
+    say(verdict.sentence)

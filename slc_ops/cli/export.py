@@ -40,7 +40,7 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
 @json_option
 def export(
     params: str, form: str, dialect: str | None, out: Path | None, redis: str | None, table: str, view: str,
-    prefix: str | None, times: str, rename: dict[str, str], json_path: str | None,
+    prefix: str | None, times: str, rename: dict[str, str],
 ) -> None:  # fmt: skip
     """Write a parameter set for other systems.
 
@@ -75,5 +75,5 @@ def export(
             load_redis(found, redis, prefix)
             where = {"redis": without_secrets(redis), "current": f"{prefix}:{found.digest[:16]}"}
             told = f"{prefix}:current is {where['current']}"
-    emit_json(json_path, {"method": found.parameters.method, "version": found.version, **where})
-    say(json_path, f"{found.comment}; {told}")
+    emit_json({"method": found.parameters.method, "version": found.version, **where})
+    say(f"{found.comment}; {told}")

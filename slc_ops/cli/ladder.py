@@ -78,7 +78,7 @@ threads_option = click.option(
 @json_option
 def fit(
     source: Path, method: str, out: Path, prior_var: float, time_bins: int, effects: tuple[str, ...] | None,
-    history: Path | None, threads: int | None, rename: dict[str, str], json_path: str | None,
+    history: Path | None, threads: int | None, rename: dict[str, str],
 ) -> None:  # fmt: skip
     """Fit one method and write its parameter set.
 
@@ -98,10 +98,9 @@ def fit(
         "method": method, "out": str(out), "n_rows": fitted.n_rows, "n_items": fitted.n_items,
         "link": fitted.affine(), "prior_var": fitted.prior_var, "warnings": list(fitted.warnings),
     }  # fmt: skip
-    emit_json(json_path, answer)
+    emit_json(answer)
     link = fitted.affine() or {}
     print_table(
-        json_path,
         f"{method} fitted to {source}",
         ["method", "rows", "items", "a", "b0"],
         [
@@ -115,7 +114,7 @@ def fit(
         ],
     )
     _warn(fitted.warnings)
-    say(json_path, f"Parameters are in {out}. Next: slc-ops apply --params {out} --input FILE --output FILE")
+    say(f"Parameters are in {out}. Next: slc-ops apply --params {out} --input FILE --output FILE")
 
 
 @click.command()
@@ -134,14 +133,7 @@ def fit(
 )
 @map_option
 @json_option
-def apply(
-    params: str,
-    source: Path,
-    output: Path,
-    keep_formulas: bool,
-    rename: dict[str, str],
-    json_path: str | None,
-) -> None:
+def apply(params: str, source: Path, output: Path, keep_formulas: bool, rename: dict[str, str]) -> None:
     """Add the columns p_base and p_corrected to a file.
 
     All other columns are kept. Rows are streamed, and the output appears only when it is complete.
@@ -155,8 +147,8 @@ def apply(
     with progress("correcting ..."):
         parameters = parameter_set(params)
         rows = apply_file(parameters, source, output, rename, formulas=keep_formulas)
-    emit_json(json_path, {"rows": rows, "method": parameters.method, "output": str(output)})
-    say(json_path, f"{count(rows)} rows corrected with {parameters.method}: {output}")
+    emit_json({"rows": rows, "method": parameters.method, "output": str(output)})
+    say(f"{count(rows)} rows corrected with {parameters.method}: {output}")
 
 
 @click.command(cls=CommandOfMethods)
@@ -177,7 +169,7 @@ def apply(
 def compare(
     calibration: Path, test: Path, history: Path | None, methods: "Methods", prior_var: float,
     time_bins: int, effects: tuple[str, ...] | None, threads: int | None, strict: bool,
-    rename: dict[str, str], json_path: str | None,
+    rename: dict[str, str],
 ) -> None:  # fmt: skip
     """Fit methods on one file and score them on a later one.
 
@@ -199,7 +191,7 @@ def compare(
             _read(calibration, rename), _read(test, rename),
             methods=None if methods == "all" else methods, history=earlier, options=options, strict=strict,
         )  # fmt: skip
-    emit_json(json_path, found.as_dict())
+    emit_json(found.as_dict())
     rows = [
         [
             name,
@@ -213,11 +205,10 @@ def compare(
         f"{count(found.n_items)} items, {share(found.cold_start_share, 1)} cold start"
     )
     titles = [metric.title for metric in METRICS.values()]
-    print_table(json_path, title, ["method", *titles, "fit, s"], rows)
+    print_table(title, ["method", *titles, "fit, s"], rows)
     kinds = list(next(iter(found.methods.values())).found.within)
     if kinds:
         print_table(
-            json_path,
             f"AUC over pairs of the same {' or '.join(kinds)} only",
             ["method", *(f"within {kind}" for kind in kinds)],
             [
@@ -225,13 +216,12 @@ def compare(
                 for name, scored in found.methods.items()
             ],
         )
-        if found.ranking and json_path != "-":
+        if found.ranking:
             print_lines([found.ranking])
     if found.differences:
         ends = [each[metric.name].low for each in found.differences.values() for metric in paired_metrics()]
         how = f", with 95 % intervals that resample {found.clusters}" if any(ends) else ""
         print_table(
-            json_path,
             f"minus {REFERENCE} on the same rows{how}",
             ["method", *(f"Δ {metric.title}" for metric in paired_metrics())],
             [
@@ -240,7 +230,7 @@ def compare(
             ],
         )
     if (groups := found.group_table()) is not None:
-        print_table(json_path, *groups)
+        print_table(*groups)
     _warn(found.warnings)
     for name, scored in found.methods.items():
         _warn(scored.parameters.warnings, f"{name}: ")
@@ -268,7 +258,6 @@ def compare(
 def sweep(
     what: str, calibration: Path, test: Path, values: tuple[float, ...] | None, method: str,
     constant_backbone: bool, prior_var: float, threads: int | None, rename: dict[str, str],
-    json_path: str | None,
 ) -> None:  # fmt: skip
     """Repeat a fit over a range of prior variances or calibration fractions.
 
@@ -291,7 +280,7 @@ def sweep(
             run, values = sweeps.calibration_fraction_sweep, values or sweeps.FRACTIONS
         rows = run(first, second, values=values, method=method, options=options)
     against = sweeps.AGAINST[what]
-    emit_json(json_path, {"sweep": what, "method": method, "against": against, "rows": rows})
+    emit_json({"sweep": what, "method": method, "against": against, "rows": rows})
     metrics = paired_metrics()
     table = []
     for row in rows:
@@ -300,7 +289,7 @@ def sweep(
         ]
         table.append([f"{row['value']:g}", *chain(*pairs)])
     columns = [what, *chain(*((metric.title, f"{metric.title} − {against}") for metric in metrics))]
-    print_table(json_path, f"{method} by {what}, differences from {against}", columns, table)
+    print_table(f"{method} by {what}, differences from {against}", columns, table)
 
 
 def _options(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @json_option
-def status(json_path: str | None) -> None:
+def status() -> None:
     """Show the champion and challenger of every deployment.
 
     The first line of each is ok or its problems (a window stopped or late, a failed step, an invalid entry, a
@@ -45,28 +45,27 @@ def status(json_path: str | None) -> None:
     answer["broken"] = {
         n: [t.as_dict() for t in each] for n, each in found.items() if n not in answer["deployments"]
     }
-    emit_json(json_path, answer)
-    _say_troubles(json_path, found)
+    emit_json(answer)
+    _say_troubles(found)
     rows = []
     for name, entry in answer["deployments"].items():
         rows.append([name, "", "", "", ""])
         rows += [[f"  {role}", *_cells(entry[role])] for role in ("champion", "challenger")]
     columns = ["deployment", "version", "method", "window", "verdict"]
-    print_table(json_path, "Deployments", columns, rows, whole=["version", "window", "verdict"])
-    say(json_path, f"ledger {answer['ledger_url']}")
-    say(json_path, f"MLflow {answer['tracking_uri']}")
+    print_table("Deployments", columns, rows, whole=["version", "window", "verdict"])
+    say(f"ledger {answer['ledger_url']}")
+    say(f"MLflow {answer['tracking_uri']}")
     for name, entry in answer["deployments"].items():
         for line in _serves(name, entry["serves"]):
-            say(json_path, line)
+            say(line)
         if (change := entry["retired"]) is not None:
             when = change["at"].replace("T", " ")[:16]
             told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
-            say(json_path, f"{name}: no champion, the frozen model serves ({told})")
-        if json_path != "-":
-            print_lines(f"{name}: {sentence}" for sentence in entry["taken_back"])
+            say(f"{name}: no champion, the frozen model serves ({told})")
+        print_lines(f"{name}: {sentence}" for sentence in entry["taken_back"])
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
         if (change := read_backbone_change(registry.installation, name, champion)) is not None:
-            say(json_path, f"{name}: {change.sentence}")
+            say(f"{name}: {change.sentence}")
 
 
 def _troubles(registry: "Registry", names: list[str]) -> "dict[str, list[Trouble]]":
@@ -75,10 +74,9 @@ def _troubles(registry: "Registry", names: list[str]) -> "dict[str, list[Trouble
     return troubles(registry.installation, datetime.now(UTC), names)
 
 
-def _say_troubles(json_path: str | None, found: "dict[str, list[Trouble]]") -> None:
+def _say_troubles(found: "dict[str, list[Trouble]]") -> None:
     """Print one line per deployment: its problems, or ok."""
-    if json_path != "-":
-        print_lines(f"{name}: {'; '.join(map(str, each)) or 'ok'}" for name, each in found.items())
+    print_lines(f"{name}: {'; '.join(map(str, each)) or 'ok'}" for name, each in found.items())
 
 
 def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
@@ -98,15 +96,15 @@ def _serves(name: str, found: dict[str, Any] | None) -> Iterator[str]:
 @click.command()
 @deployment_option
 @json_option
-def history(deployment: str, json_path: str | None) -> None:
+def history(deployment: str) -> None:
     """Show a deployment's champions, oldest first, with actor, time and reason of each change."""
     registry = open_registry(deployment)
     moves = registry.history(deployment)
-    emit_json(json_path, {"deployment": deployment, "moves": [move.as_dict() for move in moves]})
-    print_records(json_path, f"Champions of {deployment}", [_record(move) for move in moves])
+    emit_json({"deployment": deployment, "moves": [move.as_dict() for move in moves]})
+    print_records(f"Champions of {deployment}", [_record(move) for move in moves])
     if not moves:
-        say(json_path, "no version has been promoted yet")
-    _say_troubles(json_path, {deployment: _troubles(registry, [deployment])[deployment]})
+        say("no version has been promoted yet")
+    _say_troubles({deployment: _troubles(registry, [deployment])[deployment]})
 
 
 @click.command()
@@ -139,7 +137,6 @@ def verify(
     chain: bool,
     public_keys: tuple[Path, ...],
     head: str | None,
-    json_path: str | None,
 ) -> None:
     """Compare the ledger with MLflow, and recompute the champion's golden vectors.
 
@@ -154,16 +151,14 @@ def verify(
     registry = open_registry(deployment, writes=repair)
     names = registry.ledger.deployments() if deployment is None else [deployment]
     if chain:
-        _verify_chain(registry, names, public_keys, head, json_path)
+        _verify_chain(registry, names, public_keys, head)
         return
     findings = {name: registry.verify(name, repair=repair) for name in names}
-    emit_json(
-        json_path, {"deployments": {name: [f.as_dict() for f in found] for name, found in findings.items()}}
-    )
+    emit_json({"deployments": {name: [f.as_dict() for f in found] for name, found in findings.items()}})
     for found in findings.values():
         for finding in found:
-            say(json_path, f"{finding.code}: {finding}")
-    _say_troubles(json_path, {name: each for name, each in _troubles(registry, names).items() if each})
+            say(f"{finding.code}: {finding}")
+    _say_troubles({name: each for name, each in _troubles(registry, names).items() if each})
     left = [f for found in findings.values() for f in found if f.code not in ("repaired", "interrupted")]
     if left:
         advice = (
@@ -172,10 +167,7 @@ def verify(
             else "see above"
         )
         raise RegistryError(f"{len(left)} difference(s) between the ledger and MLflow; {advice}")
-    say(
-        json_path,
-        f"ledger and MLflow agree on {', '.join(names) or 'nothing yet: no deployment has published'}",
-    )
+    say(f"ledger and MLflow agree on {', '.join(names) or 'nothing yet: no deployment has published'}")
 
 
 def _verify_chain(
@@ -183,22 +175,21 @@ def _verify_chain(
     names: list[str],
     public_keys: tuple[Path, ...],
     head: str | None,
-    json_path: str | None,
 ) -> None:
     from slc_ops.registry.chain import check_chain
     from slc_ops.registry.signing import Keys
 
     keys = Keys.read(public_keys)
     found = {name: check_chain(registry.ledger, name, keys, head) for name in names}
-    emit_json(json_path, {"deployments": {name: each.as_dict() for name, each in found.items()}})
+    emit_json({"deployments": {name: each.as_dict() for name, each in found.items()}})
     for name, each in found.items():
         for problem in each.problems:
-            say(json_path, f"{name}: {problem}")
+            say(f"{name}: {problem}")
         if not each.problems:
             signed = f"{each.signed} of {each.rows} rows signed" if each.signed else "no row is signed"
             checked = "" if keys is not None or not each.signed else ", not checked: name the --public-key"
-            say(json_path, f"{name}: {each.rows} rows, unbroken; {signed}{checked}")
-            say(json_path, f"  head {each.head}")
+            say(f"{name}: {each.rows} rows, unbroken; {signed}{checked}")
+            say(f"  head {each.head}")
     broken = [name for name, each in found.items() if each.problems]
     if broken:
         raise RegistryError(

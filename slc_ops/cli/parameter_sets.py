@@ -24,7 +24,7 @@ _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<ve
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Directory of the new set.")
 @json_option
-def rename_items(params: str, mapping: Path, out: Path, json_path: str | None) -> None:
+def rename_items(params: str, mapping: Path, out: Path) -> None:
     """Carry a parameter set's offsets over to new item ids.
 
     Each item of the file keeps its offset, variance and counts under its new id; all others stay. Unknown
@@ -34,8 +34,8 @@ def rename_items(params: str, mapping: Path, out: Path, json_path: str | None) -
 
     names = read_mapping(mapping)
     renamed(parameter_set(params), names).write(out)
-    emit_json(json_path, {"renamed": len(names), "out": str(out)})
-    say(json_path, f"{len(names)} item{'s' if len(names) > 1 else ''} renamed; the new set is in {out}")
+    emit_json({"renamed": len(names), "out": str(out)})
+    say(f"{len(names)} item{'s' if len(names) > 1 else ''} renamed; the new set is in {out}")
 
 
 def parameter_set(reference: str) -> "ParameterSet":

@@ -26,7 +26,7 @@ window_option = click.option(
 )
 @click.option("--force", is_flag=True, help="Take a window whose labels are not due yet (label_lag).")
 @json_option
-def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json_path: str | None) -> None:
+def refresh(deployment: str, window_text: str, off_grid: bool, force: bool) -> None:
     """Run a complete refresh without Airflow: the same steps, the same version.
 
     Finished steps are not repeated. The verdict and the deployment's gate determine whether the new version
@@ -49,11 +49,10 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json
             deployment,
             window,
             off_grid=off_grid,
-            tell=lambda text: say(json_path, f"  {text}"),
+            tell=lambda text: say(f"  {text}"),
         )
-    emit_json(json_path, refresh_summary(installation, outcome))
-    if json_path != "-":
-        print_refresh(installation, outcome)
+    emit_json(refresh_summary(installation, outcome))
+    print_refresh(installation, outcome)
 
 
 @click.command()
@@ -63,9 +62,7 @@ def refresh(deployment: str, window_text: str, off_grid: bool, force: bool, json
 )
 @click.option("--run", "run_id", default=None, metavar="ID", help="The refresh that made this MLflow run.")
 @json_option
-def report(
-    deployment: str | None, window_text: str | None, run_id: str | None, json_path: str | None
-) -> None:
+def report(deployment: str | None, window_text: str | None, run_id: str | None) -> None:
     """Rewrite the HTML report of a finished refresh."""
     require("slc-ops report", "mlflow", "report")
     from slc_ops.refresh import pipeline
@@ -74,8 +71,8 @@ def report(
     plan = _find(installation, deployment, window_text, run_id)
     with progress("writing the report"):
         path = pipeline.write_report(plan)
-    emit_json(json_path, {"report": str(path)})
-    say(json_path, f"Report: {path}")
+    emit_json({"report": str(path)})
+    say(f"Report: {path}")
 
 
 def _find(

@@ -48,7 +48,6 @@ def promote(
     override: str | None,
     against: "Against | None",
     actor: str | None,
-    json_path: str | None,
 ) -> None:
     """Make a version the champion.
 
@@ -65,7 +64,7 @@ def promote(
     champion = registry.promote(
         deployment, version, actor=who, reason=why, override=override, against=against
     )
-    _show_champion(json_path, deployment, champion)
+    _show_champion(deployment, champion)
     if before is None or before.number != champion.number:
         _tell("promotion", champion, who, why)
 
@@ -87,7 +86,6 @@ def rollback(
     exclude_window: bool,
     reason: str | None,
     actor: str | None,
-    json_path: str | None,
 ) -> None:
     """Restore an earlier champion immediately.
 
@@ -99,7 +97,7 @@ def rollback(
     champion = registry.rollback(
         deployment, to, actor=who, reason=why, windows=windows, exclude_window=exclude_window
     )
-    _show_champion(json_path, deployment, champion)
+    _show_champion(deployment, champion)
     _tell("rollback", champion, who, why)
 
 
@@ -112,14 +110,7 @@ def rollback(
 @for_option
 @actor_option
 @json_option
-def retire(
-    deployment: str,
-    reason: str,
-    against: int | None,
-    windows: int | None,
-    actor: str | None,
-    json_path: str | None,
-) -> None:
+def retire(deployment: str, reason: str, against: int | None, windows: int | None, actor: str | None) -> None:
     """Remove the champion; the frozen model serves until a version is promoted.
 
     Serving hosts return the frozen probabilities after their next check of the registry. promote ends the
@@ -128,11 +119,11 @@ def retire(
     registry = open_registry(deployment, writes=True)
     before = registry.champion(deployment)
     change = registry.retire(deployment, actor=acting(actor), reason=reason, against=against, windows=windows)
-    emit_json(json_path, {"deployment": deployment, "champion": None, "change": change.as_dict()})
+    emit_json({"deployment": deployment, "champion": None, "change": change.as_dict()})
     if before is None:
-        say(json_path, f"{deployment} has no champion already: {change}")
+        say(f"{deployment} has no champion already: {change}")
         return
-    say(json_path, f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
+    say(f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
     if _somebody_listens():
         with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
             from slc_ops.observability.links import terminal_links
@@ -205,9 +196,6 @@ def acting(given: str | None) -> str:
     return given or TerminalVariables.read().actor or getpass.getuser()
 
 
-def _show_champion(json_path: str | None, deployment: str, champion: "Version") -> None:
-    emit_json(json_path, {"deployment": deployment, "champion": champion.as_dict()})
-    say(
-        json_path,
-        f"champion of {deployment}: version {champion.number} ({champion.method}, window {champion.window})",
-    )
+def _show_champion(deployment: str, champion: "Version") -> None:
+    emit_json({"deployment": deployment, "champion": champion.as_dict()})
+    say(f"champion of {deployment}: version {champion.number} ({champion.method}, window {champion.window})")

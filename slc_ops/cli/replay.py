@@ -33,7 +33,7 @@ path_type = click.Path(path_type=Path)
 @json_option
 def replay(
     name: str, start: str, end: str, lake: Path | None, methods: "Methods | None",
-    effects: tuple[str, ...] | None, out: Path | None, json_path: str | None,
+    effects: tuple[str, ...] | None, out: Path | None,
 ) -> None:  # fmt: skip
     """Simulate the refreshes over past windows; nothing is registered.
 
@@ -54,11 +54,10 @@ def replay(
             from slc_ops.reporting.replay import write_replay
 
             page = write_replay(out / "replay.html", found)
-    emit_json(json_path, found.as_dict())
-    if json_path != "-":
-        print_replay(found)
+    emit_json(found.as_dict())
+    print_replay(found)
     if page is not None:
-        say(json_path, f"Page: {page}")
+        say(f"Page: {page}")
 
 
 def print_replay(found: "Replay") -> None:
@@ -66,7 +65,7 @@ def print_replay(found: "Replay") -> None:
     columns = ["window", "served", "NLL", "to Platt", "summed", "to frozen", "refresh"]
     running = dict(found.cumulated("served", "platt"))
     rows = [_window(each, running.get(each.window)) for each in found.windows]
-    print_table(None, f"{found.deployment}, {found.span}, window by window", columns, rows, ["window"])
+    print_table(f"{found.deployment}, {found.span}, window by window", columns, rows, ["window"])
     platt, frozen = found.against("platt"), found.against("base")
     contenders = []
     for name in ("served", *found.methods):
@@ -77,11 +76,10 @@ def print_replay(found: "Replay") -> None:
             + [MISSING if c is None else interval(c.mean, c.statistic.low, c.statistic.high) for c in cells]
         )
     title = f"NLL over {len(found.scored)} scored windows (* best in hindsight)"
-    print_table(None, title, ["", "to refitted Platt", "to frozen"], contenders)
+    print_table(title, ["", "to refitted Platt", "to frozen"], contenders)
     kinds = list(found.ranking["served"])
     if kinds:
         print_table(
-            None,
             "AUC, mean over windows: all pairs of rows, or those of the same user or item only",
             ["", *("all" if kind == "all" else f"within {kind}" for kind in kinds)],
             [[name, *(number(each.get(kind)) for kind in kinds)] for name, each in found.ranking.items()],

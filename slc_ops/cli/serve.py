@@ -70,7 +70,6 @@ def serve(
     max_rows: int,
     max_mb: int,
     timeout: float,
-    json_path: str | None,
 ) -> None:
     """Serve corrections over HTTP until stopped: JSON, Arrow, MLflow's and the Open Inference Protocol.
 
@@ -107,7 +106,7 @@ def serve(
         address = f"http://{shown}:{listener.getsockname()[1]}"
         health = corrector.health()
         listener.listen()  # a client that reads the address can connect at once
-        emit_json(json_path, {"address": address, "pid": os.getpid(), "version": health["version"]})
+        emit_json({"address": address, "pid": os.getpid(), "version": health["version"]})
         click.echo(f"{corrector.deployment}, {health['method']}, on {address}", err=True)
         run(application, listener, timeout)
 

@@ -53,7 +53,7 @@ def _seeds(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
 @json_option
 def study(
     source: Path, names: str, seeds: tuple[int, ...], out: Path, choose_epoch: str, epochs: int | None,
-    threads: int, dataset: str | None, rename: dict[str, str], json_path: str | None,
+    threads: int, dataset: str | None, rename: dict[str, str],
 ) -> None:  # fmt: skip
     """Train the paper's backbones on a log and build its tables from their logits.
 
@@ -71,7 +71,7 @@ def study(
     settings = Settings(choose_epoch, threads)  # type: ignore[arg-type]
     found = run_study(
         source, out, backbones, seeds, settings,
-        rename=rename, dataset=dataset, tell=lambda text: say(json_path, f"  {text}"),
+        rename=rename, dataset=dataset, tell=lambda text: say(f"  {text}"),
     )  # fmt: skip
     page = write_study(out, found)
     runs = [
@@ -79,12 +79,12 @@ def study(
          "methods": {row["method"]: {"auc": row["auc"], "nll": row["nll"]} for row in run.tables["ladder"]}}
         for run in found.runs
     ]  # fmt: skip
-    emit_json(json_path, {"counts": found.counts, "dataset": found.dataset, "runs": runs, "page": str(page)})
+    emit_json({"counts": found.counts, "dataset": found.dataset, "runs": runs, "page": str(page)})
     shown = ("base", "platt", "rescal_iso", "slc")
     rows = [
         [f"{run['backbone']}-{run['seed']}", *(f"{run['methods'][name]['auc']:.4f}" for name in shown),
          f"{run['cpu_minutes']:.1f}"]
         for run in runs
     ]  # fmt: skip
-    print_table(json_path, "AUC on the test rows", ["run", *shown, "CPU minutes"], rows)
-    say(json_path, f"Tables and figures: {page}")
+    print_table("AUC on the test rows", ["run", *shown, "CPU minutes"], rows)
+    say(f"Tables and figures: {page}")

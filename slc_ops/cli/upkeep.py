@@ -16,7 +16,7 @@ from slc_ops.settings.deployments import Installation
 @click.option("--deployment", required=True, metavar="D", help="A name from the deployments file.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and how many bytes.")
 @json_option
-def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
+def clean(deployment: str, dry_run: bool) -> None:
     """Remove windows and refreshes beyond keep_windows and keep_refreshes of the deployment.
 
     Files that the next refresh, a rollback or a running refresh needs are kept, as are the ledger and MLflow.
@@ -32,14 +32,14 @@ def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
         with progress(f"cleaning {deployment}"):
             remove(found)
             emptied = drop_user_tables(Installation.from_environment(), deployment)
-    emit_json(json_path, {**answer, "user_tables": emptied, "removed": not dry_run})
+    emit_json({**answer, "user_tables": emptied, "removed": not dry_run})
     rows = [[kind, path] for kind in ("windows", "refreshes", "leftovers") for path in answer[kind]]
     if rows:
         title = f"{'Would go' if dry_run else 'Gone'} of {deployment}"
-        print_table(json_path, title, ["what", "where"], rows)
+        print_table(title, ["what", "where"], rows)
     verb = "would give back" if dry_run else "gave back"
     said = f"{len(rows)} directories, {verb} {count(answer['bytes'])} bytes" if rows else "nothing to clean"
-    say(json_path, said + (f"; no users in versions {', '.join(emptied)} any more" if emptied else ""))
+    say(said + (f"; no users in versions {', '.join(emptied)} any more" if emptied else ""))
 
 
 @click.command()
@@ -54,7 +54,7 @@ def clean(deployment: str, dry_run: bool, json_path: str | None) -> None:
 @click.option("--column", default="user_id", show_default=True, metavar="NAME", help="That column.")
 @click.option("--actor", metavar="NAME", help="Who erases; recorded. Default: as for promote.")
 @json_option
-def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> None:
+def erase(file: Path, column: str, actor: str | None) -> None:
     """Erase users permanently from all stored data, and write a receipt to the ledger.
 
     Windows, quarantine, sums and pages lose their rows, and later extractions omit them; erase them at the
@@ -69,7 +69,7 @@ def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> 
     users = read_users(file, column)
     with progress(f"erasing {len(users)} users"):
         receipts = erase_users(Installation.from_environment(), users, actor=acting(actor))
-    emit_json(json_path, {"receipts": [receipt.as_dict() for receipt in receipts]})
+    emit_json({"receipts": [receipt.as_dict() for receipt in receipts]})
     rows = []
     for receipt in receipts:
         details = receipt.details
@@ -81,9 +81,9 @@ def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> 
             [receipt.deployment, str(len(details["users"])), gone, str(len(details["rows"])), learned]
         )
     columns = ["deployment", "users", "rows", "windows", "versions that had learned from them"]
-    print_table(json_path, "Erased", columns, rows)
+    print_table("Erased", columns, rows)
     if not receipts:
-        say(json_path, "no deployment is known here, so nothing was erased; see SLC_OPS_HOME")
+        say("no deployment is known here, so nothing was erased; see SLC_OPS_HOME")
 
 
 @click.command()
@@ -97,9 +97,7 @@ def erase(file: Path, column: str, actor: str | None, json_path: str | None) -> 
 @click.option("--host", metavar="HOST", help="Interface. Default: SLC_OPS_METRICS_HOST, else 127.0.0.1.")
 @click.option("--port", type=int, metavar="PORT", help="Port. Default: SLC_OPS_METRICS_PORT, else 9109.")
 @json_option
-def metrics(
-    output: Path | None, listen: bool, host: str | None, port: int | None, json_path: str | None
-) -> None:
+def metrics(output: Path | None, listen: bool, host: str | None, port: int | None) -> None:
     """Show durations, rows, verdicts and champion ages in Prometheus' text format.
 
     With --listen, serve them to clients with the bearer token in SLC_OPS_METRICS_TOKEN.
@@ -126,8 +124,8 @@ def metrics(
     if not any(sample.value for sample in up.samples):
         shown = without_secrets(installation.ledger_url)
         click.echo(f"the ledger {shown} is not there or does not answer (slc_ops_ledger_up 0)", err=True)
-    emit_json(json_path, {"metrics": [metric.as_dict() for metric in collected]})
+    emit_json({"metrics": [metric.as_dict() for metric in collected]})
     if output is not None:
         write_text(output, render(collected), shared=True)  # the node exporter may run as another user
-    elif json_path != "-":
-        click.echo(render(collected), nl=False)
+    else:
+        say(render(collected).rstrip("\n"))

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from slc_ops.base.console import print_lines, print_table
+from slc_ops.base.console import print_lines, print_table, say
 from slc_ops.base.text import MISSING, points
 from slc_ops.refresh.evidence import read_backtest, read_verdict
 from slc_ops.refresh.plan import Plan
@@ -51,17 +49,17 @@ def print_refresh(installation: Installation, plan: Plan) -> None:
     # JSON has no order of methods: show the ladder, then the champion.
     shown = [*backtest.methods, *(name for name in backtest.newest if name not in backtest.methods)]
     rows = [_row(name, backtest) for name in shown]
-    print_table(None, title, ["method", *_columns()], rows)
-    click.echo(f"\nVerdict: {summary['verdict'].upper()} {summary['method'] or ''}")
+    print_table(title, ["method", *_columns()], rows)
+    say(f"\nVerdict: {summary['verdict'].upper()} {summary['method'] or ''}")
     marks = {"pass": "✓", "hold": "?", "reject": "✗"}
     reasons = [f"  {marks.get(each['effect'], '·')} {each['sentence']}" for each in summary["reasons"]]
     print_lines(reasons, indent="    ")
     if summary["warnings"]:
-        click.echo("\nValidation warns:")
+        say("\nValidation warns:")
         print_lines([f"  ! {each}" for each in summary["warnings"]], indent="    ")
     if summary["version"] is not None:
-        click.echo(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {installation.tracking_uri}")
-    click.echo(f"Report:  {summary['report']}")
+        say(f"\nVersion: {summary['version']} of slc-{plan.deployment} in {installation.tracking_uri}")
+    say(f"Report:  {summary['report']}")
 
 
 def _columns() -> list[str]:
