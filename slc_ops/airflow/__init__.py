@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from slc_ops.airflow.champion import promote_dag, rollback_dag
     from slc_ops.airflow.controls import control_dag
     from slc_ops.airflow.dag_file import dags, refuse_broken_deployments
-    from slc_ops.airflow.failures import on_control_failure
     from slc_ops.airflow.forms import usable_deployments
+    from slc_ops.airflow.messages import on_control_failure
     from slc_ops.airflow.refresh import refresh_tasks, weekly_refresh, weekly_refreshes
     from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
 
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 _MODULES = (
-    "assets", "backfill", "champion", "controls", "dag_file", "failures", "forms", "refresh", "tasks",
+    "assets", "backfill", "champion", "controls", "dag_file", "forms", "messages", "refresh", "tasks",
 )  # fmt: skip
 OLDEST = (3, 3)
 """The oldest Airflow with retry policies for tasks."""

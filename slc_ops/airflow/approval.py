@@ -6,13 +6,11 @@ from typing import Any
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput
 
-from slc_ops.airflow.links import message_links
+from slc_ops.airflow.messages import notify
 from slc_ops.airflow.runs import planned
 from slc_ops.airflow.users import strangers_in_words
-from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Installation
 
@@ -70,19 +68,17 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
 
     def _tell(self, *, reminder: bool) -> None:
         """Notify at half time that the approval is open, at the end that the candidate is held."""
-        from slc_ops.refresh.gate import propose as look
+        from slc_ops.refresh.gate import propose
 
         try:
             installation = Installation.from_environment()
             plan = planned(installation, self.deployment, self.refresh)
+            proposal = propose(installation, plan, "manual")
             if not reminder:
-                tell_held(installation, plan, look(installation, plan, "manual").version, self._silence)
-                return
-            proposal = look(installation, plan, "manual")
-            if proposal.hold is None:  # otherwise an answer has no effect
-                tell_approval(
-                    installation, plan, proposal.version, proposal.verdict["sentence"], reminder=True
-                )
+                tell_held(installation, plan, proposal.version, self._silence)
+            elif proposal.hold is None:  # otherwise an answer has no effect
+                sentence = proposal.verdict["sentence"]
+                tell_approval(installation, plan, proposal.version, sentence, reminder=True)
         except Exception:  # a failed notification must not fail the task
             log.exception("nobody was told of the open question of %s", self.deployment)
 
@@ -100,24 +96,16 @@ def tell_held(installation: Installation, plan: Plan, version: int | None, why: 
     from slc_ops.registry import Registry
 
     line = Registry.open(installation).history(plan.deployment)
-    context, count = get_current_context(), held_in_a_row(installation, plan.deployment, line, plan.window)
-    announce(
-        "held",
-        plan.deployment,
-        f"held, {max(count, 1)} in a row: {why}",
-        context,
-        window=str(plan.window),
-        links=message_links(plan.deployment, plan.window, context, version),
-    )
+    count = max(held_in_a_row(installation, plan.deployment, line, plan.window), 1)
+    notify("held", plan.deployment, f"held, {count} in a row: {why}", plan.window, version)
 
 
 def tell_approval(
     installation: Installation, plan: Plan, version: int | None, why: str, *, reminder: bool = False
 ) -> None:
     """Notify the approvers of an open approval and its deadline, or remind them."""
-    context, settings = get_current_context(), installation.deployment(plan.deployment)
+    settings = installation.deployment(plan.deployment)
     asked = ", ".join(settings.approvers) or "everybody who may edit the run"
-    links = message_links(plan.deployment, plan.window, context, version, REQUIRED_ACTION)
     what = "that the frozen model serves" if version is None else f"version {version}"
     hours = settings.approval_hours / 2 if reminder else settings.approval_hours
     until = datetime.now(UTC) + timedelta(hours=hours)
@@ -128,12 +116,6 @@ def tell_approval(
     if (stranger := strangers_in_words(settings.approvers)) is not None:
         log.warning("%s", stranger)
         sentence += f" ({stranger})"
-    announce(
-        "approval",
-        plan.deployment,
-        sentence,
-        context,
-        window=str(plan.window),
-        links=links,
-        reminder=reminder,
+    notify(
+        "approval", plan.deployment, sentence, plan.window, version, below=REQUIRED_ACTION, reminder=reminder
     )

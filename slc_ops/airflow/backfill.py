@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, TaskInstanceState, TriggerRule, get_current_context, task
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from slc_ops.airflow.forms import form_dag, past_windows_fields
+from slc_ops.airflow.forms import past_windows_fields, plain_dag
 from slc_ops.airflow.runs import checked_conf, run_actor, run_due
 from slc_ops.base.errors import SlcError
 from slc_ops.settings.deployments import Installation
@@ -163,7 +163,7 @@ def backfill_dag() -> DAG:
         name: Param(False, type="boolean", title=title, description=text)
         for name, (title, text) in choices.items()
     }
-    with form_dag(
+    with plain_dag(
         "slc_backfill",
         "Backfill past windows",
         "Refresh past windows of a deployment; the champion stays",
@@ -179,7 +179,7 @@ def backfill_dag() -> DAG:
 
 def replay_dag() -> DAG:
     """Build ``slc_replay``."""
-    with form_dag(
+    with plain_dag(
         "slc_replay",
         "Replay past windows",
         "What the operation would have served over past windows; nothing is registered",

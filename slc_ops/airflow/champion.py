@@ -1,16 +1,20 @@
 """DAGs that change a champion by hand: ``slc_promote``, ``slc_rollback``, ``slc_retire``."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, AssetAlias, Param, get_current_context, task
 
 from slc_ops.airflow.assets import champion_asset
-from slc_ops.airflow.forms import deployment_field, form_dag, reason_field
-from slc_ops.airflow.links import message_links
+from slc_ops.airflow.forms import deployment_field, plain_dag, reason_field
+from slc_ops.airflow.messages import notify
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import checked_conf, run_actor, run_request
-from slc_ops.observability.notify import announce_champion, announce_retirement
+from slc_ops.base.window import Window
+from slc_ops.observability.notify import champion_sentence, retirement_sentence
 from slc_ops.settings.deployments import Installation
+
+if TYPE_CHECKING:
+    from slc_ops.registry import Version
 
 CHAMPIONS = AssetAlias(name="slc champions")
 """Alias of ``slc://<deployment>/champion`` for the deployment in the form."""
@@ -56,10 +60,9 @@ def promote_by_hand() -> str:
         override=form["override"] or None,
         request=run_request(),
     )
-    said = _told(name, version)
     if before is None or before.number != version.number:
-        _tell("promotion", version, form["reason"])
-    return said
+        _notify("promotion", version, form["reason"])
+    return _moved(name, version.number, version.window)
 
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
@@ -79,9 +82,8 @@ def roll_back() -> str:
         windows=None if form["windows"] is None else int(form["windows"]),
         exclude_window=form["exclude_window"],
     )
-    said = _told(name, version)
-    _tell("rollback", version, form["reason"])
-    return said
+    _notify("rollback", version, form["reason"])
+    return _moved(name, version.number, version.window)
 
 
 @task(pool=PROMOTION_POOL, outlets=[CHAMPIONS])
@@ -95,10 +97,8 @@ def retire() -> str:
         name, actor=run_actor(), reason=form["reason"], request=run_request()
     )
     if change.evidence.get("request") == run_request():  # otherwise already retired and announced
-        context = get_current_context()
-        announce_retirement(change, context, message_links(name, change.window, context))
-    extra = {"version": None, "window": str(change.window)}
-    get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
+        notify("retired", name, retirement_sentence(change), change.window)
+    _moved(name, None, change.window)
     return f"{name} has no champion: {change}"
 
 
@@ -109,18 +109,16 @@ def _asked() -> tuple[Installation, dict[str, Any]]:
     return installation, form
 
 
-def _told(name: str, version: Any) -> str:
+def _moved(name: str, version: int | None, window: Window) -> str:
     """Emit the champion's asset event; return the log message."""
-    extra = {"version": version.number, "window": str(version.window)}
+    extra = {"version": version, "window": str(window)}
     get_current_context()["outlet_events"][CHAMPIONS].add(champion_asset(name), extra=extra)
-    return f"version {version.number} is the champion of {name}"
+    return f"version {version} is the champion of {name}"
 
 
-def _tell(event: str, version: Any, reason: str) -> None:
-    """Send a notification with links."""
-    context = get_current_context()
-    links = message_links(version.deployment, version.window, context, version.number)
-    announce_champion(event, version, run_actor(), reason, context, links)
+def _notify(event: str, version: "Version", reason: str) -> None:
+    sentence = champion_sentence(event, version, run_actor(), reason)
+    notify(event, version.deployment, sentence, version.window, version.number)
 
 
 def promote_dag() -> DAG:
@@ -191,6 +189,6 @@ def retire_dag() -> DAG:
 def _form(dag_id: str, title: str, description: str, doc: str, move: Any, **fields: Param) -> DAG:
     """Build a DAG of one task, started from a form whose first field is the deployment."""
     params = {"deployment": deployment_field(), **fields}
-    with form_dag(dag_id, title, description, doc, "registry", 0.5, params=params) as dag:
+    with plain_dag(dag_id, title, description, doc, "registry", 0.5, params=params) as dag:
         move()
     return dag

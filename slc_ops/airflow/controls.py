@@ -10,8 +10,8 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from slc_ops.airflow.failures import on_control_failure
-from slc_ops.airflow.retries import default_args
+from slc_ops.airflow.forms import plain_dag
+from slc_ops.airflow.messages import on_control_failure
 from slc_ops.airflow.runs import checked_conf, planned, reference
 from slc_ops.base.errors import SettingsError, SlcError
 from slc_ops.settings.deployments import Installation
@@ -127,17 +127,18 @@ def data_folder(installation: Installation, name: str | None) -> Path | None:
 def control_dag(control: str) -> DAG:
     """Build ``control_<control>``, of one of the :data:`CONTROLS`."""
     shown = CONTROLS[control]
-    with DAG(
-        dag_id=f"control_{control.replace('-', '_')}",
-        dag_display_name=shown.title,
-        description=f"Standing control {control}: real data on which the gate's answer is known",
+    with plain_dag(
+        f"control_{control.replace('-', '_')}",
+        shown.title,
+        f"Control {control}: real data with a known answer of the gate",
+        shown.doc,
+        "control",
+        4,
         schedule="0 6 1 * *",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        default_args={**default_args("slc-ops", hours=4), "on_failure_callback": on_control_failure(control)},
-        tags=["slc", "control"],
-        doc_md=shown.doc,
+        on_failure=on_control_failure(control),
         params=fields(shown.backbones),
     ) as dag:
         check(control, refresh_arm.partial(control=control).expand(arm=prepare(control)))

@@ -7,11 +7,10 @@ from airflow.sdk import DAG
 
 from slc_ops.airflow.backfill import backfill_dag, replay_dag
 from slc_ops.airflow.champion import promote_dag, retire_dag, rollback_dag
-from slc_ops.airflow.clean import clean_dag, says_what_it_keeps
 from slc_ops.airflow.controls import CONTROLS, control_dag
 from slc_ops.airflow.forms import usable_deployments
-from slc_ops.airflow.late import late_dag
 from slc_ops.airflow.refresh import weekly_refreshes
+from slc_ops.airflow.upkeep import clean_dag, has_retention, late_dag
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.extras import require
 from slc_ops.settings.deployments import Installation, read_deployments
@@ -67,7 +66,7 @@ def _refreshes() -> list[DAG]:
         log.warning("%s", complaint)
     usable = usable_deployments().values()
     watched = any(each.verdict_due is not None for each in usable)
-    cleaned = any(map(says_what_it_keeps, usable))
+    cleaned = any(map(has_retention, usable))
     return [*built.values(), *([late_dag()] if watched else []), *([clean_dag()] if cleaned else [])]
 
 

@@ -1,4 +1,4 @@
-"""DAGs started from a form, and fields that several forms share."""
+"""DAGs with our owner and tags, and fields that several forms share."""
 
 from typing import Any
 
@@ -18,17 +18,26 @@ def usable_deployments() -> dict[str, Deployment]:
         return {}
 
 
-def form_dag(
-    dag_id: str, title: str, description: str, doc: str, tag: str, hours: float, **options: Any
+def plain_dag(
+    dag_id: str,
+    title: str,
+    description: str,
+    doc: str,
+    tag: str,
+    hours: float,
+    *,
+    schedule: Any = None,
+    on_failure: Any = None,
+    **options: Any,
 ) -> DAG:
-    """Build a DAG without a schedule, with ``params`` as form; ``hours`` limits each task."""
+    """Build a DAG that is no refresh; ``hours`` limits each task, ``params`` are its form."""
     return DAG(
         dag_id=dag_id,
         dag_display_name=title,
         description=description,
         doc_md=doc,
-        schedule=None,
-        default_args=default_args("slc-ops", hours=hours),
+        schedule=schedule,
+        default_args={**default_args("slc-ops", hours=hours), "on_failure_callback": on_failure},
         tags=["slc", tag],
         **options,
     )

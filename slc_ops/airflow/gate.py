@@ -3,16 +3,16 @@
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import get_current_context, task
+from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slc_ops.airflow.approval import Approval, approver, tell_approval, tell_held
 from slc_ops.airflow.assets import champion_asset, tell_of
-from slc_ops.airflow.links import as_markdown, message_links, version_links
+from slc_ops.airflow.links import as_markdown, version_links
+from slc_ops.airflow.messages import notify
 from slc_ops.airflow.retries import PROMOTION_POOL
 from slc_ops.airflow.runs import is_backfill, planned
 from slc_ops.airflow.users import strangers_in_words
-from slc_ops.observability.notify import announce
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Deployment, Installation
 
@@ -56,11 +56,7 @@ def _tell_change(installation: Installation, plan: Plan, version: int | None, sa
     event = {"promotion": "promotion", "retirement": "retired"}.get(last[0].kind) if last else None
     if event is None or (event == "promotion" and last[0].window != plan.window):
         return
-    context = get_current_context()
-    links = message_links(plan.deployment, plan.window, context, version)
-    announce(
-        event, plan.deployment, f"{said}: {last[0].reason}", context, window=str(plan.window), links=links
-    )
+    notify(event, plan.deployment, f"{said}: {last[0].reason}", plan.window, version)
 
 
 @task

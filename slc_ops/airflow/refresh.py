@@ -5,9 +5,9 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
 from slc_ops.airflow.assets import window_asset
-from slc_ops.airflow.failures import on_failure
 from slc_ops.airflow.forms import usable_deployments
 from slc_ops.airflow.gate import gate_tasks
+from slc_ops.airflow.messages import on_failure
 from slc_ops.airflow.retries import default_args
 from slc_ops.airflow.tasks import backtest, decide, detectability, extract, fit, publish, validate
 from slc_ops.airflow.timetable import WindowTimetable

@@ -57,16 +57,13 @@ def validate(deployment: str, window: str) -> str:
 
 def _tell_backbone(installation: Installation, deployment: str, plan: Plan) -> None:
     """Retire or keep a champion of another backbone before any comparison with it, and notify."""
-    from slc_ops.airflow.links import message_links
-    from slc_ops.observability.notify import announce
+    from slc_ops.airflow.messages import notify
     from slc_ops.refresh import pipeline
 
     if (change := pipeline.note_backbone(installation, plan)) is None:
         return
-    context = get_current_context()
-    links = message_links(deployment, plan.window, context)
     for event in ("new_backbone", *(["retired"] if change.retired else [])):
-        announce(event, deployment, change.sentence, context, window=str(plan.window), links=links)
+        notify(event, deployment, change.sentence, plan.window)
 
 
 @task(map_index_template="{{ fold_window | default(task.op_kwargs['fold']) }}")
@@ -107,16 +104,13 @@ def detectability(deployment: str, refresh: str) -> str:
 @task
 def decide(deployment: str, refresh: str) -> dict[str, Any]:
     """Choose the method from the series of windows, check its new parameters, return the verdict."""
-    from slc_ops.airflow.links import message_links
-    from slc_ops.observability.notify import announce
+    from slc_ops.airflow.messages import notify
     from slc_ops.refresh import pipeline
 
     plan = planned(Installation.from_environment(), deployment, refresh)
     verdict = pipeline.decide(plan)
     if verdict["verdict"] == "reject":
-        context = get_current_context()
-        links = message_links(deployment, plan.window, context)
-        announce("reject", deployment, verdict["sentence"], context, window=str(plan.window), links=links)
+        notify("reject", deployment, verdict["sentence"], plan.window)
     return {key: verdict[key] for key in ("verdict", "method", "sentence")}
 
 

@@ -14,6 +14,7 @@ from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import TerminalVariables
 
 if TYPE_CHECKING:
+    from slc_ops.base.window import Window
     from slc_ops.registry import Registry, Version
     from slc_ops.registry.rules import Against
 
@@ -66,7 +67,7 @@ def promote(
     )
     _show_champion(deployment, champion)
     if before is None or before.number != champion.number:
-        _tell("promotion", champion, who, why)
+        _notify_champion("promotion", champion, who, why)
 
 
 @click.command()
@@ -98,7 +99,7 @@ def rollback(
         deployment, to, actor=who, reason=why, windows=windows, exclude_window=exclude_window
     )
     _show_champion(deployment, champion)
-    _tell("rollback", champion, who, why)
+    _notify_champion("rollback", champion, who, why)
 
 
 @click.command()
@@ -124,28 +125,28 @@ def retire(deployment: str, reason: str, against: int | None, windows: int | Non
         say(f"{deployment} has no champion already: {change}")
         return
     say(f"champion of {deployment}: none, the frozen model serves (version {before.number} went)")
-    if _somebody_listens():
-        with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
-            from slc_ops.observability.links import terminal_links
-            from slc_ops.observability.notify import announce_retirement
+    from slc_ops.observability.notify import retirement_sentence
 
-            announce_retirement(change, {}, terminal_links(deployment, change.window, None))
+    _notify("retired", deployment, retirement_sentence(change), change.window)
 
 
-def _tell(event: str, champion: "Version", who: str, why: str) -> None:
-    """Notify about a champion that was changed by hand."""
-    if _somebody_listens():
-        with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
-            from slc_ops.observability.links import terminal_links
-            from slc_ops.observability.notify import announce_champion
+def _notify_champion(event: str, champion: "Version", who: str, why: str) -> None:
+    from slc_ops.observability.notify import champion_sentence
 
-            links = terminal_links(champion.deployment, champion.window, champion.number)
-            announce_champion(event, champion, who, why, {}, links)
+    sentence = champion_sentence(event, champion, who, why)
+    _notify(event, champion.deployment, sentence, champion.window, champion.number)
 
 
-def _somebody_listens() -> bool:
-    """Return True if Airflow is present; its connections define the recipients."""
-    return "AIRFLOW_HOME" in os.environ
+def _notify(event: str, deployment: str, sentence: str, window: "Window", version: int | None = None) -> None:
+    """Notify of a change by hand, if Airflow is present: its connections define the recipients."""
+    if "AIRFLOW_HOME" not in os.environ:
+        return
+    with redirect_stdout(sys.stderr):  # Airflow would log to stdout, where the result goes
+        from slc_ops.observability.links import terminal_links
+        from slc_ops.observability.notify import announce
+
+        links = terminal_links(deployment, window, version)
+        announce(event, deployment, sentence, {}, window=str(window), links=links)
 
 
 def open_registry(deployment: str | None = None, *, writes: bool = False) -> "Registry":

@@ -70,20 +70,15 @@ def announce(
     tell(replace(made, links=dict(links), reminder=reminder), settings_of(deployment), context)
 
 
-def announce_champion(
-    event: str, champion: "Version", actor: str, reason: str, context: Any, links: Mapping[str, str]
-) -> None:
-    """Notify of a ``promotion`` or a ``rollback`` by a person."""
+def champion_sentence(event: str, champion: "Version", actor: str, reason: str) -> str:
+    """Return the sentence on a ``promotion`` or a ``rollback`` by a person."""
     did = {"promotion": "promoted by hand", "rollback": "rolled back"}[event]
-    name = champion.deployment
-    sentence = f"{actor} {did}: version {champion.number} is the champion of {name} ({reason})"
-    announce(event, name, sentence, context, window=str(champion.window), links=links)
+    return f"{actor} {did}: version {champion.number} is the champion of {champion.deployment} ({reason})"
 
 
-def announce_retirement(change: "ChampionChange", context: Any, links: Mapping[str, str]) -> None:
-    """Notify of a retirement, from a task or from a terminal."""
-    sentence = f"{change}: the frozen model serves {change.deployment}"
-    announce("retired", change.deployment, sentence, context, window=str(change.window), links=links)
+def retirement_sentence(change: "ChampionChange") -> str:
+    """Return the sentence on a retirement by a person."""
+    return f"{change}: the frozen model serves {change.deployment}"
 
 
 def settings_of(deployment: str) -> Notify:

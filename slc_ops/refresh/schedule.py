@@ -37,7 +37,7 @@ def late_window(installation: Installation, name: str, at: datetime) -> Window |
     return None if found else window
 
 
-def note_told(installation: Installation, name: str, window: Window) -> None:
+def note_notified(installation: Installation, name: str, window: Window) -> None:
     """Record the notification, so that it is sent once."""
     write_json(_note(installation, name, window), {"window": window.as_dict()})
 

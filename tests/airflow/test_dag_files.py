@@ -61,7 +61,7 @@ def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(installation: Inst
         os.utime(installation.refreshes(name) / ".2026-01-05.gone", (long_ago, long_ago))
 
     assert "slc_clean" in parse()[0]
-    from slc_ops.airflow.clean import clean
+    from slc_ops.airflow.upkeep import clean
 
     assert clean.function() == {"second": 0}
     assert [path.name for path in installation.refreshes("school").iterdir()] == [".2026-01-05.gone"]

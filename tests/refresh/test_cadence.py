@@ -10,7 +10,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import Window
 from slc_ops.refresh import pipeline, schedule
 from slc_ops.refresh.backfill import windows_between
-from slc_ops.refresh.schedule import check_window, late_window, note_told
+from slc_ops.refresh.schedule import check_window, late_window, note_notified
 from slc_ops.settings.deployments import Deployment, Installation
 from tests.refresh.school import NEWEST, configure
 
@@ -100,7 +100,7 @@ def test_a_verdict_is_late_once(school: Installation) -> None:
     assert late_window(school, "school", early) == NEWEST.before(1)[0]
     assert late_window(school, "school", late) == NEWEST
 
-    note_told(school, "school", NEWEST)
+    note_notified(school, "school", NEWEST)
     assert late_window(school, "school", late) is None
     configure(school)
     assert late_window(school, "school", early) is None

@@ -1,8 +1,10 @@
-"""Failure callbacks that send notifications, for the tasks of refreshes and controls."""
+"""Notifications of tasks, and callbacks that send them when a task of a refresh or a control fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+
+from airflow.sdk import get_current_context
 
 from slc_ops.airflow.links import base_url, failed_task, message_links, run_links
 from slc_ops.airflow.runs import run_window
@@ -12,14 +14,33 @@ from slc_ops.observability.notify import announce, event_of, tell
 from slc_ops.settings.deployments import Installation, Notify
 
 
+def notify(
+    event: str,
+    deployment: str,
+    sentence: str,
+    window: Window | None,
+    version: int | None = None,
+    *,
+    context: Any = None,
+    below: Mapping[str, str] | None = None,
+    reminder: bool = False,
+) -> None:
+    """Notify of an event in the running task, or in a callback's ``context``.
+
+    The message links the pages of window, version and run, and those ``below`` the run's page by name.
+    """
+    context = context or get_current_context()
+    links = message_links(deployment, window, context, version, below)
+    named = None if window is None else str(window)
+    announce(event, deployment, sentence, context, window=named, links=links, reminder=reminder)
+
+
 def on_failure(deployment: str) -> Callable[[Any], None]:
     """Return a failure callback for the tasks of a refresh; it sends the event ``stop``."""
 
     def stopped(context: Any) -> None:
-        window = _window(deployment, context)
-        links = message_links(deployment, window, context, below=failed_task(context))
-        named = None if window is None else str(window)
-        announce("stop", deployment, _why(context), context, window=named, links=links)
+        below = failed_task(context)
+        notify("stop", deployment, _why(context), _window(deployment, context), context=context, below=below)
 
     return stopped
 
