@@ -6,13 +6,12 @@ names). Restarted at any point, the sequence yields the same run and the same ve
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import ParameterSetError, RegistryError
-from slc_ops.base.files import read_json, write_json
+from slc_ops.base.files import write_json
 from slc_ops.base.names import model_name
 from slc_ops.registry.logged_model import (
     MODEL_TAG,
@@ -23,7 +22,7 @@ from slc_ops.registry.logged_model import (
     logged_model,
 )
 from slc_ops.registry.model import PARAMETERS, write_model
-from slc_ops.registry.model_card import LENGTH, model_card
+from slc_ops.registry.model_card import LENGTH, flat, model_card, reasons
 from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Installation
@@ -87,14 +86,9 @@ def _tags(publication: Publication) -> dict[str, str]:
         "method": publication.method,
         "verdict": str(publication.verdict["verdict"]),
         "verdict_sentence": str(publication.verdict.get("sentence", ""))[:LENGTH],
-        "verdict_reasons": " · ".join(_reasons(publication.verdict))[:LENGTH],
+        "verdict_reasons": " · ".join(reasons(publication.verdict))[:LENGTH],
         KEY_TAG: publication.key,
     }
-
-
-def _reasons(verdict: Mapping[str, Any]) -> Iterator[str]:
-    for reason in verdict.get("reasons") or []:
-        yield str(reason.get("sentence", reason)) if isinstance(reason, Mapping) else str(reason)
 
 
 def _run(client: "MlflowClient", experiment_id: str, publication: Publication) -> "Run":
@@ -122,19 +116,10 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, 
     of = known[EVALUATION]
     metrics = [
         Metric(name, value, at, 0, model_id, of.name, of.digest, run_id)
-        for name, value in _flat(publication.metrics)
+        for name, value in flat(publication.metrics)
     ]
     params = [Param(name, value) for name, value in publication.params.items()]
     client.log_batch(run_id, metrics=metrics, params=params)
-
-
-def _flat(metrics: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield metrics by dotted name; undefined (None) and text values are skipped."""
-    for name, value in metrics.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield f"{prefix}{name}", float(value)
 
 
 def _log_evidence(client: "MlflowClient", run_id: str, publication: Publication, scratch: Path) -> None:
@@ -189,52 +174,13 @@ def _version(
     found = client.search_model_versions(f"name = '{name}' and run_id = '{run.info.run_id}'")
     if found:
         return int(found[0].version)
+    pages = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts"
     created = client.create_model_version(
         name,
         source=model.artifact_location,
         run_id=run.info.run_id,
         tags=_tags(publication) | {MODEL_TAG: model.model_id},
         model_id=None if apart else model.model_id,  # a separate registry does not have the model
-        description=describe(publication, run.info.experiment_id, run.info.run_id),
+        description=model_card(publication, pages),
     )
     return int(created.version)
-
-
-def describe(publication: Publication, experiment_id: str, run_id: str) -> str:
-    """Return the version's model card, from the publication and its evidence."""
-    from slc_ops.evidence.verdict import method_in_words, parameters_in_words
-    from slc_ops.parameters.parameter_set import ParameterSet
-
-    verdict = publication.verdict
-    prior_mean = ParameterSet.read(publication.parameters).provenance.prior_mean
-    return model_card(
-        deployment=publication.deployment,
-        method=publication.method,
-        window=str(publication.window),
-        verdict=str(verdict["verdict"]),
-        sentence=str(verdict.get("sentence") or ""),
-        reasons=list(_reasons(verdict)),
-        figures=dict(_flat(publication.metrics)),
-        slices=_slices(publication),
-        data={
-            "input": publication.input_digest[:16],
-            "settings": publication.config_digest[:16],
-            "code": publication.code_version,
-        },
-        pages=f"#/experiments/{experiment_id}/runs/{run_id}/artifacts",
-        artifacts=[*publication.artifacts, "verdict.json"],
-        decisions={
-            "Which method serves": method_in_words(verdict),
-            "Its parameters": parameters_in_words(verdict),
-            "Warm start": "" if prior_mean is None else prior_mean.sentence,
-        },
-    )
-
-
-def _slices(publication: Publication) -> dict[str, dict[str, Any]]:
-    """Return the method's differences in NLL to Platt by slice; empty without a backtest artifact."""
-    evidence = publication.artifacts.get("backtest")
-    if evidence is None or not evidence.is_file():
-        return {}
-    found = read_json(evidence).get("slice_differences", {}).get(publication.method, {})
-    return {name: each["nll"] for name, each in found.items() if "nll" in each}

@@ -1,6 +1,7 @@
 """What a version says of itself."""
 
 from pathlib import Path
+from typing import Any
 
 from slc_ops.base.files import write_json
 from slc_ops.parameters.parameter_set import ParameterSet, PriorMean
@@ -9,32 +10,36 @@ from slc_ops.registry.model_card import LENGTH, model_card
 from tests.registry.factory import publication
 
 
-def card(**changes: object) -> str:
-    values: dict[str, object] = {
-        "deployment": "demo", "method": "slc", "window": "2026-01-05/2026-01-12", "verdict": "promote",
-        "sentence": "better", "reasons": ["passes"], "figures": {"auc": 0.7}, "slices": {},
-        "data": {"code": "1"}, "pages": "#/x", "artifacts": ["report"],
-    }  # fmt: skip
-    return model_card(**values | changes)  # type: ignore[arg-type]
+def card(parameters: Path, tmp_path: Path, slices: dict[str, Any] | None = None, **verdict: Any) -> str:
+    said = {"verdict": "promote", "sentence": "better", "reasons": ["passes"], **verdict}
+    found = {"slice_differences": {"slc": {name: {"nll": gain} for name, gain in (slices or {}).items()}}}
+    write_json(tmp_path / "backtest.json", found)
+    artifacts = {"backtest": tmp_path / "backtest.json"}
+    return model_card(publication(parameters, verdict=said, artifacts=artifacts), "#/x")
 
 
-def test_the_card_says_what_for_whom_evidence_limits_slices_data_and_code() -> None:
+def test_the_card_names_purpose_users_evidence_limits_slices_data_and_code(
+    parameters: Path, tmp_path: Path
+) -> None:
     gain = {"estimate": -0.02, "low": -0.03, "high": -0.01}
-    text = card(slices={"density:sparse": gain, "group:empty": {"estimate": None}})
+    text = card(parameters, tmp_path, {"density:sparse": gain, "group:empty": {"estimate": None}})
     for part in ("**What.**", "**For whom.**", "**Evidence.**", "**Limits.**", "**Data and code.**"):
         assert part in text
     assert "| density:sparse | -0.0200 | -0.0300 | -0.0100 |" in text
     assert "group:empty" not in text
 
 
-def test_the_card_says_the_two_decisions_before_everything_else() -> None:
-    text = card(decisions={"Which method serves": "slc goes on.", "Its parameters": ""})
-    assert text.index("**Which method serves.** slc goes on.") < text.index("**What.**")
-    assert "Its parameters" not in text  # of a verdict that has no such decision
+def test_the_card_names_the_decisions_before_everything_else(parameters: Path, tmp_path: Path) -> None:
+    decision = {"method": "slc", "current": "slc", "statistics": {}}
+    text = card(parameters, tmp_path, decision=decision)
+    assert (
+        text.index("**Which method serves.**") < text.index("**Its parameters.**") < text.index("**What.**")
+    )
+    assert "Its parameters" not in card(parameters, tmp_path)  # a verdict without a decision
 
 
-def test_a_card_fits_into_mlflow() -> None:
-    assert len(card(reasons=["x" * 400] * 40)) == LENGTH
+def test_a_card_fits_into_mlflow(parameters: Path, tmp_path: Path) -> None:
+    assert len(card(parameters, tmp_path, reasons=["x" * 400] * 40)) == LENGTH
 
 
 def test_a_published_version_carries_its_card(registry: Registry, parameters: Path, tmp_path: Path) -> None:
