@@ -15,8 +15,8 @@ from slc_ops.base.errors import PromotionConflict, RegistryError
 from slc_ops.registry.chain import MOVE, PUBLICATION, RETENTION, append, hash_of_version
 from slc_ops.registry.database import Database
 from slc_ops.registry.publication import ChampionChange, Version
-from slc_ops.registry.rows import change_of, change_row, version_of, version_row
 from slc_ops.registry.rules import line_breaks
+from slc_ops.registry.tables import change_of, change_row, version_of, version_row
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
 from slc_ops.registry.tables import publication as publications

@@ -1,15 +1,20 @@
 """MLflow 3's LoggedModel of a version: it owns the files and links data sets and metrics to it."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import canonical_json, digest_json
-from slc_ops.registry.publication import KEY_TAG, Publication
+from slc_ops.registry.ledger import Ledger
+from slc_ops.registry.publication import KEY_TAG, Publication, Version
+from slc_ops.settings.environment import registered_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Dataset, LoggedModel, Run
+
+_log = logging.getLogger(__name__)
 
 MODEL_TAG = "logged_model"
 """Tag of a version: the id of its LoggedModel. A separate registry has no other link to it."""
@@ -69,16 +74,39 @@ def download(client: "MlflowClient", source: str, path: str, into: Path) -> Path
     return Path(repository.download_artifacts(path, str(into)))
 
 
-def delete(client: "MlflowClient", source: str, model_id: str | None) -> None:
-    """Delete a version's files and its LoggedModel."""
+def clean(client: "MlflowClient", ledger: Ledger, deployment: str, keep: int) -> list[Version]:
+    """Delete old versions that were never champion, beyond ``keep``, and their files; return them.
+
+    They are marked in the ledger first: marked versions cannot be promoted, so deletion cannot affect a
+    champion. The ledger's rows remain, and so do the runs with their metrics, report and verdict. ``keep``
+    below 1 raises :class:`RegistryError`.
+    """
+    if keep < 1:
+        raise RegistryError(f"retention keeps at least 1 version; found {keep}")
+    deleted = []
+    name = registered_model(deployment)
+    present = {int(v.version) for v in client.search_model_versions(f"name = '{name}'")}
+    for version in ledger.discard(deployment, keep):
+        if version.number in present:
+            _delete(client, name, str(version.number))
+            deleted.append(version)
+    if deleted:
+        _log.info("deleted %s of %s", ", ".join(f"version {v.number}" for v in deleted), deployment)
+    return deleted
+
+
+def _delete(client: "MlflowClient", name: str, number: str) -> None:
+    """Delete a version, its files and its LoggedModel."""
     from mlflow.exceptions import MlflowException
     from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-    parent, _, last = source.rstrip("/").rpartition("/")
+    found = client.get_model_version(name, number)
+    parent, _, last = found.source.rstrip("/").rpartition("/")
     get_artifact_repository(parent, tracking_uri=client.tracking_uri).delete_artifacts(last)
-    if model_id is not None:
+    if (model_id := found.tags.get(MODEL_TAG)) is not None:
         try:
             client.delete_logged_model(model_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
+    client.delete_model_version(name, number)

@@ -1,13 +1,14 @@
-"""Summaries of many deployments in four queries, independent of their number."""
+"""Summaries of deployments: of many in four queries, and of one's serving method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from slc_ops.registry.ledger import Head, Ledger
 from slc_ops.registry.publication import RENEWAL, ChampionChange, Version
-from slc_ops.registry.rows import change_of, version_of
+from slc_ops.registry.tables import change_of, version_of
 from slc_ops.registry.tables import deployment as deployments
 from slc_ops.registry.tables import move as moves
 from slc_ops.registry.tables import publication as publications
@@ -63,3 +64,29 @@ def overview(ledger: Ledger, names: Sequence[str], newest: int) -> dict[str, Gla
         for row in connection.execute(rare.order_by(moves.c.revision)):
             found[row.deployment].changes.append(ledger.in_zone(change_of(row)))
     return found
+
+
+def what_serves(
+    champion: Version | None, line: Sequence[ChampionChange], versions: Sequence[Version]
+) -> dict[str, Any] | None:
+    """Return the champion's method, the window it serves since, and the window of its parameters.
+
+    ``line`` contains the moves of the champion and ``versions`` the publications, both oldest first.
+    ``series`` is the mean difference in NLL over the evidence windows, against Platt and the frozen model
+    (``base``), at publication; None if not recorded. Returns None if the frozen model serves.
+    """
+    if champion is None:
+        return None
+    known = {version.number: version for version in versions}
+    since = champion
+    for move in reversed(line):
+        before = known.get(move.to_version) if move.to_version is not None else None
+        if before is None or before.method != champion.method:
+            break
+        since = before
+    return {
+        "method": champion.method,
+        "since": since.window.as_dict(),
+        "parameters": champion.window.as_dict(),
+        "series": champion.metrics.get("series"),
+    }

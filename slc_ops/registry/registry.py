@@ -20,6 +20,7 @@ from slc_ops.base.mlflow_client import connect
 from slc_ops.base.names import model_name
 from slc_ops.registry.aliases import Gap, project
 from slc_ops.registry.ledger import Head, Ledger, check_living
+from slc_ops.registry.overview import what_serves
 from slc_ops.registry.publication import (
     PROMOTION,
     RETIREMENT,
@@ -39,7 +40,6 @@ from slc_ops.registry.rules import (
     check_signed,
     taken_back,
 )
-from slc_ops.registry.serves import what_serves
 from slc_ops.registry.tracking import typed
 from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
@@ -391,7 +391,7 @@ class Registry:
 
     def _clean_quietly(self, deployment: str, keep: int) -> None:
         """Delete old versions that were never champion; a failure must not fail the publication."""
-        from slc_ops.registry.retention import clean
+        from slc_ops.registry.logged_model import clean
 
         client = self.client
         try:

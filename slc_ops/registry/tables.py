@@ -1,9 +1,10 @@
-"""The ledger's tables for queries; ``migrations/`` creates them.
+"""The ledger's tables for queries, and their rows as values; ``migrations/`` creates the tables.
 
 All but ``slc_deployment`` are append-only by triggers, except ``slc_publication.retired_at``.
 ``slc_deployment`` has one row per deployment, which a promotion compares and sets.
 """
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,11 +15,15 @@ from sqlalchemy import (
     Dialect,
     Integer,
     MetaData,
+    Row,
     String,
     Table,
     Text,
     TypeDecorator,
 )
+
+from slc_ops.base.window import Window
+from slc_ops.registry.publication import ChampionChange, Version
 
 
 class Timestamp(TypeDecorator[datetime]):
@@ -104,3 +109,35 @@ chain = Table(
     Column("hash", String(64), nullable=False),
     Column("signature", Text),
 )
+
+
+def version_row(version: Version) -> dict[str, Any]:
+    """Return a version as values of ``slc_publication``."""
+    values = {field.name: getattr(version, field.name) for field in fields(version)}
+    values["version"] = values.pop("number")
+    return _split_window(values)
+
+
+def version_of(row: Row[Any]) -> Version:
+    """Return a row of ``slc_publication`` as a version."""
+    values = _join_window(dict(row._mapping))
+    return Version(number=values.pop("version"), **values)
+
+
+def change_row(change: ChampionChange) -> dict[str, Any]:
+    """Return a change as values of ``slc_move``."""
+    return _split_window({field.name: getattr(change, field.name) for field in fields(change)})
+
+
+def change_of(row: Row[Any]) -> ChampionChange:
+    """Return a row of ``slc_move`` as a change."""
+    return ChampionChange(**_join_window(dict(row._mapping)))
+
+
+def _split_window(values: dict[str, Any]) -> dict[str, Any]:
+    window: Window = values.pop("window")
+    return values | {"window_start": window.start, "window_end": window.end}
+
+
+def _join_window(values: dict[str, Any]) -> dict[str, Any]:
+    return values | {"window": Window(values.pop("window_start"), values.pop("window_end"))}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from slc_ops.base.window import WEEK, Window
 from slc_ops.registry import ChampionChange, Version
-from slc_ops.registry.serves import what_serves
+from slc_ops.registry.overview import what_serves
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
 AT = datetime(2026, 4, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from slc_ops.base.errors import RegistryError
 from slc_ops.registry import Registry, Version
-from slc_ops.registry.retention import clean
+from slc_ops.registry.logged_model import clean
 from tests.registry.factory import WEEKS, files_of, publication, read_aliases
 
 
