@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 import click
 
-from slc_ops.base.files import write_text
+from slc_ops.base.addresses import without_secrets
+from slc_ops.base.errors import SlcError
+from slc_ops.base.extras import missing_extra
+from slc_ops.base.files import storage_refusal, write_text
+from slc_ops.base.memory import is_out_of_memory
 
 _JSON = "slc_ops.json"
 
@@ -117,3 +121,55 @@ def progress(text: str) -> Iterator[None]:
 
     with Console(stderr=True).status(text):
         yield
+
+
+def run_app(app: click.Group) -> None:
+    """Run a command of an application; convert expected errors to one line and exit code 2."""
+    try:
+        _run(app)
+    except KeyboardInterrupt:  # after click, for example while an error is printed
+        sys.exit(130)
+
+
+def _run(app: click.Group) -> None:
+    try:
+        code = app.main(standalone_mode=False)
+    except click.Abort:
+        click.echo("slc-ops: interrupted", err=True)
+        sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        hint = ""
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            hint = f" (see '{error.ctx.command_path} --help')"
+        click.echo(f"slc-ops: {_one_line(error.format_message())}{hint}", err=True)
+        sys.exit(2)
+    except SlcError as error:
+        click.echo(f"slc-ops: {_one_line(str(error))}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        click.echo(f"slc-ops: {missing}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(0)
+    except OSError as error:
+        reason = storage_refusal(error)
+        if reason is None:
+            raise
+        click.echo(f"slc-ops: {_one_line(reason)}; make room or give the right, then try again", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(text: str) -> str:
+    return without_secrets(" ".join(text.split()))

@@ -5,17 +5,13 @@ Exit codes: 0 success, 2 invalid usage or input (one line, no traceback), 1 a bu
 """
 
 import importlib
-import sys
 from difflib import get_close_matches
 
 import click
 
 from slc_ops import __version__
-from slc_ops.base.addresses import without_secrets
-from slc_ops.base.errors import SlcError
-from slc_ops.base.extras import missing_extra
-from slc_ops.base.files import storage_refusal
-from slc_ops.base.memory import is_out_of_memory, keep_memory_between_batches
+from slc_ops.base.console import run_app
+from slc_ops.base.memory import keep_memory_between_batches
 from slc_ops.observability.logs import configure_logs
 
 # command → (module of this package, one-line help that needs no import)
@@ -106,51 +102,4 @@ def app() -> None:
 
 def main() -> None:
     """Run a command; convert expected errors to one line and exit code 2."""
-    try:
-        _run()
-    except KeyboardInterrupt:  # after click, for example while an error is printed
-        sys.exit(130)
-
-
-def _run() -> None:
-    try:
-        code = app.main(standalone_mode=False)
-    except click.Abort:
-        click.echo("slc-ops: interrupted", err=True)
-        sys.exit(130)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        sys.exit(2)
-    except click.ClickException as error:
-        hint = ""
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            hint = f" (see '{error.ctx.command_path} --help')"
-        click.echo(f"slc-ops: {_one_line(error.format_message())}{hint}", err=True)
-        sys.exit(2)
-    except SlcError as error:
-        click.echo(f"slc-ops: {_one_line(str(error))}", err=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        missing = missing_extra(error)
-        if missing is None:
-            raise
-        click.echo(f"slc-ops: {missing}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.exit(0)
-    except OSError as error:
-        reason = storage_refusal(error)
-        if reason is None:
-            raise
-        click.echo(f"slc-ops: {_one_line(reason)}; make room or give the right, then try again", err=True)
-        sys.exit(2)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
-        sys.exit(2)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _one_line(text: str) -> str:
-    return without_secrets(" ".join(text.split()))
+    run_app(app)

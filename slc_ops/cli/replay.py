@@ -43,9 +43,12 @@ def replay(
     require("slc-ops replay", "mlflow", "quality", "report")
     from tempfile import TemporaryDirectory
 
-    from slc_ops.refresh.replay import replay_settings, replay_windows, run_replay
+    from slc_ops.refresh.offline_backtest import backtest_settings
+    from slc_ops.refresh.replay import replay_windows, run_replay
+    from slc_ops.settings.deployments import Installation
 
-    settings, home = replay_settings(name, lake, methods, effects)
+    settings = backtest_settings(name, lake, methods=methods, effects=effects)
+    home = Installation.from_environment().home
     windows = replay_windows(settings, start, end)
     with TemporaryDirectory(prefix="slc-replay-") as temporary, progress(f"replaying {len(windows)} windows"):
         found = run_replay(name, settings, windows, Path(temporary) if out is None else out, home=home)

@@ -18,7 +18,7 @@ from typing import TextIO
 
 import click
 
-from slc_ops.base.addresses import without_secrets
+from slc_ops.base.console import run_app
 from slc_ops.base.errors import SlcError
 from slc_ops.base.files import make_directory, write_text
 from slc_ops.demo.home import DEMO, DEMO_WINDOW, held, simulate_lake
@@ -217,17 +217,6 @@ def ui(home: Path, airflow_port: int, mlflow_port: int) -> None:
         serve(home, variables, airflow_port, mlflow_port)
 
 
-def main() -> None:
-    """Run a command; convert expected errors to one line and exit code 2."""
-    os.umask(0o077)  # also for Airflow and MLflow: only the owner may read their databases, logs and keys
-    try:
-        app(standalone_mode=False)
-    except click.Abort:
-        sys.exit(130)
-    except (SlcError, click.ClickException) as error:
-        click.echo(f"slc-ops: {without_secrets(str(error))}", err=True)
-        sys.exit(2)
-
-
 if __name__ == "__main__":
-    main()
+    os.umask(0o077)  # also for Airflow and MLflow: only the owner may read their databases, logs and keys
+    run_app(app)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from slc_ops.base.addresses import without_secrets
-from slc_ops.base.errors import SettingsError, SlcError
+from slc_ops.base.console import run_app
+from slc_ops.base.errors import SettingsError
 from slc_ops.production.health import SERVICES
 from slc_ops.settings.environment import ServiceVariables
 
@@ -125,17 +125,5 @@ def artifacts(direction: str, directory: Path) -> None:
     click.echo(f"artifacts: {copy(os.environ, directory)} files")
 
 
-def main() -> None:
-    """Run a command; convert expected errors to one line and exit code 2."""
-    try:
-        app(standalone_mode=False)
-    except click.Abort:
-        sys.exit(130)
-    except (SlcError, click.ClickException) as error:
-        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"slc-ops: {without_secrets(' '.join(text.split()))}", err=True)
-        sys.exit(2)
-
-
 if __name__ == "__main__":
-    main()
+    run_app(app)

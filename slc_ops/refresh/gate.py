@@ -1,6 +1,6 @@
 """The gate: decide if a published version may become champion now, and summarise it for an approver."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,7 @@ def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool
         backfill: True for a refresh of a backfill.
     """
     from slc_ops.registry import Registry
+    from slc_ops.registry.rules import check_after_people
 
     verdict = read_verdict(plan)
     decided = version_of(plan.files)
@@ -101,21 +102,11 @@ def propose(installation: Installation, plan: Plan, gate: str, *, backfill: bool
     elif number is None:
         hold = "there is no champion already" if champion is None else None
         if hold is None and gate != "manual":
-            hold = _too_old(registry, plan)
+            line = registry.history(plan.deployment)
+            hold = _refusal(lambda: check_after_people("the retirement", plan.window, line))
     else:
         hold = _refused(registry, plan.deployment, number, champion, verdict, automatic=gate != "manual")
     return Proposal(plan.deployment, number, verdict, hold, is_champion, renewed)
-
-
-def _too_old(registry: "Registry", plan: Plan) -> str | None:
-    """Return the reason why a rule may not retire the champion by this window, or None."""
-    from slc_ops.registry.rules import check_after_people
-
-    try:
-        check_after_people("the retirement", plan.window, registry.history(plan.deployment))
-    except PromotionRefused as refusal:
-        return str(refusal)
-    return None
 
 
 def _refused(
@@ -130,15 +121,17 @@ def _refused(
     """Return the reason why the ledger's rules refuse a promotion, or None."""
     from slc_ops.registry.rules import check_promotion
 
+    candidate, line = registry.ledger.version(deployment, number), registry.history(deployment)
+    said = verdict["verdict"]
+    return _refusal(
+        lambda: check_promotion(candidate, champion, line, override=None, automatic=automatic, verdict=said)
+    )
+
+
+def _refusal(check: Callable[[], None]) -> str | None:
+    """Return the reason of a refused promotion, or None."""
     try:
-        check_promotion(
-            registry.ledger.version(deployment, number),
-            champion,
-            registry.history(deployment),
-            override=None,
-            automatic=automatic,
-            verdict=verdict["verdict"],
-        )
+        check()
     except PromotionRefused as refusal:
         return str(refusal)
     return None

@@ -33,7 +33,7 @@ def backtest_settings(
 ) -> Deployment:
     """Return the deployment's settings with the caller's changes; with a lake the deployment need not exist.
 
-    ``methods`` are names in the table of methods, or "all" of them.
+    ``methods`` are names in the table of methods, or "all" of them. The rows of a ``lake`` need no event ids.
     """
     installation = Installation.from_environment()
     if lake is None:
@@ -41,13 +41,18 @@ def backtest_settings(
     else:
         source = LakeSource(path=str(lake.absolute()))
         known = installation.deployments if installation.deployments_file.exists() else {}
-        settings = (
-            known[name].model_copy(update={"source": source}) if name in known else Deployment(source=source)
-        )
+        settings = known.get(name, Deployment(source=source)).model_copy(update={"source": source})
+        settings = without_event_ids(settings)
     chosen = None if methods is None else tuple(METHODS if methods == "all" else methods)
     windows = {"link_windows": link_windows, "evidence_windows": evidence_windows}
     asked = {"methods": chosen, "effects": effects, **windows}
     return settings.model_copy(update={key: value for key, value in asked.items() if value is not None})
+
+
+def without_event_ids(settings: Deployment) -> Deployment:
+    """Return the settings for offline rows, which need no event ids."""
+    quality = settings.quality.model_copy(update={"require_event_ids": False})
+    return settings.model_copy(update={"quality": quality})
 
 
 def run_backtest(
@@ -58,14 +63,13 @@ def run_backtest(
     The windows are validated as for any refresh, except that offline rows need no event ids. ``champion`` is
     a parameter set to compare with.
     """
-    quality = settings.quality.model_copy(update={"require_event_ids": False})
     reference = None if champion is None else champion_in(champion)
     usual, home = Installation.from_environment(), directory.absolute()
     plan = pipeline.refresh(
         replace(usual, home=home, ledger_url=f"sqlite:///{home}/ledger.db", sources=usual.home),
         name,
         window or newest_window(settings),
-        settings=settings.model_copy(update={"quality": quality}),
+        settings=without_event_ids(settings),
         champion=reference,
         leave_out=("publish", "promote"),
         off_grid=True,  # nothing is registered, so nothing can overlap

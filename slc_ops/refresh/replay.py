@@ -29,7 +29,6 @@ from slc_ops.refresh.backbone import BackboneChange
 from slc_ops.refresh.backfill import MAX_WINDOWS, border
 from slc_ops.refresh.champion import current_champion
 from slc_ops.refresh.evidence import read_backtest, read_verdict
-from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.plan import Plan
 from slc_ops.refresh.retention import discard
 from slc_ops.refresh.served_rows import entry_of_unscored, platt_on_all_rows, with_served
@@ -42,23 +41,6 @@ if TYPE_CHECKING:
 
 REFRESHES = "refreshes"
 """Below the home, as usual; the ledger of a replay is in the same directory and is deleted with it."""
-
-
-def replay_settings(
-    name: str,
-    lake: Path | None = None,
-    methods: Sequence[str] | Literal["all"] | None = None,
-    effects: tuple[str, ...] | None = None,
-) -> tuple[Deployment, Path]:
-    """Return the deployment's settings with the caller's changes, and the base of its sources' paths.
-
-    The rows of a ``lake`` instead of the deployment's source need no event ids.
-    """
-    settings = backtest_settings(name, lake, methods=methods, effects=effects)
-    if lake is not None:
-        quality = settings.quality.model_copy(update={"require_event_ids": False})
-        settings = settings.model_copy(update={"quality": quality})
-    return settings, Installation.from_environment().home
 
 
 def replay_windows(settings: Deployment, start: str, end: str) -> list[Window]:
