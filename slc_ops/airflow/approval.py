@@ -92,11 +92,12 @@ def approver(answer: Any) -> str | None:
 
 def tell_held(installation: Installation, plan: Plan, version: int | None, why: str) -> None:
     """Notify that a candidate is held, with the number of consecutive windows."""
-    from slc_ops.refresh.versions import held_in_a_row
+    from slc_ops.refresh.versions import held_in_a_row, outcomes
     from slc_ops.registry import Registry
 
     line = Registry.open(installation).history(plan.deployment)
-    count = max(held_in_a_row(installation, plan.deployment, line, plan.window), 1)
+    decided = list(outcomes(plan.files.refreshes))
+    count = max(held_in_a_row(decided, line, plan.window), 1)
     notify("held", plan.deployment, f"held, {count} in a row: {why}", plan.window, version)
 
 

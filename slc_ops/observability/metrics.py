@@ -18,11 +18,12 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.intake.manifest import FILE as MANIFEST
+from slc_ops.observability.stored import newest_with
 from slc_ops.observability.troubles import free_bytes
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
 from slc_ops.refresh.served import FILE as SERVED
-from slc_ops.refresh.versions import find_version, held_in_a_row, outcomes
+from slc_ops.refresh.versions import Decided, find_version, held_in_a_row, outcomes
 from slc_ops.settings.deployments import Installation, read_deployments
 from slc_ops.settings.environment import ServiceVariables
 
@@ -66,6 +67,7 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
     )
     free.add(free_bytes(installation))
     least.add(ServiceVariables.read().min_free_mb << 20)
+    decided = {name: list(outcomes(installation.refreshes(name))) for name in names}
     return [
         info,
         wrong,
@@ -74,9 +76,9 @@ def collect(installation: Installation, now: datetime) -> list[Gauge]:
         least,
         *_refresh_metrics(installation, names),
         *_window_metrics(installation, names),
-        *_quality_metrics(installation, names),
+        *_quality_metrics(decided),
         *_served_metrics(installation, names),
-        *_champion_metrics(installation, names, now),
+        *_champion_metrics(installation, decided, now),
     ]
 
 
@@ -133,10 +135,12 @@ def _refresh_metrics(installation: Installation, names: list[str]) -> list[Gauge
 
 
 def _newest_records(refreshes: Path) -> dict[str, dict[str, Any]]:
-    windows = sorted(refreshes.glob(f"*/{STEPS}"))
-    if not windows:
-        return {}
-    return {path.stem: read_json(path) for path in sorted(windows[-1].glob("*.json"))}
+    newest = newest_with(refreshes, STEPS)
+    return (
+        {}
+        if newest is None
+        else {path.stem: read_json(path) for path in sorted((newest / STEPS).glob("*.json"))}
+    )
 
 
 def _wall_clock(records: dict[str, dict[str, Any]]) -> float | None:
@@ -157,11 +161,10 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     stopped = Gauge("slc_ops_window_stopped", "1 where validation stopped the newest window.")
     ends = Gauge("slc_ops_window_end_timestamp_seconds", "End of the newest validated window.")
     for name in names:
-        found = sorted(installation.windows(name).glob(f"*/{RESULT}"))
-        if not found:
+        newest = newest_with(installation.windows(name), RESULT)
+        if newest is None:
             continue
-        result = read_json(found[-1])
-        manifest = read_json(found[-1].parent / MANIFEST)
+        result, manifest = read_json(newest / RESULT), read_json(newest / MANIFEST)
         rows.add(result["rows"], deployment=name)
         quarantined.add(result["quarantined"], deployment=name)
         if result["rows"]:
@@ -173,7 +176,9 @@ def _window_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     return [rows, quarantined, share, failing, stopped, ends]
 
 
-def _champion_metrics(installation: Installation, names: list[str], now: datetime) -> Iterator[Gauge]:
+def _champion_metrics(
+    installation: Installation, decided: Mapping[str, Decided], now: datetime
+) -> Iterator[Gauge]:
     """Read the champions from the ledger; if it fails, only ``slc_ops_ledger_up`` has a value."""
     from slc_ops.registry import Registry
 
@@ -184,21 +189,22 @@ def _champion_metrics(installation: Installation, names: list[str], now: datetim
     held = Gauge("slc_ops_held_windows", "Newest windows in a row that wanted another champion and got none.")
     try:
         registry = Registry.open(installation, create=False)
-        for name in names:
-            champion, line = registry.champion(name), registry.history(name)
+        champions = {name: registry.champion(name) for name in decided}
+        for name, champion in champions.items():
+            line = registry.history(name)
             if champion is not None:
                 version.add(champion.number, deployment=name)
                 since.add(line[-1].at.timestamp(), deployment=name)
                 age.add((now - champion.window.end).total_seconds(), deployment=name)
-            held.add(held_in_a_row(installation, name, line), deployment=name)
-        yield from _item_metrics(installation, {name: registry.champion(name) for name in names})
+            held.add(held_in_a_row(decided[name], line), deployment=name)
+        yield from _item_metrics(installation, champions)
         up.add(registry.ledger.database.present)
     except RegistryError:
         up.add(0)
     yield from (up, version, since, age, held)
 
 
-def _quality_metrics(installation: Installation, names: list[str]) -> list[Gauge]:
+def _quality_metrics(decided: Mapping[str, Decided]) -> list[Gauge]:
     """Return every metric by method on the newest window with evidence, and the number of verdicts."""
     from slc_ops.evidence.metrics import METRICS, paired_metrics
 
@@ -208,8 +214,7 @@ def _quality_metrics(installation: Installation, names: list[str]) -> list[Gauge
         "How much better than Platt scaling, on the same rows; above 0 is better, whatever the metric.",
     )
     verdicts = Gauge("slc_ops_refreshes", "Refreshes on disk by their verdict.")
-    for name in names:
-        found = list(outcomes(installation.refreshes(name)))
+    for name, found in decided.items():
         count = Counter(outcome.verdict for window in found for _, outcome in window)
         for verdict in VERDICTS:
             verdicts.add(count[verdict], deployment=name, verdict=verdict)
@@ -233,10 +238,10 @@ def _served_metrics(installation: Installation, names: list[str]) -> list[Gauge]
     rows = Gauge("slc_ops_served_rows", "Rows of the newest audited window by the version that served them.")
     stale = Gauge("slc_ops_served_stale_rows", "Rows that an older version served after a newer one.")
     for name in names:
-        audits = sorted(installation.windows(name).glob(f"[!.]*/{SERVED}"))
-        if not audits:
+        newest = newest_with(installation.windows(name), SERVED)
+        if newest is None:
             continue
-        found = read_json(audits[-1])
+        found = read_json(newest / SERVED)
         off.add(found["share"], deployment=name)
         stale.add(sum(each["rows"] for each in found["served"] if each["stale"]), deployment=name)
         by_version: Counter[int] = Counter()
@@ -280,14 +285,14 @@ def _coverage(installation: Installation, name: str, version: int) -> tuple[floa
     from slc_ops.parameters import effect_file
     from slc_ops.quality.statistics import ITEMS as COUNTED
 
-    windows = sorted(installation.windows(name).glob(f"[!.]*/{COUNTED}"))
+    newest = newest_with(installation.windows(name), COUNTED)
     found = find_version(installation.refreshes(name), version)
-    if not windows or found is None:
+    if newest is None or found is None:
         return None
     known = found[0].directory / found[1].parameters / effect_file("item")
     if not known.exists():
         return None
-    rows = read_parquet(windows[-1], ["item_id", "rows"])
+    rows = read_parquet(newest / COUNTED, ["item_id", "rows"])
     total = pc.sum(rows["rows"]).as_py() or 0
     items = read_parquet(known, ["id"])["id"]
     there = pc.is_in(pc.cast(rows["item_id"], "string"), value_set=pc.cast(items, "string").combine_chunks())

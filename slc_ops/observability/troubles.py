@@ -7,11 +7,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from slc_ops.base.errors import SettingsError, SlcError
-from slc_ops.base.files import read_json
+from slc_ops.observability.stored import newest_with, stored_json
 from slc_ops.quality.result import RESULT
 from slc_ops.refresh.files import STEPS
 from slc_ops.refresh.versions import outcomes
@@ -72,8 +70,8 @@ def troubles(
 
 def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
     """Yield a problem if validation stopped the newest window."""
-    newest = _newest(installation.windows(name), RESULT)
-    result = {} if newest is None else _read(installation, newest / RESULT)
+    newest = newest_with(installation.windows(name), RESULT)
+    result = {} if newest is None else stored_json(installation, newest / RESULT)
     if newest is not None and result.get("status") == "stopped":
         critical = [each for each in result.get("findings", []) if each.get("severity") == "critical"]
         codes = ", ".join(each.get("code", "?") for each in critical)
@@ -86,10 +84,10 @@ def stopped(installation: Installation, name: str) -> Iterator[Trouble]:
 
 def failed_step(installation: Installation, name: str) -> Iterator[Trouble]:
     """Yield the failed steps of the newest refreshed window, unless validation stopped it."""
-    newest = _newest(installation.refreshes(name), STEPS)
+    newest = newest_with(installation.refreshes(name), STEPS)
     if newest is None:
         return
-    records = [_read(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
+    records = [stored_json(installation, path) for path in sorted((newest / STEPS).glob("*.json"))]
     for record in records:
         if record.get("outcome") == "failed" and not any(stopped(installation, name)):
             why = f": {record['error']}" if record.get("error") else ""
@@ -123,17 +121,3 @@ def free_bytes(installation: Installation) -> int:
     """Return the free bytes below the home, or where it will be created."""
     home = next(path for path in (installation.home, *installation.home.parents) if path.exists())
     return shutil.disk_usage(home).free
-
-
-def _newest(directory: Path, holding: str) -> Path | None:
-    return max((path.parent for path in directory.glob(f"[!.]*/{holding}")), default=None)
-
-
-def _read(installation: Installation, path: Path) -> dict[str, Any]:
-    """Read a JSON file below the home; links out of it and unreadable files return {}."""
-    try:
-        here = path.resolve().is_relative_to(installation.home.resolve())
-        value = read_json(path) if here else {}
-    except (SlcError, OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

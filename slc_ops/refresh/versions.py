@@ -139,6 +139,10 @@ def _decided(window: Path) -> Iterator[RefreshFiles]:
     return (RefreshFiles(path.parent) for path in sorted(window.glob(f"[!.]*/{OUTCOME}")))
 
 
+Decided = Sequence[Sequence[tuple[RefreshFiles, Outcome]]]
+"""The decided refreshes by window, oldest first, each in the order of their verdicts."""
+
+
 def outcomes(refreshes: Path, window: Window | None = None) -> Iterator[list[tuple[RefreshFiles, Outcome]]]:
     """Yield per window (or for one), oldest first, the decided refreshes in the order of their verdicts."""
     for directory in sorted(refreshes.glob(f"{window.key if window else '[!.]*'}/")):
@@ -162,9 +166,7 @@ def newest_refresh(installation: Installation, deployment: str, window: Window |
     return read_plan(found[-1][-1][0].plan) if found else None
 
 
-def held_in_a_row(
-    installation: Installation, deployment: str, line: "Sequence[ChampionChange]", last: Window | None = None
-) -> int:
+def held_in_a_row(decided: Decided, line: "Sequence[ChampionChange]", last: Window | None = None) -> int:
     """Return the number of consecutive held windows, from the newest (or ``last``) back.
 
     A held window proposed another champion, which was not promoted; a window without a proposal ends the
@@ -173,7 +175,7 @@ def held_in_a_row(
     champions = {change.to_version for change in line}
     retired = [change.evidence.get("window") for change in line if change.to_version is None]
     count = 0
-    for found in reversed(list(outcomes(installation.refreshes(deployment)))):
+    for found in reversed(decided):
         outcome = found[-1][1]
         if last is not None and Window.from_dict(outcome.window).end > last.end:
             continue

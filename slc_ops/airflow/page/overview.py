@@ -1,18 +1,16 @@
 """The state of a deployment, from the ledger and the files of its refreshes."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from slc_ops.airflow.page.access import Schedule
 from slc_ops.base.errors import SettingsError
-from slc_ops.base.files import read_json
 from slc_ops.base.window import Window
 from slc_ops.evidence.verdict import method_in_words, parameters_in_words
+from slc_ops.observability.stored import newest_with, stored_json
 from slc_ops.observability.troubles import Trouble, troubles
 from slc_ops.quality.result import PAGE, RESULT
 from slc_ops.refresh.backbone import read_backbone_change
@@ -30,10 +28,6 @@ FIGURES = {
     "over_time": "AUC of the backbone, Platt and the item correction over time",
 }
 """Figures of the newest report on the page, with their alternative texts."""
-_KEPT = (
-    "sentence", "versions", "status", "findings", "verdict", "kind", "decision", "renewal",
-    "served", "off", "rows", "tolerance",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,7 @@ def why(installation: Installation, version: Version) -> str | None:
     if version.verdict == "promote":
         return None
     origin = refresh_of(installation, version)
-    sentence = None if origin is None else _json(installation, origin.files.verdict).get("sentence")
+    sentence = None if origin is None else stored_json(installation, origin.files.verdict).get("sentence")
     return None if sentence is None else Outcome(version.verdict, sentence, "", "", None).why
 
 
@@ -189,15 +183,15 @@ def _outcome(
     installation: Installation, name: str, version: Version | None, champion: int | None
 ) -> Outcome | None:
     """Return the outcome of the newest window; a window stopped by validation has no version."""
-    stopped = _newest_window(installation, name)
+    stopped = newest_with(installation.windows(name), RESULT)
     if stopped is not None and (version is None or stopped.name > version.window.key):
-        result = _json(installation, stopped / RESULT)
+        result = stored_json(installation, stopped / RESULT)
         if result.get("status") == "stopped":
             return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
     if version is None:
         return None
     origin = refresh_of(installation, version)
-    verdict = {} if origin is None else _json(installation, origin.files.verdict)
+    verdict = {} if origin is None else stored_json(installation, origin.files.verdict)
     retires = verdict.get("kind") == "retire"
     sentence = verdict.get("sentence") or "The reasons are in MLflow, with the version's run."
     return Outcome(
@@ -228,7 +222,7 @@ class Origin:
 def refresh_of(installation: Installation, version: Version) -> Origin | None:
     """Return the refresh that registered a version; None if it is not on this host."""
     for file in (installation.refreshes(version.deployment) / version.window.key).glob(f"*/{VERSIONS}"):
-        for each in _json(installation, file).get("versions") or []:
+        for each in stored_json(installation, file).get("versions") or []:
             if each["number"] == version.number:
                 # Use only the last path component, so that the file cannot point outside.
                 return Origin(RefreshFiles(file.parent), file.parent / Path(each["parameters"]).name)
@@ -249,40 +243,11 @@ def validation_page(installation: Installation, name: str, key: str) -> Path | N
     return None
 
 
-def reached_by_link(installation: Installation, path: Path) -> bool:
-    """Return True if a component of ``path`` below the home is a symbolic link."""
-    below = path.relative_to(installation.home).parts
-    return any(installation.home.joinpath(*below[: count + 1]).is_symlink() for count in range(len(below)))
-
-
 def audited(installation: Installation, name: str) -> dict[str, Any]:
-    """What was served in the newest window, held against the registry; empty where its log does not say."""
-    newest = _newest_window(installation, name)
-    found = {} if newest is None else _json(installation, newest / SERVED)
+    """Return the audit of served probabilities in the newest window; empty if its log has none."""
+    newest = newest_with(installation.windows(name), RESULT)
+    found = {} if newest is None else stored_json(installation, newest / SERVED)
     return {**found, "window": newest.name} if newest is not None and found.get("served") else {}
-
-
-def _newest_window(installation: Installation, name: str) -> Path | None:
-    """Return the newest window with a validation result, by search from the newest name."""
-    directory = installation.windows(name)
-    try:
-        names = sorted((name for name in os.listdir(directory) if name[0].isdigit()), reverse=True)
-    except OSError:
-        return None
-    return next((directory / name for name in names if (directory / name / RESULT).exists()), None)
-
-
-def _json(installation: Installation, path: Path) -> dict[str, Any]:
-    try:
-        return {} if reached_by_link(installation, path) else _parsed(path, path.stat().st_mtime_ns)
-    except (OSError, ValueError):
-        return {}
-
-
-@lru_cache(maxsize=2048)
-def _parsed(path: Path, changed: int) -> dict[str, Any]:
-    value = read_json(path)
-    return {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else {}
 
 
 def ago(span: Any) -> str:
