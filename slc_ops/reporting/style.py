@@ -134,32 +134,27 @@ def tone(found: Interval, better: int) -> str:
     return ACCENT if low > 0 else BAD if high < 0 else MUTED
 
 
-def render(template: str, drawings: dict[str, Drawing], **values: Any) -> str:
-    """Render one self-contained page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+def templates(loader: Any) -> Any:
+    """Return a template environment: it escapes values, undefined names raise, numbers have our formats."""
+    from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("slc_ops.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(
-        number=words.number,
-        signed=words.signed,
-        count=words.count,
-        share=words.share,
-        as_sentence=words.as_sentence,
-    )
+    formats = (words.number, words.signed, words.count, words.share, words.as_sentence)
+    environment.filters.update({form.__name__: form for form in formats})
+    return environment
+
+
+def render(template: str, drawings: dict[str, Drawing], **values: Any) -> str:
+    """Render one self-contained page."""
+    from jinja2 import PackageLoader
+    from markupsafe import Markup
+
     shown = {
-        name: {
-            "title": each.title,
-            "caption": each.caption,
-            "svg": Markup(each.svg),  # noqa: S704 - matplotlib wrote it, and has escaped its texts
-            "wide": each.wide,
-        }
+        # matplotlib wrote the SVG, and has escaped its texts
+        name: {**vars(each), "svg": Markup(each.svg)}  # noqa: S704
         for name, each in drawings.items()
     }
-    return environment.get_template(template).render(drawings=shown, **values)
+    environment = templates(PackageLoader("slc_ops.reporting"))
+    return str(environment.get_template(template).render(drawings=shown, **values))

@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader
 
 from slc_ops.airflow.page.overview import FIGURES, days
-from slc_ops.base.text import MISSING, count, interval, number, signed
+from slc_ops.base.text import MISSING, interval
 from slc_ops.observability.links import mlflow_version
 from slc_ops.registry import Version
 
@@ -29,21 +29,14 @@ STAMP = hashlib.sha256("".join(text for text, _ in ASSETS.values()).encode()).he
 
 @cache
 def templates() -> Environment:
-    """Return the template environment: autoescape is on, undefined names raise."""
+    """Return the template environment of the page."""
     from slc_ops.evidence.metrics import paired_metrics
+    from slc_ops.reporting import style
 
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {
-        "days": days,
-        "interval": _interval,
-        "number": number,
-        "signed": signed,
-        "timestamp": _timestamp,
-        "count": count,
-    }
+    environment: Environment = style.templates(FileSystemLoader(HERE))
+    environment.filters |= {"days": days, "interval": _interval, "timestamp": _timestamp}
     environment.globals |= {"mlflow_version": _mlflow_version, "stamp": STAMP, "paired": paired_metrics}
     environment.globals |= {"figures": FIGURES}
-    environment.trim_blocks = environment.lstrip_blocks = True
     return environment
 
 
