@@ -80,7 +80,7 @@ class Approval(ApprovalOperator):  # type: ignore[misc]  # Airflow carries no us
                 sentence = proposal.verdict["sentence"]
                 tell_approval(installation, plan, proposal.version, sentence, reminder=True)
         except Exception:  # a failed notification must not fail the task
-            log.exception("nobody was told of the open question of %s", self.deployment)
+            log.exception("the notification of the open approval of %s failed", self.deployment)
 
 
 def approver(answer: Any) -> str | None:

@@ -29,8 +29,9 @@ One version per window, oldest first, one at a time; finished windows are skippe
 **again** (the same rows and settings then give the same version). The champion stays, unless you tick
 **promote**: then each window's version is promoted by the gate's rules, in your name.
 
-The first task says what will be done before anything is done; tick **dry run** to stop there. A window that
-fails does not stop the others; the last task lists them all, and run again this DAG does what is missing.
+The first task lists the plan before anything is done; tick **dry run** to stop there. A window that
+fails does not stop the others; the last task lists them all, and a second run refreshes only the missing
+ones.
 
 For the whole DAG per window, in Airflow's own way: `airflow backfill create --dag-id
 slc_weekly_refresh__<name> --from-date … --to-date …`. It moves no champion either; `--max-active-runs 1`
@@ -51,7 +52,7 @@ has the table.
 
 
 @task
-def look() -> list[str]:
+def plan() -> list[str]:
     """Validate the form, log the plan, return the windows to refresh (none in a dry run)."""
     form, windows = _asked()
     due = [each for each in windows if each.due]
@@ -101,7 +102,7 @@ def _wait_for_turn() -> None:
     earlier = {found.get(f"{ti.task_id}_{index}") for index in range(ti.map_index)}
     if not earlier <= OVER:
         seconds = 10 if TaskInstanceState.UP_FOR_RETRY in earlier else 1
-        log.info("an earlier window is not over; looking again in %d s", seconds)
+        log.info("an earlier window is not finished; next check in %d s", seconds)
         raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
@@ -115,7 +116,7 @@ def summary() -> str:
     if missing and not form["dry_run"]:
         raise SlcError(
             f"{len(missing)} of {len(windows)} windows are not finished: {', '.join(missing)}; see their "
-            "tasks, then run this backfill again: it does what is missing"
+            "tasks, then run this backfill again: it refreshes only the missing ones"
         )
     return f"{len(windows) - len(missing)} of {len(windows)} windows are finished"
 
@@ -128,7 +129,7 @@ def _asked() -> tuple[dict[str, Any], list["BackfillWindow"]]:
     installation = Installation.from_environment()
     deployment = installation.deployment(form["deployment"])
     windows = backfill.windows_between(deployment, form["from"], form["to"], run_due())
-    return form, backfill.look(installation, form["deployment"], windows, again=form["again"])
+    return form, backfill.plan_backfill(installation, form["deployment"], windows, again=form["again"])
 
 
 @task
@@ -173,7 +174,7 @@ def backfill_dag() -> DAG:
         max_active_runs=1,
         params={**past_windows_fields(), **fields},
     ) as dag:
-        refresh.expand(window=look()) >> summary()
+        refresh.expand(window=plan()) >> summary()
     return dag
 
 

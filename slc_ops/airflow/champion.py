@@ -39,8 +39,8 @@ RETIRE_DOC = """\
 ### Retire a champion
 
 Lets the frozen model serve again: there is no champion any more, serving hosts fall back to the frozen
-probabilities when they next look. `slc_promote` leads out of it, `slc_rollback` brings the retired champion
-back. Retiring twice changes nothing.
+probabilities at their next check. `slc_promote` ends the retirement, `slc_rollback` restores the retired
+champion. Retiring twice changes nothing.
 """
 
 

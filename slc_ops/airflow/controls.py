@@ -26,11 +26,11 @@ Backbones that know carrier, time and distance, but not the route, leave discrim
 the AUC as it is, and where the season turns nothing may be promoted. Embedded data: New York's departures of
 2013. The full protocol takes the BTS files of 2018 and 2019 from a folder below `SLC_OPS_HOME/data`.
 
-Then the year is replayed week after week, from March on, as a deployment lives it: what is served must not be
+Then the year is replayed week after week, from March on, as in a deployment: the served model must not be
 worse than Platt refitted every week nor than the frozen model, and must keep at least 80 % of what `slc_eb`
 refitted every week gains.
 
-Nothing is registered. When this turns red, look at the last change of correction, evidence or gate first.
+Nothing is registered. If this control fails, check the last change of correction, evidence or gate first.
 """
 
 MOVIELENS = """\
@@ -39,9 +39,9 @@ MOVIELENS = """\
 Matrix factorisation and a neural network model their films, so correction must find nothing worth having:
 less than half a point of AUC by the upper end of the interval, and no promotion. A backbone that knows users
 only is the contrast: there correction must help, and the gate must promote. Embedded data: MovieLens-100k,
-fetched from the package index on first use; where it cannot be had the run says so and skips.
+fetched from the package index on first use; if the download fails, the run is skipped with the reason.
 
-Nothing is registered. When this turns red, the gate lets through what it should not, or nothing at all.
+Nothing is registered. If this control fails, the gate promotes too much or nothing at all.
 """
 
 

@@ -26,16 +26,15 @@ AUTOMATIC = "slc_weekly_refresh"
 def propose(deployment: str, refresh: str, gate: str) -> str:
     """Hold a candidate that may not be promoted; for others, compile the evidence."""
     from slc_ops.refresh.gate import evidence_text
-    from slc_ops.refresh.gate import propose as look
+    from slc_ops.refresh.gate import propose as proposal_of
 
     installation = Installation.from_environment()
     plan = planned(installation, deployment, refresh)
-    proposal = look(installation, plan, gate, backfill=is_backfill())
+    proposal = proposal_of(installation, plan, gate, backfill=is_backfill())
     if proposal.hold is not None:
-        told = (
-            proposal.verdict.get("verdict") == "reject" or gate == "never"
-        )  # decide has notified, or nobody is waiting
-        if not (told or proposal.is_champion or is_backfill()):
+        # A rejection is notified by decide; with the gate "never" nobody waits.
+        silent = proposal.verdict.get("verdict") == "reject" or gate == "never"
+        if not (silent or proposal.is_champion or is_backfill()):
             tell_held(installation, plan, proposal.version, proposal.hold)
         raise AirflowSkipException(f"held: {proposal.hold}")
     if gate == "manual":
@@ -78,11 +77,11 @@ def renew(deployment: str, refresh: str) -> str:
 def promote(deployment: str, refresh: str, gate: str, answer: Any = None) -> str:
     """Make the version the champion: first in the ledger by compare-and-set, then by MLflow's alias."""
     from slc_ops.refresh.gate import promote as move
-    from slc_ops.refresh.gate import propose as look
+    from slc_ops.refresh.gate import propose as proposal_of
 
     installation = Installation.from_environment()
     plan = planned(installation, deployment, refresh)
-    proposal = look(installation, plan, gate, backfill=is_backfill())
+    proposal = proposal_of(installation, plan, gate, backfill=is_backfill())
     if proposal.hold is not None and not proposal.is_champion:
         raise AirflowSkipException(f"held: {proposal.hold}")
     said = move(installation, proposal, actor=approver(answer) or AUTOMATIC, automatic=answer is None)
@@ -101,13 +100,13 @@ def gate_tasks(name: str, deployment: Deployment, refresh: Any) -> Any:
     outlets = [champion_asset(name), champion_asset(name, partitioned=True)]
     moving = promote.override(pool=PROMOTION_POOL, outlets=outlets)
     if deployment.gate == "never":
-        looked = propose.override(task_id="gate")(name, refresh, deployment.gate)
-        looked >> moving(name, refresh, deployment.gate)
-        return looked
+        proposed = propose.override(task_id="gate")(name, refresh, deployment.gate)
+        proposed >> moving(name, refresh, deployment.gate)
+        return proposed
     renewed = renew.override(pool=PROMOTION_POOL, outlets=outlets)(name, refresh)
     if deployment.gate == "auto":
-        looking = propose.override(task_id="gate", trigger_rule=UNLESS_ALL_SKIPPED)
-        renewed >> looking(name, refresh, deployment.gate) >> moving(name, refresh, deployment.gate)
+        proposing = propose.override(task_id="gate", trigger_rule=UNLESS_ALL_SKIPPED)
+        renewed >> proposing(name, refresh, deployment.gate) >> moving(name, refresh, deployment.gate)
         return renewed
     evidence = propose.override(trigger_rule=UNLESS_ALL_SKIPPED)(name, refresh, deployment.gate)
     renewed >> evidence

@@ -27,7 +27,7 @@ the newest {every}, is registered as `slc-{name}` in MLflow. Another method beco
 |---|---|
 | window | {described}; a run without a logical date takes the newest complete one |
 | a step fails | clear it: finished steps cost nothing, the same refresh makes one version |
-| validation stops | look at the task's message and the window's page; the champion stays |
+| validation stops | read the task's message and the window's page; the champion stays |
 | past windows | `slc_backfill`, or `airflow backfill create`; neither moves the champion |
 | what would have been served | `slc_replay`, which registers nothing |
 | by hand | `slc_promote`, `slc_rollback`, `slc_retire`, or `slc-ops` on a terminal |

@@ -30,7 +30,7 @@ as do the ledger and MLflow. `slc-ops clean --deployment NAME --dry-run` lists t
 
 
 @task
-def look() -> list[str]:
+def notify_late() -> list[str]:
     """Notify about every late window once."""
     from slc_ops.refresh.schedule import late_window, note_notified
 
@@ -83,7 +83,9 @@ def clean() -> dict[str, int]:
 def late_dag() -> DAG:
     """Build ``slc_late``."""
     description = "Notifies of windows whose verdict is late"
-    return _periodic("*/10 * * * *", look, "slc_late", "Late verdicts", description, LATE_DOC, "watch", 0.5)
+    return _periodic(
+        "*/10 * * * *", notify_late, "slc_late", "Late verdicts", description, LATE_DOC, "watch", 0.5
+    )
 
 
 def clean_dag() -> DAG:

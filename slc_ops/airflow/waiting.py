@@ -55,7 +55,7 @@ class WaitForSource(BaseOperator):  # type: ignore[misc]  # Airflow carries no u
                 f"window {window} of {self.deployment!r} is not there after {patience}: {missing}"
             )
         pause = min(max(patience / 20, timedelta(seconds=5)), timedelta(minutes=5))
-        self.log.info("%s; looking again in %s, until %s", missing, pause, until)
+        self.log.info("%s; next check in %s, until %s", missing, pause, until)
         self.defer(trigger=DateTimeTrigger(moment=min(now + pause, until)), method_name="execute")
         raise AssertionError("defer raises")
 

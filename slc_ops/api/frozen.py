@@ -27,7 +27,7 @@ def frozen_logits(
     except NotFittedError:
         raise BadOption(
             f"estimator={type(estimator).__name__} is not fitted; fit it on other rows first, and wrap it in "
-            "sklearn.frozen.FrozenEstimator so that clones keep what it learned"
+            "sklearn.frozen.FrozenEstimator so that clones keep its fit"
         ) from None
     features = _features(estimator, table, X, unused)
     name = f"the score of {type(getattr(estimator, 'estimator', estimator)).__name__}"

@@ -34,7 +34,7 @@ DIALECTS = ("duckdb", "postgres", "sqlite", "snowflake", "bigquery", "spark")
 )
 @click.option(
     "--times", type=click.Choice(["timestamp", "number"]), default="timestamp", show_default=True,
-    help="SQL: what event_time is, where the set looks at it.",
+    help="SQL: the type of event_time, if the set uses it.",
 )  # fmt: skip
 @map_option
 @json_option
@@ -70,10 +70,10 @@ def export(
         if out is not None:
             files = write(found, out, form, dialect=dialect or "", names=names)
             where = {"out": str(out), "files": files}
-            told = f"written to {out}: {', '.join(files)}"
+            done = f"written to {out}: {', '.join(files)}"
         elif redis is not None:
             load_redis(found, redis, prefix)
             where = {"redis": without_secrets(redis), "current": f"{prefix}:{found.digest[:16]}"}
-            told = f"{prefix}:current is {where['current']}"
+            done = f"{prefix}:current is {where['current']}"
     emit_json({"method": found.parameters.method, "version": found.version, **where})
-    say(f"{found.comment}; {told}")
+    say(f"{found.comment}; {done}")

@@ -35,7 +35,11 @@ actor_option = click.option(
 @deployment_option
 @click.option("--version", type=int, metavar="N", help="The version. Default: the challenger.")
 @click.option("--reason", metavar="TEXT", help="Why; recorded.")
-@click.option("--override", metavar="TEXT", help="Promote although the evidence says reject, and record why.")
+@click.option(
+    "--override",
+    metavar="TEXT",
+    help="Promote although the evidence rejects the version; the reason is recorded.",
+)
 @click.option(
     "--against", metavar="N|none", callback=lambda _, __, text: _against(text),
     help="Refuse if the champion is not version N any more, or if there is one by now.",
@@ -176,7 +180,7 @@ def _looked_in(registry: "Registry") -> str:
     there = "the ledger" if database.present else "there is no ledger"
     if database.present:
         return f"{there} {database.shown}"
-    return f"{there} {database.shown} (SLC_OPS_HOME or SLC_OPS_LEDGER_URL says where to look), so it"
+    return f"{there} {database.shown} (set SLC_OPS_HOME or SLC_OPS_LEDGER_URL to its location), so it"
 
 
 def _against(text: str | None) -> "Against | None":

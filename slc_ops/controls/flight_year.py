@@ -65,14 +65,14 @@ def check_year(arm: str, replay: Replay) -> list[Check]:
         Check(
             arm,
             "served, Platt",
-            "what is served is not worse than Platt refitted every week",
+            "the served model is not worse than Platt refitted every week",
             f"NLL {signed(served)} over {platt[SERVED].windows} weeks",
             served <= 0,
         ),
         Check(
             arm,
             "served, frozen",
-            "what is served is not worse than the frozen model",
+            "the served model is not worse than the frozen model",
             f"NLL {signed(frozen[SERVED].mean)}",
             frozen[SERVED].mean <= 0,
         ),

@@ -94,7 +94,7 @@ def _compact(batches: Iterator[pa.RecordBatch], target: Path) -> None:
 
 
 def _months(period: Window) -> Iterator[tuple[int, int]]:
-    moment = datetime(period.start.year, period.start.month, 1, tzinfo=period.start.tzinfo)
-    while moment < period.end:
-        yield moment.year, moment.month
-        moment = moment.replace(year=moment.year + moment.month // 12, month=moment.month % 12 + 1)
+    month = datetime(period.start.year, period.start.month, 1, tzinfo=period.start.tzinfo)
+    while month < period.end:
+        yield month.year, month.month
+        month = month.replace(year=month.year + month.month // 12, month=month.month % 12 + 1)

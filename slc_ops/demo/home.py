@@ -43,7 +43,7 @@ def held(home: Path, advice: str) -> Iterator[None]:
         except OSError:
             lock.seek(0)
             raise SettingsError(
-                f"process {lock.read().strip() or '?'} is already working in {home}; "
+                f"process {lock.read().strip() or '?'} already uses {home}; "
                 "wait for it or stop it, then run this again"
             ) from None
         lock.truncate(0)

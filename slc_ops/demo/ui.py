@@ -85,7 +85,7 @@ def _require_free(port: int, variable: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             raise SettingsError(
-                f"port {port} is in use; stop what listens there "
+                f"port {port} is in use; stop the process that uses it "
                 f"or choose another: make ui {variable}={port + 1}"
             ) from None
 

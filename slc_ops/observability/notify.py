@@ -103,7 +103,7 @@ def tell(event: Event, settings: Notify, context: Any) -> None:
         post(event, settings.webhook)
     except Exception as error:  # a secrets backend or a proxy may raise anything
         log.error(
-            "the webhook %s was not told: %s",
+            "the webhook %s was not notified: %s",
             settings.webhook or DEFAULT_WEBHOOK,
             without_secrets(str(error)),
         )
@@ -134,7 +134,7 @@ def post(event: Event, webhook: str | None) -> None:
     request = Request(address(connection), data=body, headers=headers, method="POST")  # noqa: S310 - checked
     try:
         with build_opener(_NoRedirect).open(request, timeout=TIMEOUT_SECONDS):
-            log.info("told %s of %s", webhook or DEFAULT_WEBHOOK, event.event)
+            log.info("notified %s of %s", webhook or DEFAULT_WEBHOOK, event.event)
     except HTTPError as error:
         if not 300 <= error.code < 400:
             raise

@@ -43,7 +43,7 @@ def _airflow(component: str, execution_url: str) -> str | None:
     base = execution_url.removesuffix("/").removesuffix("/execution")
     answer = json.loads(_get(f"{base}/api/v2/monitor/health"))
     status = answer.get(component, {}).get("status")
-    return None if status == "healthy" else f"Airflow says its {component} is {status}"
+    return None if status == "healthy" else f"Airflow reports its {component} as {status}"
 
 
 def _worker(broker: str, host: str) -> str | None:

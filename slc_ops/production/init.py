@@ -90,7 +90,7 @@ def _migrate_ledger(url: str) -> None:
 def _migrate_airflow() -> None:
     code = subprocess.run(["airflow", "db", "migrate"], check=False).returncode
     if code:
-        raise SlcError(f"'airflow db migrate' ended with code {code}; its output above says why")
+        raise SlcError(f"'airflow db migrate' ended with code {code}; its output above gives the reason")
 
 
 def _migrate_mlflow(url: str) -> None:
@@ -126,7 +126,7 @@ def ensure_airflow_admin(password: str) -> None:
         if user is None:
             role = security.find_role("Admin")
             if not security.add_user(ADMIN, "Admin", "Admin", "admin@localhost", role, password):
-                raise SlcError("Airflow did not create its administrator; its own log above says why")
+                raise SlcError("Airflow did not create its administrator; its own log above gives the reason")
         elif not check_password_hash(user.password, password):
             security.reset_password(user.id, password)
 

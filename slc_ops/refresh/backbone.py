@@ -122,9 +122,9 @@ def note_backbone(installation: Installation, plan: Plan) -> BackboneChange | No
     line = registry.history(name)
     if version is None or not line:
         return None
-    told = line[-1].evidence.get("backbone")
-    if line[-1].to_version is None and told and told["window"] == str(plan.window):
-        return BackboneChange(**told)
+    noted = line[-1].evidence.get("backbone")
+    if line[-1].to_version is None and noted and noted["window"] == str(plan.window):
+        return BackboneChange(**noted)
     champion = registry.champion(name)
     fitted = None if champion is None else registry.parameters(champion).provenance.backbone_version
     if champion is None or fitted in (None, version) or plan.window.end <= champion.window.end:

@@ -95,7 +95,7 @@ def border(cadence: Cadence, text: str, name: str) -> datetime:
     return timestamp
 
 
-def look(
+def plan_backfill(
     installation: Installation, name: str, windows: list[Window], *, again: bool
 ) -> list[BackfillWindow]:
     """Return the plan of a backfill of these windows; a window with a version of its own is finished."""

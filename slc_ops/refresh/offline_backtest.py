@@ -88,14 +88,14 @@ def newest_window(settings: Deployment) -> Window:
     newest = None
     for info in lake.files:
         with lake.filesystem.open_input_file(info.path) as stream:
-            found = _newest_moment(pq.ParquetFile(stream), name)
+            found = _newest_time(pq.ParquetFile(stream), name)
         newest = found if newest is None else max(newest, found)
     if newest is None:
         raise InputError(f"the lake {settings.source.path} holds no Parquet file with rows")
     return settings.cadence.containing(newest)
 
 
-def _newest_moment(file: pq.ParquetFile, name: str) -> datetime:
+def _newest_time(file: pq.ParquetFile, name: str) -> datetime:
     import pyarrow.compute as pc
 
     if name not in file.schema_arrow.names:

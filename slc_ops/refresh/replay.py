@@ -163,9 +163,9 @@ def _serving(registry: "Registry", name: str) -> str:
 def _about_backbone(registry: "Registry", name: str, window: Window, backtest: Backtest) -> str:
     """Return a sentence on a champion that was fitted for another backbone than the window's."""
     for change in reversed(registry.history(name)):
-        told = change.evidence.get("backbone")
-        if told and told["window"] == str(window):
-            return BackboneChange(**told).sentence
+        noted = change.evidence.get("backbone")
+        if noted and noted["window"] == str(window):
+            return BackboneChange(**noted).sentence
     return backtest.champion.reason if backtest.champion.status == "other_backbone" else ""
 
 

@@ -192,10 +192,10 @@ def _cause(version: int, rows: pa.Table, sets: Sets, before: list[int]) -> str:
         if older is not None and fits(_again(older, rows)):
             return f"the answers of version {other}: a stale server, or a wrong version in the log"
     if "item" in parameters.effects and fits(_again(parameters, rows, unknown=True)):
-        return "the answers for unknown items: the server was asked with another format of item ids"
+        return "the answers for unknown items: the request had another format of item ids"
     if fits(sigmoid(_logits(rows))):
         return "the frozen model's own answers"
-    return "no cause that is known here"
+    return "no known cause"
 
 
 def _stale(version: int, day: str, cells: dict[tuple[int, str], Cell], line: list[int | None]) -> bool:

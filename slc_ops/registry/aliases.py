@@ -32,8 +32,8 @@ class Gap:
     def __str__(self) -> str:
         if self.alias == RETIRED_TAG:
             found = "no retirement" if self.registry is None else f"that change {self.registry} retired it"
-            told = "there is one" if self.ledger is None else f"change {self.ledger} retired it"
-            return f"{self.deployment}: the ledger says of its champion: {told}; the model in MLflow: {found}"
+            wanted = "there is one" if self.ledger is None else f"change {self.ledger} retired it"
+            return f"{self.deployment}: the ledger's champion: {wanted}; the model in MLflow: {found}"
         return (
             f"{self.deployment}: the ledger's {self.alias} is {_say(self.ledger)}, "
             f"the alias in MLflow points to {_say(self.registry)}"

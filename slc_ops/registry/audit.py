@@ -80,13 +80,13 @@ def chain_findings(ledger: Ledger, deployment: str) -> list[Finding]:
 
 def erasure_findings(ledger: Ledger, deployment: str, home: Path) -> list[Finding]:
     """Find users of erasure receipts who are missing from the list; extractions exclude rows by that list."""
-    told = {user for receipt in recorded_erasures(ledger, deployment) for user in receipt.details["users"]}
+    erased = {user for receipt in recorded_erasures(ledger, deployment) for user in receipt.details["users"]}
     listed = Erased(home, deployment)
-    lost = len(told - listed.users)
+    lost = len(erased - listed.users)
     if not lost:
         return []
     sentence = (
-        f"{lost} of {len(told)} erased users are not on the list {listed.path} any more, so that the next "
+        f"{lost} of {len(erased)} erased users are not on the list {listed.path} any more, so that the next "
         "extraction brings their rows back: restore the list from its backup, or erase these users again"
     )
     return [Finding(deployment, "erased", sentence)]
@@ -117,7 +117,7 @@ def line_findings(deployment: str, row: Head | None, line: list[ChampionChange])
     return findings
 
 
-_TOUCHED = "somebody else wrote to the ledger: compare it with its backup"
+_TOUCHED = "another program wrote to the ledger: compare it with its backup"
 _RESTORE = (
     "moves are lost, so nothing is repaired and no alias is touched: restore the ledger from its backup"
 )

@@ -148,11 +148,9 @@ def _first_break(
             "does not follow the row before it: one was removed, inserted or replaced": (
                 entry["previous"] != previous
             ),
-            "was changed: its entry does not have the hash of what it says": (
-                digest_json(unhashed) != entry["hash"]
-            ),
+            "was changed: its entry does not match its hash": (digest_json(unhashed) != entry["hash"]),
             f"was removed: its entry is there, {name} is not": digest is None,
-            f"was changed: {name} is not what was entered": digest != entry["digest"],
+            f"was changed: {name} differs from what was entered": digest != entry["digest"],
             "is not signed, and rows before it are": signed and not signature,
             "is not signed by a key that was given": foreign,
         }

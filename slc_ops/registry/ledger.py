@@ -308,7 +308,7 @@ def _find(connection: Connection, deployment: str, number: int) -> Version:
     if row is None:
         raise RegistryError(
             f"the ledger knows no version {number} of {deployment}; a version enters it when slc_ops "
-            "publishes it (slc-ops status shows what there is)"
+            "publishes it (slc-ops status lists them)"
         )
     return version_of(row)
 
@@ -329,12 +329,10 @@ def _check_number_is_free(connection: Connection, version: Version) -> None:
 def _lost(connection: Connection, deployment: str, number: int | None) -> PromotionConflict:
     query = select(moves).where(moves.c.deployment == deployment).order_by(moves.c.revision.desc())
     row = connection.execute(query).first()
-    winner = "somebody else moved first" if row is None else str(change_of(row))
+    winner = "another process moved first" if row is None else str(change_of(row))
     wanted = (
         f"the champion of {deployment} was not retired"
         if number is None
         else f"version {number} of {deployment} was not made champion"
     )
-    return PromotionConflict(
-        f"{wanted}: {winner} in the meantime; look at the new champion, then decide again"
-    )
+    return PromotionConflict(f"{wanted}: {winner} in the meantime; check the new champion, then decide again")

@@ -117,8 +117,7 @@ def _check_json(name: str, value: Mapping[str, Any]) -> None:
         canonical_json(dict(value))
     except (TypeError, ValueError) as error:
         raise RegistryError(
-            f"the {name} of a publication must be JSON without NaN or infinity (what is undefined is null): "
-            f"{error}"
+            f"the {name} of a publication must be JSON without NaN or infinity (null if undefined): {error}"
         ) from None
 
 

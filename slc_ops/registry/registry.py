@@ -282,7 +282,7 @@ class Registry:
             closed = project(client, self.ledger, deployment)
         if closed and not expected:
             for gap in closed:
-                _log.warning("closed a gap that an interrupted or concurrent move, or a hand, left: %s", gap)
+                _log.warning("repaired an alias after an interrupted, concurrent or manual change: %s", gap)
         return closed
 
     # --- queries --------------------------------------------------------------------------------------

@@ -102,15 +102,15 @@ def check_after_people(what: str, window: Window, line: Sequence[ChampionChange]
     for each in taken_back(line):
         if window.end <= each.window.end:
             raise PromotionRefused(
-                f"{what} is of window {window}, and {each.sentence}; only later windows move the champion by "
-                "rule, a person may promote any"
+                f"{what} is of window {window}, and {each.sentence}; only later windows change the champion "
+                "by rule; a person may promote any"
             )
 
 
 def check_signed(actor: str, reason: str) -> None:
     """Raise :class:`RegistryError` without an actor and a reason."""
     if not actor.strip() or not reason.strip():
-        raise RegistryError("a change of the champion is recorded with who and why; give both")
+        raise RegistryError("a change of the champion needs an actor and a reason; give both")
 
 
 def changed_by(line: Sequence[ChampionChange], request: str | None) -> ChampionChange | None:
@@ -144,7 +144,7 @@ def check_against(
         compared = "no champion" if against == NO_CHAMPION else f"champion {against}"
         present = "there is no champion" if not line else str(line[-1])
         raise PromotionConflict(
-            f"the decision was made against {compared} of {deployment}, but {present}; look at the new "
+            f"the decision was made against {compared} of {deployment}, but {present}; check the new "
             "champion, then decide again (a refresh that is run again compares with it)"
         )
 
@@ -242,7 +242,7 @@ def check_rollback(deployment: str, line: Sequence[ChampionChange], to: int | No
         known = ", ".join(str(number) for number in sorted(champions)) or "none"
         raise PromotionRefused(
             f"version {target} of {deployment} never was champion (these were: {known}); "
-            "a rollback goes back, use promote for a new champion"
+            "a rollback restores an earlier champion; use promote for a new one"
         )
     return target
 

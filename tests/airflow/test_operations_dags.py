@@ -122,7 +122,7 @@ def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
 ) -> None:
     state, tasks = run(backfill_dag(), **{**FORM, **wrong})
 
-    assert (state, tasks["look"]) == ("failed", "failed")
+    assert (state, tasks["plan"]) == ("failed", "failed")
     assert not installation.windows("school").exists()
 
 

@@ -122,4 +122,4 @@ def test_two_runs_at_once_are_told_apart(tmp_path: Path) -> None:
         process = start(tmp_path)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "process 4242 is already working" in output
+    assert "process 4242 already uses" in output

@@ -80,7 +80,7 @@ def test_whoever_cannot_be_reached_is_logged_and_the_others_still_hear(
     tell(STOP, Notify(webhook="team", notifiers=notifiers), {})
 
     assert (tmp_path / "box").read_text() == "heard\n"
-    assert "the webhook team was not told" in caplog.text
+    assert "the webhook team was not notified" in caplog.text
     assert "no.such.notifier" in caplog.text
 
 

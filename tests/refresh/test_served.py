@@ -120,7 +120,7 @@ CAUSES: list[tuple[str, Callable[[Served], np.ndarray], str]] = [
     ("rounded", lambda s: np.round(s.p, 3), "rounded to 3 decimals"),
     ("ids", lambda s: s.of(2, [f"ITEM-{k}" for k in s.items]), "another format of item ids"),
     ("frozen", lambda s: 1 / (1 + np.exp(-s.logit)), "the frozen model's own answers"),
-    ("other", lambda s: s.p * 0.9, "no cause that is known here"),
+    ("other", lambda s: s.p * 0.9, "no known cause"),
 ]
 
 

@@ -24,7 +24,7 @@ from slc_ops.settings.deployments import Installation, read_deployments
 VERSIONS_READ = 24
 """Maximum number of versions that the page reads per deployment."""
 FIGURES = {
-    "series": "NLL of the method in question, what was served, and the frozen model against Platt, by window",
+    "series": "NLL of the method in question, the served model and the frozen model against Platt, by window",
     "over_time": "AUC of the backbone, Platt and the item correction over time",
 }
 """Figures of the newest report on the page, with their alternative texts."""

@@ -53,7 +53,7 @@ def draw(
             _dates(axis, [window for window, _ in [*line, *points]], found)
         svg = save(figure, "series", directory)
     level = share(verdict.rules.get("confidence", 0.95))
-    diamonds = " Diamonds: what was served on the window." if known else ""
+    diamonds = " Diamonds: the served model on the window." if known else ""
     return Drawing(
         "series",
         "Against Platt, window by window",

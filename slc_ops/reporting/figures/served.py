@@ -93,8 +93,7 @@ def draw(directory: Path, points: Sequence[Point], refitted: str | None = None) 
     return Drawing(
         "served",
         "Served against Platt refitted every window",
-        "Below 0 what was served had the better probabilities. The shading says which method served."
-        f"{dashed}{more}",
+        f"Below 0 the served probabilities were better. The shading shows the serving method.{dashed}{more}",
         svg,
         wide=True,
     )

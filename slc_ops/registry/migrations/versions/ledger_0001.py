@@ -24,7 +24,7 @@ CHAIN = "deployment, position, kind, key, digest, refers, previous, hash, signat
 
 def upgrade() -> None:
     """Create the five tables and the triggers that keep four of them append-only."""
-    moment = sa.DateTime(timezone=True)
+    timestamp = sa.DateTime(timezone=True)
     op.create_table(
         "slc_deployment",
         sa.Column("name", sa.String(63), primary_key=True),
@@ -39,12 +39,12 @@ def upgrade() -> None:
         sa.Column("key", sa.String(64), nullable=False),
         sa.Column("run_id", sa.String(64), nullable=False),
         sa.Column("method", sa.String(32), nullable=False),
-        sa.Column("window_start", moment, nullable=False),
-        sa.Column("window_end", moment, nullable=False),
+        sa.Column("window_start", timestamp, nullable=False),
+        sa.Column("window_end", timestamp, nullable=False),
         sa.Column("verdict", sa.String(16), nullable=False),
         sa.Column("metrics", sa.JSON, nullable=False),
-        sa.Column("published_at", moment, nullable=False),
-        sa.Column("retired_at", moment),
+        sa.Column("published_at", timestamp, nullable=False),
+        sa.Column("retired_at", timestamp),
     )
     op.create_index(
         "slc_publication_key",
@@ -61,13 +61,13 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("from_version", sa.Integer),
         sa.Column("to_version", sa.Integer),
-        sa.Column("window_start", moment, nullable=False),
-        sa.Column("window_end", moment, nullable=False),
+        sa.Column("window_start", timestamp, nullable=False),
+        sa.Column("window_end", timestamp, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("override", sa.Text),
         sa.Column("evidence", sa.JSON, nullable=False),
-        sa.Column("at", moment, nullable=False),
+        sa.Column("at", timestamp, nullable=False),
         sa.CheckConstraint(KINDS, name="slc_move_kind"),
         sa.CheckConstraint(ENDS, name="slc_move_ends"),
         sa.ForeignKeyConstraint(
@@ -80,7 +80,7 @@ def upgrade() -> None:
         sa.Column("key", sa.String(64), primary_key=True),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("receipt", sa.JSON, nullable=False),
-        sa.Column("at", moment, nullable=False),
+        sa.Column("at", timestamp, nullable=False),
     )
     op.create_table(
         "slc_chain",

@@ -60,8 +60,8 @@ def status() -> None:
             say(line)
         if (change := entry["retired"]) is not None:
             when = change["at"].replace("T", " ")[:16]
-            told = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
-            say(f"{name}: no champion, the frozen model serves ({told})")
+            how = f"retired at {when} UTC by {change['actor']}: {change['reason']}"
+            say(f"{name}: no champion, the frozen model serves ({how})")
         print_lines(f"{name}: {sentence}" for sentence in entry["taken_back"])
         champion = None if entry["champion"] is None else int(entry["champion"]["version"])
         if (change := read_backbone_change(registry.installation, name, champion)) is not None:
@@ -112,7 +112,7 @@ def history(deployment: str) -> None:
 @click.option(
     "--repair",
     is_flag=True,
-    help="Write a lost row of the ledger again; set MLflow's aliases to what it says.",
+    help="Write a lost row of the ledger again; set MLflow's aliases to the ledger's state.",
 )
 @click.option(
     "--chain",
@@ -193,7 +193,7 @@ def _verify_chain(
     broken = [name for name, each in found.items() if each.problems]
     if broken:
         raise RegistryError(
-            f"the ledger of {', '.join(broken)} is not what was entered; compare it with its backup"
+            f"the ledger of {', '.join(broken)} was changed after it was entered; compare it with its backup"
         )
 
 
