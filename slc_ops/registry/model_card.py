@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slc_ops.base.files import read_json
-from slc_ops.registry.publication import Publication
+from slc_ops.registry.publication import VERDICT, Publication
 
 LENGTH = 5000
 """MLflow's limit for tags and descriptions; the run's artifacts contain the full text."""
@@ -15,7 +15,7 @@ _PAIRED = ("auc", "nll")
 def model_card(publication: Publication, pages: str) -> str:
     """Return the card, at most :data:`LENGTH` characters; ``pages`` is the address of the run's artifacts."""
     deployment, verdict = publication.deployment, publication.verdict
-    artifacts = [*publication.artifacts, "verdict.json"]
+    artifacts = [*publication.artifacts, VERDICT]
     parts = [
         f"**{verdict.get('sentence') or verdict['verdict']}**",
         *(f"**{title}.** {text}" for title, text in _decisions(publication).items() if text),

@@ -16,6 +16,8 @@ from slc_ops.settings.environment import registered_model
 CHAMPION = "champion"
 CHALLENGER = "challenger"
 KEY_TAG = "idempotency_key"
+VERDICT = "verdict.json"
+"""The verdict among the artifacts of a run."""
 TRAINING, EVALUATION = "training", "evaluation"
 VERDICTS = ("promote", "hold", "reject")
 PROMOTION, RENEWAL, ROLLBACK, RETIREMENT = "promotion", "renewal", "rollback", "retirement"

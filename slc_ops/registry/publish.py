@@ -23,7 +23,7 @@ from slc_ops.registry.logged_model import (
 )
 from slc_ops.registry.model import PARAMETERS, write_model
 from slc_ops.registry.model_card import LENGTH, flat, model_card, reasons
-from slc_ops.registry.publication import EVALUATION, KEY_TAG, Publication, Version, digest_of_set
+from slc_ops.registry.publication import EVALUATION, KEY_TAG, VERDICT, Publication, Version, digest_of_set
 from slc_ops.registry.tracking import experiment
 from slc_ops.settings.deployments import Installation
 from slc_ops.settings.environment import registered_model
@@ -123,7 +123,7 @@ def _log_figures(client: "MlflowClient", run_id: str, publication: Publication, 
 
 
 def _log_evidence(client: "MlflowClient", run_id: str, publication: Publication, scratch: Path) -> None:
-    verdict = scratch / "verdict.json"
+    verdict = scratch / VERDICT
     write_json(verdict, dict(publication.verdict))
     client.log_artifact(run_id, str(verdict))
     for name, path in publication.artifacts.items():

@@ -17,7 +17,7 @@ OWNERS = {
     "users.parquet": {"evidence/scoring.py"},
     "detectability.json": {"evidence/detectability.py"},
     # A control as a whole, and a run in MLflow, have a verdict too.
-    "verdict.json": {"refresh/files.py", "controls/run.py", "registry/publish.py"},
+    "verdict.json": {"refresh/files.py", "controls/run.py", "registry/publication.py"},
     # Of a score, of a detectability report and of a window.
     "items.parquet": {"evidence/scoring.py", "evidence/detectability.py", "quality/statistics.py"},
 }  # fmt: skip

@@ -85,7 +85,7 @@ def test_the_page_finds_the_renewed_version_with_its_own_items(held: tuple[Insta
     assert champion is not None
     origin = refresh_of(installation, champion)
     assert origin is not None
-    assert (origin.files, origin.parameters) == (plan.files, plan.files.renewed_parameters)
+    assert (origin.files.directory, origin.parameters) == (plan.directory, plan.files.renewed_parameters)
     items = find_items(origin.parameters, origin.files)
     assert items is not None
     assert items.items == read_json(plan.files.renewed_parameters / "params.json")["counts"]["items"]
