@@ -37,7 +37,7 @@ def test_both_decisions_stand_in_words_under_what_was_served(page):
     served, method = text.index("Against Platt, window by window"), text.index("Which method serves")
     assert served < method < text.index("Its parameters") < text.index("Why")
     assert "slc keeps serving. Over 3 windows the NLL was" in text
-    assert "Diamonds: what was served on the window" in text
+    assert "Diamonds: the served model on the window" in text
 
 
 def test_every_figure_is_on_the_page_and_beside_it(page):
