@@ -14,10 +14,10 @@ from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.series import Paired
 from slc_ops.refresh import pipeline
+from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.publishing import served_before
 from slc_ops.refresh.replay import (
     rehearsal_installation,
-    replay_settings,
     replay_windows,
     replayed_windows,
     run_replay,
@@ -195,9 +195,9 @@ def test_windows_between_two_scheduled_refreshes_are_scored_and_decide_nothing(s
 
 
 def test_effects_may_be_named_for_a_replay(school: Installation) -> None:
-    asked = replay_settings("school", effects=("item", "user"))[0]
+    asked = backtest_settings("school", None, effects=("item", "user"))
     assert asked.effects == ("item", "user")
-    assert replay_settings("school")[0].effects == ("item", "slope", "group")
+    assert backtest_settings("school", None).effects == ("item", "slope", "group")
 
 
 def test_a_border_off_the_grid_is_refused(school: Installation) -> None:
