@@ -7,6 +7,12 @@ its eighth week from nothing, then for its ninth, with every method; then ``comp
 methods once, on the calibration and test weeks of the newest fold, with intervals as ``slc-ops compare`` does
 it. Each runs in a process of its own; ratios are between wall times of one
 run. The bars: the first refresh within 15 ×, the next within 3.5 × the comparison, 2.5 GB at most.
+
+    python benchmarks/refresh_speed.py --lists [--rows-per-week 3e5]
+
+The default list beside the same list without ``slc_mix``: two homes over one lake of 29 weeks, more than
+``slc_mix`` remembers, refreshed for the week before the last from nothing, then for the last. Ratios are
+between CPU seconds of one run. The bar: the last week's refresh within 1.6 ×.
 """
 
 import argparse
@@ -17,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +32,8 @@ NAME, CALIBRATION_WEEKS = "bench", 4
 FIRST, NEXT = "2026-02-23/2026-03-02", "2026-03-02/2026-03-09"
 BARS = {"first": 15.0, "next": 3.5}
 PEAK_BAR_GB = 2.5
+LISTS_BAR, LISTS_WEEKS = 1.6, 29
+LISTS_FIRST, LISTS_NEXT = "2026-07-13/2026-07-20", "2026-07-20/2026-07-27"
 FULL = 5_000_000
 
 
@@ -42,6 +51,41 @@ def measure(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
     return found | {"rows_per_week": rows_per_week}
 
 
+def measure_lists(rows_per_week: int, home: Path | None = None) -> dict[str, Any]:
+    """Both refreshes with the default list and without ``slc_mix``, over one lake."""
+    from slc_ops.settings.deployments import Deployment
+
+    default = Deployment.model_fields["methods"].default
+    lists = {"three": [name for name in default if name != "slc_mix"], "four": list(default)}
+    found: dict[str, Any] = {"rows_per_week": rows_per_week}
+    with tempfile.TemporaryDirectory(prefix="slc-ops-bench-") as scratch:
+        place = home or Path(scratch)
+        for name, methods in lists.items():
+            (place / name).mkdir(parents=True, exist_ok=True)
+            if not (place / "lake").exists():
+                run("simulated", place / name, place / "lake", rows_per_week, LISTS_WEEKS)
+            declare(place / name, place / "lake", methods)
+            found[name] = {
+                each: run("refresh", place / name, window)
+                for each, window in (("first", LISTS_FIRST), ("next", LISTS_NEXT))
+            }
+    return found
+
+
+def lists_table(found: dict[str, Any]) -> str:
+    """The figures of both lists in Markdown."""
+    steps = list(found["four"]["first"]["cpu_steps"])
+    head = ["", "three", "four", "ratio", *steps]
+    lines = [head, ["---"] * len(head)]
+    for name, title in (("first", "first refresh"), ("next", "next week's")):
+        three, four = found["three"][name], found["four"][name]
+        bar = f" (bar {LISTS_BAR:g})" if name == "next" else ""
+        own = [f"{three['cpu_steps'].get(s, 0):.1f} → {four['cpu_steps'].get(s, 0):.1f}" for s in steps]
+        ratio = f"{four['cpu'] / three['cpu']:.2f}{bar}"
+        lines.append([title, f"{three['cpu']:.1f}", f"{four['cpu']:.1f}", ratio, *own])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
     """One measurement in a process of its own."""
     installation = {"SLC_OPS_HOME": str(home / "home"), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
@@ -57,16 +101,28 @@ def run(what: str, home: Path, *arguments: object) -> dict[str, Any]:
 def prepare(home: Path, rows_per_week: str) -> dict[str, Any]:
     """The lake and its deployment, every method in it."""
     from slc_ops.base.methods import METHODS
+
+    simulated(home, home / "lake", rows_per_week, 9)
+    declare(home, home / "lake", list(METHODS))
+    return {}
+
+
+def simulated(_: Path, lake: Path | str, rows_per_week: str, weeks: int | str) -> dict[str, Any]:
+    """A lake of some weeks."""
     from slc_ops.demo.simulate import simulate
 
     rows = int(rows_per_week)
     users, items = max(1000, rows // 25), max(300, rows * 30_000 // FULL)
-    simulate(home / "lake", weeks=9, users=users, items=items, new_items=300, rows_per_week=rows)
-    source = {"kind": "lake", "path": str(home / "lake")}
-    entry = {"source": source, "methods": list(METHODS), "gate": "auto", "engine": "local"}
+    simulate(Path(lake), weeks=int(weeks), users=users, items=items, new_items=300, rows_per_week=rows)
+    return {}
+
+
+def declare(home: Path, lake: Path, methods: list[str]) -> None:
+    """Write the deployments file."""
+    source = {"kind": "lake", "path": str(lake)}
+    entry = {"source": source, "methods": methods, "gate": "auto", "engine": "local"}
     # JSON is YAML, too.
     (home / "deployments.yaml").write_text(json.dumps({"deployments": {NAME: entry}}))
-    return {}
 
 
 def refresh(home: Path, window: str) -> dict[str, Any]:
@@ -124,8 +180,10 @@ def child(what: str, *arguments: str) -> None:
 
     keep_memory_between_batches()  # as the command line does
     begun = time.perf_counter()
-    measured = {"prepare": prepare, "refresh": refresh, "compare": compare}[what]
-    found: dict[str, Any] = measured(Path(arguments[0]), *arguments[1:])
+    known: dict[str, Callable[..., dict[str, Any]]] = {
+        "prepare": prepare, "simulated": simulated, "refresh": refresh, "compare": compare,
+    }  # fmt: skip
+    found = known[what](Path(arguments[0]), *arguments[1:])
     usage = resource.getrusage(resource.RUSAGE_SELF)
     found |= {"seconds": time.perf_counter() - begun, "cpu": usage.ru_utime + usage.ru_stime}
     print(json.dumps(found | {"peak_gb": usage.ru_maxrss / 2**20}))
@@ -133,12 +191,14 @@ def child(what: str, *arguments: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rows-per-week", type=float, default=FULL)
+    parser.add_argument("--lists", action="store_true", help="the default list beside it without slc_mix")
+    parser.add_argument("--rows-per-week", type=float, help="default five million; with --lists 300,000")
     parser.add_argument("--home", type=Path, help="keep lake and results here (default: a temporary folder)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON instead of a table")
     given = parser.parse_args()
-    found = measure(int(given.rows_per_week), given.home)
-    print(json.dumps(found) if given.json else table(found))
+    measured, shown, rows = (measure_lists, lists_table, 300_000) if given.lists else (measure, table, FULL)
+    found = measured(int(given.rows_per_week or rows), given.home)
+    print(json.dumps(found) if given.json else shown(found))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ AFTER = "2026-02-23T00:00:01+00:00"  # a run by hand, a second after the seventh
 
 ENTRY: dict[str, Any] = {
     "source": {"kind": "lake", "path": "lake/school"},
-    "methods": ["platt", "slc"],
+    "methods": ["platt_eb", "slc"],
     "link_windows": 3,
     "offset_windows": 3,
     "evidence_windows": 2,

@@ -57,7 +57,7 @@ def test_the_same_week_again_is_the_same_version_and_asks_nobody(
     assert len(registry.history("school")) == 1
 
 
-def test_a_method_that_does_harm_is_not_promoted_and_platt_serves(
+def test_a_method_that_does_harm_is_not_promoted_and_platt_eb_serves(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The items exchange their names in the newest week, so what was learned of them does harm."""
@@ -78,7 +78,7 @@ def test_a_method_that_does_harm_is_not_promoted_and_platt_serves(
     assert event["window"] == str(NEWEST)
     champion = Registry.open(installation).champion("school")
     assert champion is not None
-    assert champion.method == "platt"
+    assert champion.method == "platt_eb"
 
 
 def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(

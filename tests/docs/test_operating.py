@@ -19,7 +19,7 @@ DEPLOYMENTS = """\
 deployments:
   demo:
     source: {kind: lake, path: lake/demo}
-    methods: [base, platt, slc_eb]
+    methods: [base, platt_eb, slc_eb]
     link_windows: 3
     evidence_windows: 2
     start: 2026-01-05

@@ -32,7 +32,7 @@ DECISIONS = {
                     "high": mean + 0.003,
                     "next_low": mean - 0.009, "next_high": mean + 0.009, "confidence": 0.95,
                 }
-                for reference, mean in (("platt", -0.012), ("base", -0.05))
+                for reference, mean in (("platt_eb", -0.012), ("base", -0.05))
             }
         },
     },

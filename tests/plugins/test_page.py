@@ -309,7 +309,7 @@ def test_a_version_on_hold_says_why(admin: TestClient, deployments: Installation
 def test_both_decisions_are_said_in_words(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 5)
     page = admin.get("/slc/algebra").text
-    assert "slc keeps serving. Over 8 windows the NLL was −0.0120 against Platt" in page
+    assert "slc keeps serving. Over 8 windows the NLL was −0.0120 against platt_eb" in page
     assert "−0.0500 against the frozen model" in page
     assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
 
@@ -318,12 +318,12 @@ def test_a_change_that_was_made_is_told_as_made(
     admin: TestClient, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = {**school.DECISIONS, "kind": "change"}
-    change["decision"] = {**school.DECISIONS["decision"], "current": "platt"}
+    change["decision"] = {**school.DECISIONS["decision"], "current": "platt_eb"}
     monkeypatch.setattr(school, "DECISIONS", change)
     version = school.publish(installation, "algebra", 5)
-    assert "slc is to take over from Platt" in admin.get("/slc/algebra").text
+    assert "slc is to take over from platt_eb" in admin.get("/slc/algebra").text
     school.crown(installation, version)
-    assert "slc took over from Platt" in admin.get("/slc/algebra").text
+    assert "slc took over from platt_eb" in admin.get("/slc/algebra").text
 
 
 def test_the_audit_of_what_was_served_is_a_table(admin: TestClient, installation: Installation) -> None:

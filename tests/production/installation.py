@@ -24,7 +24,7 @@ DEPLOYMENTS = """\
 deployments:
   demo:
     source: {kind: lake, path: lake/demo}
-    methods: [base, platt, slc]
+    methods: [base, platt_eb, slc]
     link_windows: 2
     offset_windows: 2
     evidence_windows: 2
@@ -33,7 +33,7 @@ deployments:
     gate: auto
   asked:
     source: {kind: lake, path: lake/demo}
-    methods: [base, platt, slc]
+    methods: [base, platt_eb, slc]
     link_windows: 2
     offset_windows: 2
     evidence_windows: 2

@@ -30,7 +30,7 @@ def configure(installation: Installation, **changes: object) -> None:
     """Write the deployments file."""
     entry = {
         "source": {"kind": "lake", "path": "lake/school"},
-        "methods": ["platt", "slc"],
+        "methods": ["platt_eb", "slc"],
         "link_windows": 3,
         "offset_windows": 3,
         "evidence_windows": 2,

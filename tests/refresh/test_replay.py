@@ -32,7 +32,7 @@ WEEKS = [*NEWEST.before(6), NEWEST]
 SPAN = ("2026-01-05", "2026-02-23")
 
 
-METHODS = ["base", "platt", "slc_eb"]
+METHODS = ["base", "platt_eb", "slc_eb"]
 
 
 @pytest.fixture(scope="module")

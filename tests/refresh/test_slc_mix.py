@@ -14,7 +14,7 @@ from tests.refresh.school import NEWEST, configure
 def mixed(school: Installation) -> Installation:
     """A list that has slc_mix, with users."""
     configure(
-        school, methods=["platt", "slc_mix"], effects=["item", "slope", "group", "user"],
+        school, methods=["platt_eb", "slc_mix"], effects=["item", "slope", "group", "user"],
         forget={"half_life": 2, "windows": 5}, link_windows=2,
     )  # fmt: skip
     return school
