@@ -25,6 +25,7 @@ def start(*arguments: str) -> "subprocess.Popen[bytes]":
     )
 
 
+@pytest.mark.slow
 @pytest.mark.faults(
     "`slc-ops compare` with 400 to 800 MB of address space",
     "it succeeds, or ends with one line and exit code 2, or a library aborts; never a traceback",
@@ -60,6 +61,7 @@ def test_a_library_that_cannot_be_loaded_for_lack_of_memory_is_one_line(tmp_path
     assert process.returncode in (0, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.faults(
     "Ctrl-C while a command ends, after its output", "exit code 0, 130 or the signal; never a traceback"
 )

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,65 @@ def test_a_function_that_is_no_number_ends_in_the_same_error():
 
     with pytest.raises(NotConvergedError, match="the link did not converge"):
         minimise(nowhere, nowhere(begin(0.0)), 1.0, "the link")
+
+
+def falling(visits: list[float]):
+    """log(1 + exp(−x)), the loss of separable rows: it falls for ever."""
+
+    def at(state: State) -> Local:
+        x = float(state.link[0])
+        visits.append(x)
+        p = 1 / (1 + np.exp(x))
+        return Local(
+            state,
+            np.log1p(np.exp(-x)),
+            State(np.array([-p]), NOTHING),
+            np.array([[p * (1 - p)]]),
+            (),
+            NOTHING,
+        )
+
+    return at
+
+
+def flat(rise: float):
+    """A flat log cosh x; its value has an error that rises with every visit."""
+
+    def of(visits: list[float]):
+        plain = log_cosh(visits)
+
+        def at(state: State) -> Local:
+            here = plain(state)
+            gradient = State(1e-8 * here.gradient.link, NOTHING)
+            value = 1e-8 * here.value + rise * len(visits)
+            return replace(here, value=value, gradient=gradient, block=1e-8 * here.block)
+
+        return at
+
+    return of
+
+
+FUNCTIONS = {"well": log_cosh, "separable": falling, "rounding": flat(5e-14), "noise": flat(2e-12)}
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+@pytest.mark.parametrize("last_gain", [0.0, 1e-4])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_tolerances_are_shares_of_the_weight(function, last_gain, weight):
+    """Rows that all weigh more, or less, take the same steps to the same end."""
+
+    def run(by: float):
+        visits: list[float] = []
+        at = FUNCTIONS[function](visits)
+
+        def weighed(state: State) -> Local:
+            here = at(state)
+            gradient = State(here.gradient.link * by, NOTHING)
+            return replace(here, value=here.value * by, gradient=gradient, block=here.block * by)
+
+        found = minimise(weighed, weighed(begin(0.5)), by, "it", last_gain=last_gain)
+        return visits, found.separated
+
+    (visits, separated), (expected, stated) = run(weight), run(1.0)
+    assert separated == stated
+    assert visits == pytest.approx(expected, rel=1e-6, abs=1e-9)

@@ -63,6 +63,23 @@ def test_the_schemas_describe_every_good_set(name: str) -> None:
     assert name == "golden" or not check_one.is_valid(wrong)
 
 
+def test_the_schema_describes_the_fields_of_every_kind_of_link() -> None:
+    schema = json.loads((ROOT / "docs" / "assets" / "params.schema.json").read_text(encoding="utf-8"))
+    check_one = jsonschema.Draft202012Validator(schema)
+    kinds = set()
+    for directory in sorted((SUITE / "good").iterdir()):
+        params = json.loads((directory / "params.json").read_text(encoding="utf-8"))
+        link = params["link"]
+        kinds.add(link["kind"])
+        for field in link:
+            less = {name: value for name, value in link.items() if name != field}
+            assert not check_one.is_valid({**params, "link": less}), f"{link['kind']} without {field}"
+        assert not check_one.is_valid({**params, "link": {**link, "more": 1}}), link["kind"]
+    described = [each["$ref"].rpartition("/")[2] for each in schema["$defs"]["link"]["oneOf"]]
+    assert kinds == set(described)
+    assert all(schema["$defs"][kind]["description"] for kind in described)
+
+
 def test_every_method_is_in_the_suite() -> None:
     from slc_ops.methods import METHODS
 

@@ -326,6 +326,30 @@ def test_a_reader_that_is_wrong_at_one_knot_or_between_knots_misses_a_golden_vec
             check_golden(ParameterSet("isotonic", Isotonic(x, moved)), vectors)
 
 
+@pytest.mark.parametrize("edge", range(1, 15))
+def test_a_reader_whose_histogram_has_one_edge_elsewhere_misses_a_golden_vector(edge: int) -> None:
+    values = np.linspace(0.01, 0.99, 15)
+    edges = np.linspace(0, 1, 16)
+    edges[edge] += 1e-5
+
+    class Moved(Histogram):
+        def probability(self, logit, offset, time):  # type: ignore[no-untyped-def]
+            q = 1 / (1 + np.exp(-(logit + offset)))
+            return self.values[np.clip(np.searchsorted(edges, q, side="left") - 1, 0, 14)]
+
+    vectors = golden_vectors(ParameterSet("histogram", Histogram(values)))
+    with pytest.raises(ParameterSetError, match="golden vector"):
+        check_golden(ParameterSet("histogram", Moved(values)), vectors)
+
+
+def test_golden_vectors_lie_on_every_knot_and_between_all() -> None:
+    x = np.array([0.1, 0.2, 0.5, 0.8])
+    vectors = golden_vectors(ParameterSet("isotonic", Isotonic(x, np.array([0.05, 0.3, 0.3, 0.9]))))
+    asked = 1 / (1 + np.exp(-np.array([vector["logit"] for vector in vectors])))
+    for wanted in (*x, *(x[1:] + x[:-1]) / 2):
+        assert np.abs(asked - wanted).min() < 1e-12
+
+
 def test_a_reader_that_is_wrong_at_one_border_of_time_or_without_a_time_misses_a_golden_vector() -> None:
     edges = np.array([0.0, 10.0, 20.0, 30.0])
     table = pa.table({"id": ["a"] * 3, "time_bin": [0, 1, 2], "offset": [0.1, 0.2, 0.3]})

@@ -53,7 +53,9 @@ def test_the_overview_shows_champion_verdict_reason_and_figure(
 def test_a_stopped_week_comes_first_and_says_why(admin: TestClient, deployments: Installation) -> None:
     page = admin.get("/slc/").text
 
-    assert "Validation stopped: label is 0 or 1." in page
+    assert 'Validation stopped window <span class="days">2026-' in page
+    assert "label is 0 or 1." in page
+    assert '<span class="quiet">docs/runbooks.md#outage-week</span>' in page
     assert page.index("/slc/reading") < page.index("/slc/algebra")
 
 

@@ -239,6 +239,7 @@ def test_the_first_window_that_names_its_backbone_keeps_its_history(school: Inst
     assert plan.excluded == ()
 
 
+@pytest.mark.slow
 def test_a_champion_of_an_unnamed_backbone_stays_when_the_log_names_one(school: Installation) -> None:
     for week in WEEKS[5:9]:
         change_week(school, week, unnamed)

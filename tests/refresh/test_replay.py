@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from slc_ops.base.errors import SettingsError
 from slc_ops.cli import app
 from slc_ops.evidence.replayed import Replay
 from slc_ops.evidence.series import Paired
+from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.offline_backtest import backtest_settings
 from slc_ops.refresh.publishing import served_before
@@ -181,6 +183,32 @@ def test_a_renewal_held_for_its_slope_does_not_leave_its_window_out(school: Inst
     plan = newest_refresh(rehearsal_installation(directory, school.home), "school", WEEKS[1])
     assert plan is not None
     assert [each.window for each in plan.windows] == WEEKS[:2]  # only what moved too far is left out
+
+
+def without_signal(week: pa.Table) -> pa.Table:
+    """Logits that hardly vary and say nothing; by chance their slope is a little below 0."""
+    label = week["label"].to_numpy() - np.mean(week["label"].to_numpy())
+    rng = np.random.default_rng(0)
+    while True:
+        noise = rng.normal(0, 0.01, len(label))
+        z = np.corrcoef(noise, label)[0, 1] * np.sqrt(len(label))
+        if -1.8 < z < -0.8:
+            place = week.schema.get_field_index("logit")
+            return week.set_column(place, "logit", pa.array(0.1 + noise))
+
+
+@pytest.mark.slow
+def test_a_slope_that_is_below_0_by_chance_holds_no_renewal(school: Installation) -> None:
+    configure(school, methods=["base", "platt"])
+    change_week(school, WEEKS[0], without_signal)
+    settings, directory = school.deployment("school"), school.home / "past"
+    _, first = next(iter(replayed_windows("school", settings, WEEKS[:1], directory, home=school.home)))
+    assert first.renewal != "held"
+    plan = newest_refresh(rehearsal_installation(directory, school.home), "school", WEEKS[0])
+    assert plan is not None
+    link = ParameterSet.read(plan.files.parameters).affine()
+    assert link is not None
+    assert link["a"] < 0
 
 
 @pytest.mark.slow
