@@ -75,6 +75,8 @@ class Card:
     """The version of the newest window."""
     figures: list[str]
     """The figures of its refresh's report that exist on this host."""
+    runbook: str = ""
+    """The runbook of a stopped newest window."""
 
     @property
     def attention(self) -> int:
@@ -138,6 +140,7 @@ def _card(
         published=glance.versions,
         newest=newest,
         figures=_figures(installation, newest),
+        runbook=next((each.runbook for each in wrong if each.code == "stopped"), ""),
     )
 
 
@@ -187,7 +190,7 @@ def _outcome(
     if stopped is not None and (version is None or stopped.name > version.window.key):
         result = stored_json(installation, stopped / RESULT)
         if result.get("status") == "stopped":
-            return Outcome("stopped", _stop_sentence(result), stopped.name, stopped.name, None)
+            return Outcome("stopped", _stop_sentence(result, stopped.name), stopped.name, stopped.name, None)
     if version is None:
         return None
     origin = refresh_of(installation, version)
@@ -205,10 +208,11 @@ def _outcome(
     )
 
 
-def _stop_sentence(result: dict[str, Any]) -> str:
+def _stop_sentence(result: dict[str, Any], window: str) -> str:
     critical = [f for f in result.get("findings", []) if f.get("severity") == "critical"]
     more = f" (and {len(critical) - 1} more)" if len(critical) > 1 else ""
-    return f"Validation stopped: {critical[0]['sentence']}{more}." if critical else "Validation stopped."
+    why = f": {critical[0]['sentence']}{more}" if critical else ""
+    return f"Validation stopped window {window}{why}."
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Templates and their filters."""
 
 import hashlib
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 
 from slc_ops.airflow.page.overview import FIGURES, days
 from slc_ops.base.text import MISSING, interval
@@ -24,6 +26,7 @@ ASSETS = {
     "page.css": ((HERE / "page.css").read_text(encoding="utf-8"), "text/css"),
     "page.js": ((HERE / "page.js").read_text(encoding="utf-8"), "text/javascript"),
 }
+DATES = re.compile(r"\d{4}-\d\d-\d\d(?:/\d{4}-\d\d-\d\d)?")
 STAMP = hashlib.sha256("".join(text for text, _ in ASSETS.values()).encode()).hexdigest()[:8]
 
 
@@ -34,7 +37,12 @@ def templates() -> Environment:
     from slc_ops.reporting import style
 
     environment: Environment = style.templates(FileSystemLoader(HERE))
-    environment.filters |= {"days": days, "interval": _interval, "timestamp": _timestamp}
+    environment.filters |= {
+        "days": days,
+        "interval": _interval,
+        "timestamp": _timestamp,
+        "unbroken": unbroken,
+    }
     environment.globals |= {"mlflow_version": _mlflow_version, "stamp": STAMP, "paired": paired_metrics}
     environment.globals |= {"figures": FIGURES}
     return environment
@@ -51,6 +59,15 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
     text = templates().get_template(template).render(here=here, airflow=airflow, link=link, **values)
     return HTMLResponse(text, status_code=status)
+
+
+def unbroken(sentence: str) -> Markup:
+    """Return a sentence whose dates and windows do not break at their hyphens.
+
+    >>> print(unbroken("no verdict for 2026-11-09/2026-11-16 <b>"))
+    no verdict for <span class="days">2026-11-09/2026-11-16</span> &lt;b&gt;
+    """
+    return Markup(DATES.sub(r'<span class="days">\g<0></span>', str(escape(sentence))))  # noqa: S704 - escaped here
 
 
 def _mlflow_version(version: Version) -> str | None:
