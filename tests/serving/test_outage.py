@@ -82,7 +82,7 @@ def test_a_new_host_without_a_cache_says_what_is_wrong(
 
 @pytest.mark.faults(
     "a registry drips bytes or sends without an end to a serving host",
-    "a look ends at its deadline, what is too long is dropped, and the parameters that it has serve on",
+    "a request ends at its deadline, answers that are too long are dropped, the loaded parameters serve on",
 )
 @pytest.mark.parametrize(
     ("fault", "message"),
