@@ -18,9 +18,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import write_json
+from slc_ops.base.window import Window
 from slc_ops.observability.metrics import Gauge, collect, render
 from slc_ops.observability.server import application, listener
-from slc_ops.refresh.versions import Outcome
+from slc_ops.refresh.versions import Outcome, held_in_a_row, outcomes
+from slc_ops.registry.publication import ChampionChange
 from slc_ops.serving import running
 from slc_ops.settings.deployments import Installation
 
@@ -289,3 +291,16 @@ def test_a_healthy_frozen_deployment_holds_nothing(worked: Installation) -> None
     for day in (23, 30):
         outcome(worked.refreshes("demo") / f"2026-03-{day}" / "new", "hold", kind="none")
     assert asked(worked)["slc_ops_held_windows", "demo"] == 0
+
+
+def test_a_window_that_retired_the_champion_is_not_held(worked: Installation) -> None:
+    refreshes = worked.refreshes("demo")
+    for day in ("2026-03-23", "2026-03-30"):
+        outcome(refreshes / day / "new", "hold" if day.endswith("30") else "promote", kind="retire")
+    decided = list(outcomes(refreshes))
+    window = decided[1][-1][1].window
+    retirement = ChampionChange(
+        "demo", 2, "retirement", 1, None, Window.from_dict(window), "refresh", "worse", None,
+        {"window": window}, NOW,
+    )  # fmt: skip
+    assert [held_in_a_row(decided, line) for line in ([], [retirement])] == [3, 1]
