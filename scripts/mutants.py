@@ -11,6 +11,7 @@ import argparse
 import ast
 import copy
 import gc
+import json
 import os
 import random
 import signal
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from coverage import CoverageData
+from coverage import Coverage, CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = "not slow and not services and not chaos"
@@ -78,6 +79,7 @@ def main() -> int:
     os.chdir(ROOT)
     if not given.measured or not DATA.exists():
         measure()
+    print_coverage()
     reached = tests_by_line()
     everything = [each for package in DECIDING for each in mutants(package)]
     chosen = random.Random(given.seed).sample(everything, min(given.mutants, len(everything)))
@@ -115,13 +117,36 @@ def measure() -> None:
         sys.executable,
         "-m",
         "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "loadfile",
         "-m",
         QUICK,
         "--cov=slc_ops",
+        "--cov-branch",
         "--cov-context=test",
         "--cov-report=",
     ]
     subprocess.run(command, check=True, env={**os.environ, "COVERAGE_FILE": str(DATA)})
+
+
+def print_coverage() -> None:
+    """Print the share of lines and branches that the quick tests reach, by package."""
+    report = DATA.with_suffix(".json")
+    coverage = Coverage(data_file=str(DATA))
+    coverage.load()
+    coverage.json_report(outfile=str(report))
+    sums: dict[str, Counter[str]] = {}
+    for name, each in json.loads(report.read_text())["files"].items():
+        sums.setdefault(Path(name).parts[1], Counter()).update(each["summary"])
+    print(f"\n{'package':<16}{'lines':>8}{'reached':>9}{'branches':>10}{'reached':>9}")
+    for package, of in sorted(sums.items()):
+        lines, branches = of["num_statements"], of["num_branches"]
+        print(
+            f"{package:<16}{lines:>8}{of['covered_lines'] / max(lines, 1):>9.1%}"
+            f"{branches:>10}{of['covered_branches'] / max(branches, 1):>9.1%}"
+        )
 
 
 def tests_by_line() -> dict[tuple[Path, int], list[str]]:
