@@ -18,12 +18,17 @@ NEWEST = Window.parse("2026-02-16/2026-02-23")  # the seventh week
 def open_school(home: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """An empty home with one deployment on a private copy of the lake."""
     shutil.copytree(lake, home / "lake" / "school")
+    installation = use_home(home, monkeypatch)
+    configure(installation)
+    return installation
+
+
+def use_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """Set the environment of an installation in ``home``."""
     monkeypatch.setenv("SLC_OPS_HOME", str(home))
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home}/mlflow.db")
-    installation = Installation.from_environment()
-    configure(installation)
-    return installation
+    return Installation.from_environment()
 
 
 def configure(installation: Installation, **changes: object) -> None:

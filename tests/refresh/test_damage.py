@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from slc_ops.intake.manifest import WindowManifest
 from slc_ops.refresh import pipeline
 from slc_ops.refresh.plan import Plan
 from slc_ops.settings.deployments import Installation
-from tests.refresh.school import NEWEST, change_week
+from tests.refresh.school import NEWEST, change_week, open_school, use_home
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +60,24 @@ def change_a_digit(path: Path) -> None:
 def planned(installation: Installation) -> Plan:
     pipeline.extract(installation, "school", NEWEST)
     return pipeline.read_plan(pipeline.validate(installation, "school", NEWEST))
+
+
+@pytest.fixture(scope="module")
+def planned_home(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose newest week is planned, with a copy beside it."""
+    home = tmp_path_factory.mktemp("planned") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        planned(open_school(home, lake, patch))
+    shutil.copytree(home, home.with_name("kept"))
+    return home
+
+
+@pytest.fixture
+def school(planned_home: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """The planned home as it was, at the same path, which its files contain."""
+    shutil.rmtree(planned_home)
+    shutil.copytree(planned_home.with_name("kept"), planned_home)
+    return use_home(planned_home, monkeypatch)
 
 
 def no_temporary_file(directory: Path) -> bool:
@@ -131,6 +150,14 @@ def test_a_damaged_record_of_a_window_is_named(school: Installation, name: str, 
     path = school.windows("school") / NEWEST.key / name
     if name == "statistics.json":  # read where the verdict is not known
         (path.parent / "validation.json").unlink()
+    damage(path)
+    with pytest.raises(InputError, match=rf"^{path} .*remove {path.parent} "):
+        planned(school)
+
+
+@pytest.mark.parametrize("damage", [cut_off, without_half_its_fields])
+def test_a_damaged_verdict_on_an_earlier_window_is_named(school: Installation, damage: Damage) -> None:
+    path = school.windows("school") / NEWEST.before(2)[0].key / "as_earlier_window.json"
     damage(path)
     with pytest.raises(InputError, match=rf"^{path} .*remove {path.parent} "):
         planned(school)
