@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slc_ops.base.text import signed
 from slc_ops.evidence.metrics import paired_metrics
 from slc_ops.reporting.figures.forests import Row, forest
 from slc_ops.reporting.style import ACCENT, INK, MUTED, styled, tone
@@ -42,6 +43,7 @@ def draw_explanation(found: "Explanation") -> Any:
         axis = axes[0][0]
         if found.blocks:
             draw_blocks(axes[0][1], found.blocks)
+            axes[0][1].set_title(f"probability {found.before:.1%} → {found.after:.1%}")
         axis.axvline(0, color=INK, linewidth=0.9)
         if found.raw is not None:
             axis.plot([found.raw], [1], "o", markersize=8, markerfacecolor="none", color=MUTED)
@@ -53,8 +55,10 @@ def draw_explanation(found: "Explanation") -> Any:
         axis.set_yticks([1, 0], ["the rows alone", f"shrunk to {found.shrinkage:.0%}"])
         axis.set_ylim(-0.6, 1.6)
         axis.margins(x=0.15)
-        axis.set_xlabel("offset of the item, logit (line: 95 % interval)")
-        axis.set_title(f"{found.item}: {found.rows:,.0f} rows, offset {found.offset:+.2f} ({found.method})")
+        axis.set_xlabel(f"offset of the {found.effect}, with 95 % interval")
+        axis.set_title(
+            f"{found.item}: {found.rows:,.0f} rows, offset {signed(found.offset, 2)} ({found.method})"
+        )
         axis.grid(axis="y", visible=False)
         return figure
 
@@ -63,9 +67,11 @@ def draw_blocks(axis: Any, blocks: dict[str, float]) -> None:
     """Draw each block's contribution to the logit as bars."""
     names = list(blocks)[::-1]
     axis.axvline(0, color=INK, linewidth=0.9)
-    axis.barh(names, [blocks[name] for name in names], color=ACCENT, height=0.5)
+    bars = axis.barh(names, [blocks[name] for name in names], color=ACCENT, height=0.5)
+    axis.bar_label(bars, [signed(blocks[name], 2) for name in names], padding=3)
     axis.set_xlabel("added to the logit")
-    axis.margins(x=0.15)
+    axis.use_sticky_edges = False  # room for the labels on both sides of 0
+    axis.margins(x=0.45)
     axis.grid(axis="y", visible=False)
 
 
