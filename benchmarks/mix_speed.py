@@ -89,8 +89,8 @@ def large(rows: int, users: int, path: Path) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     ratio = spent["slc_mix"]["cpu"] / spent["slc_eb"]["cpu"]
     entered = [*has, *(["slope"] if "slope" in has["item"] else [])]
-    told = {"rows": rows, "users": users, **spent, "cpu_ratio": ratio, "peak_gb": peak, "entered": entered}
-    print(json.dumps(told), flush=True)
+    figures = {"rows": rows, "users": users, **spent, "cpu_ratio": ratio, "peak_gb": peak, "entered": entered}
+    print(json.dumps(figures), flush=True)
 
 
 def drifting(rows: int, items: int, groups: int, users: int, window: int) -> pa.Table:

@@ -107,7 +107,7 @@ def minimise(
     if _longest(here.state.link) > MAX_SLOPE:
         return Minimum(here.state, here, separated=True)
     raise NotConvergedError(
-        f"{what} did not converge within {MAX_STEPS} damped Newton steps (last step {length:.2g}); look for "
+        f"{what} did not converge within {MAX_STEPS} damped Newton steps (last step {length:.2g}); check for "
         "extreme logits or weights"
     )
 

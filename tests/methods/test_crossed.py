@@ -50,7 +50,7 @@ def test_the_modes_of_all_blocks_are_those_of_other_programs(name, oracle):
     assert not any(parts[block].any() for block in set(BLOCKS) - set(VARIANCES[name]))
 
 
-def test_a_precise_step_is_that_of_the_dense_hessian(monkeypatch):
+def test_a_precise_step_equals_the_step_of_the_dense_hessian(monkeypatch):
     monkeypatch.setattr(crossed, "WITH_USERS", (1e-9, 1e-9))
     model, v = model_of("crossed")
     rng = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def test_a_precise_step_is_that_of_the_dense_hessian(monkeypatch):
     assert promise == pytest.approx(-0.5 * gradient(at) @ dense, rel=1e-6)
 
 
-def test_users_may_be_left_out_of_a_model_that_knows_them():
+def test_a_model_with_users_can_be_fitted_without_them():
     model, v = model_of("nested")
     alone = Mixed(model.source, 600.0, 1, model.cells, model.shape, model.standard)
     start = State(np.zeros(2), model.shape.zeros)

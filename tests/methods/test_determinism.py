@@ -40,7 +40,7 @@ def test_a_second_fit_gives_the_same_bytes(files, tmp_path):
     assert first == second
 
 
-def test_threads_do_not_change_what_is_applied(files):
+def test_threads_do_not_change_probabilities(files):
     log = InteractionLog.read(files / "large.parquet")
     found = fit("slc_t", log)
     assert np.array_equal(found.apply(log, threads=1), found.apply(log, threads=3))

@@ -110,7 +110,7 @@ def test_it_is_left_out_where_the_rows_lack_what_it_needs(added):
     assert found.warnings == ("no event_time: platt_time, naive, slc_t, half_step are left out",)
 
 
-def test_what_it_tunes_is_tuned(added):
+def test_its_options_are_tuned(added):
     def tried():
         return [
             (o.prior_var, o.time_bins)
@@ -129,14 +129,14 @@ def test_the_decision_may_promote_it(added, weeks):
     assert (verdict.verdict, verdict.method) == ("promote", "half_step")
 
 
-def test_the_decision_bars_a_tracker_where_drift_cannot_be_seen(added, weeks):
+def test_the_decision_excludes_a_tracker_if_drift_is_not_detectable(added, weeks):
     added(tracks_drift=True)
     verdict = decide(backtested(weeks), None, Decision())
     assert "may_not:half_step" in {reason["code"] for reason in verdict.reasons}
     assert verdict.method != "half_step"
 
 
-def test_the_self_test_catches_it_where_it_is_said_to_keep_the_order(added, weeks):
+def test_the_self_test_fails_if_the_table_claims_that_it_keeps_the_order(added, weeks):
     added(monotone=True)
     with pytest.raises(SelfTestFailed, match="half_step changed the AUC"):
         backtested(weeks)

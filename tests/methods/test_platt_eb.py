@@ -97,7 +97,7 @@ def test_laplace_is_near_the_integral(rows, a, b0):
     assert [found.a, found.b0] == pytest.approx(expected, abs=0.05)
 
 
-def test_few_rows_leave_the_frozen_model_alone_and_a_model_that_is_far_off_is_let_go():
+def test_few_rows_keep_the_line_of_the_frozen_model_unless_it_is_far_off():
     right, wrong = log_of(80, seed=2), log_of(400, a=0.2, b0=-1.5)
     near, plain = fit("platt_eb", right).link, fit("platt", right).link
     assert abs(near.a - 1) + abs(near.b0) < 0.6 * (abs(plain.a - 1) + abs(plain.b0))
@@ -105,7 +105,7 @@ def test_few_rows_leave_the_frozen_model_alone_and_a_model_that_is_far_off_is_le
     assert [far.a, far.b0] == pytest.approx([plain.a, plain.b0], abs=0.02)
 
 
-def test_on_many_rows_it_is_platt_and_costs_no_pass_more(monkeypatch):
+def test_on_many_rows_it_is_platt_without_a_further_pass(monkeypatch):
     log = log_of(400_000, a=0.7, b0=0.2)
     calibration = Calibration(log)
     passes, visit = [], Logistic.visit

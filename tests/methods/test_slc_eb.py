@@ -40,7 +40,7 @@ def test_the_variance_of_the_items_is_found(sd, expected):
     assert prior.lasting * prior.variance in expected
 
 
-def test_items_that_do_not_differ_give_platt_scaling_or_next_to_it():
+def test_equal_items_give_platt_scaling_or_nearly():
     calibration, test = world(sd=0.0, rows=40_000)
     eb, platt = (fit(method, log_of(calibration)) for method in ("slc_eb", "platt"))
     assert eb.prior_var <= 2**-6
@@ -60,7 +60,7 @@ def test_variance_zero_is_platt_scaling_exactly():
     assert set(eb.items["offset"].to_pylist()) == {0.0} == set(eb.items["offset_var"].to_pylist())
 
 
-def test_offsets_that_pass_are_halved():
+def test_offsets_that_do_not_last_are_halved():
     assert prior_of(world(sd=0.5, passing=0.5, rows=60_000)[0]).lasting == 0.5
     assert prior_of(world(sd=0.8, passing=0.0, rows=60_000)[0]).lasting == 1.0
 

@@ -44,7 +44,7 @@ FULL = {"group": 0.8, "user": 0.7, "slope": 0.5}
 
 
 @pytest.mark.parametrize("block", FULL)
-def test_a_block_that_is_there_enters_alone_and_the_next_rows_gain_by_it(block):
+def test_a_real_effect_enters_alone_and_improves_the_next_rows(block):
     # A group says something new only of items that are seldom seen.
     table, later = world(items=1500 if block == "group" else 60, **{block: FULL[block]})
     assert chosen(table).entered == (block,)
@@ -76,7 +76,7 @@ def test_with_nothing_but_items_it_is_slc_eb():
         assert mix.cold == eb.cold
 
 
-def test_groups_that_say_nothing_stay_out():
+def test_groups_without_an_effect_do_not_enter():
     # Worlds are cheap: few rows, and only the choice. With 95 of 100 asked for, 2 of 40 are allowed.
     entered = []
     for seed in range(40):
@@ -104,7 +104,7 @@ def test_without_times_noise_does_not_enter():
     assert len(entered) <= 6, entered
 
 
-def test_a_heavy_user_who_moves_between_items_is_taken_for_no_item():
+def test_a_heavy_user_who_moves_between_items_does_not_change_the_items():
     # One user has a third of the rows, is far off, and visits other items in the later window.
     tables = world(3, item=0.0)
     rng = np.random.default_rng(4)
@@ -168,7 +168,7 @@ def test_threads_change_no_bit():
 # --- memory --------------------------------------------------------------------------------------------
 
 
-def test_older_rows_count_less_and_the_newest_alone_say_the_line():
+def test_older_rows_count_less_and_the_line_uses_the_newest_alone():
     old, new = world(5, **FULL)
     both = log_of(pa.concat_tables([old, new]))
     short, options = Calibration(log_of(new), None, ALL), ALL
@@ -183,7 +183,7 @@ def test_older_rows_count_less_and_the_newest_alone_say_the_line():
     assert np.abs(predictions(new, kept) - predictions(new, alone)).max() > 0.01
 
 
-def test_half_a_life_is_half_a_weight():
+def test_a_row_of_one_half_life_has_half_the_weight():
     old, new = world(6, rows=4000, **FULL)
     weight = np.append(np.full(4000, 0.5), np.ones(4000))
     table = pa.concat_tables([old, new])

@@ -15,7 +15,7 @@ from tests.methods.biased_rows import log_of, nll, predictions
 from tests.methods.test_slc_mix import ALL, chosen, world
 
 
-def test_effects_must_be_blocks_and_hold_the_items():
+def test_effects_must_be_known_and_include_the_items():
     with pytest.raises(SettingsError, match="effects has 'skill'; expected some of item, slope, group, user"):
         FitOptions(effects=("item", "skill"))
     with pytest.raises(SettingsError, match="item must be among them"):
@@ -30,7 +30,7 @@ def test_one_group_or_one_user_is_no_block():
     assert not {"group", "user"} & set(chosen(same).entered)
 
 
-def test_users_of_one_row_each_never_enter_however_many():
+def test_users_with_one_row_each_never_enter():
     table, later = (
         each.set_column(1, "user_id", pa.array(np.arange(20_000) + 20_000 * k))
         for k, each in enumerate(world(rows=20_000, user=0.8))
@@ -40,7 +40,7 @@ def test_users_of_one_row_each_never_enter_however_many():
     assert nll(found, later) == pytest.approx(nll(fit("slc_eb", log_of(table)), later), abs=1e-3)
 
 
-def test_guests_who_come_once_beside_users_who_return_do_not_hide_these():
+def test_users_with_one_row_do_not_keep_returning_users_out():
     # Half of the rows are of guests who come once; the users who return are learned all the same.
     table, later = world(rows=6000, users=40, user=0.9)
     rng = np.random.default_rng(5)
@@ -72,7 +72,7 @@ def test_groups_that_are_numbers_are_known_as_numbers_and_as_text():
     assert one != found.correct(["i1"], [0.3])
 
 
-def test_an_unknown_item_keeps_what_its_group_says():
+def test_an_unknown_item_keeps_the_effect_of_its_group():
     table, _ = world(items=1500, group=1.0)
     found = fit("slc_mix", log_of(table), options=ALL)
     effect = found.effects["group"].table
@@ -115,7 +115,7 @@ def test_a_refresh_whose_windows_have_groups_only_in_part_is_fitted(gone):
     assert np.isfinite(predictions(without[1], found)).all()
 
 
-def test_groups_that_have_gone_for_good_are_no_block():
+def test_groups_without_recent_rows_do_not_enter():
     table = world(9, items=1500, group=0.9)[0].drop_columns(["group_id"])
     mix, eb = (fit(name, log_of(table)) for name in ("slc_mix", "slc_eb"))
     np.testing.assert_allclose(predictions(table, mix), predictions(table, eb), rtol=0, atol=1e-9)

@@ -84,7 +84,7 @@ def test_ridge_survives_saturated_logits_that_make_newton_overshoot():
 @pytest.mark.parametrize("weight", [False, True])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 6.0, 60.0])
 @pytest.mark.parametrize("prior_var", [0.1, 5.0])
-def test_ridge_leaves_less_than_1e_11_behind(weight, scale, prior_var):
+def test_ridge_converges_to_1e_11(weight, scale, prior_var):
     rows = log(rows=4000, items=300, scale=scale, weight=weight)
     found, variance = converged_offsets(Calibration(rows, options=FitOptions(prior_var=prior_var)))
     p = expit(rows.logit + found[rows.item_codes])
@@ -130,7 +130,7 @@ def test_isotonic_pools_equal_scores():
     assert fit("isotonic", rows).apply(rows).tolist() == pytest.approx([1 / 3] * 3 + [1.0] * 2)
 
 
-def test_histogram_answers_with_the_mean_label_of_right_closed_bins():
+def test_a_histogram_gives_the_mean_label_of_right_closed_bins():
     rows = log(rows=5000)
     p = expit(rows.logit)
     bins = np.clip(np.digitize(p, np.linspace(0, 1, 16), right=True) - 1, 0, 14)
@@ -138,7 +138,7 @@ def test_histogram_answers_with_the_mean_label_of_right_closed_bins():
     assert np.allclose(fit("histogram", rows).apply(rows), expected, atol=1e-12)
 
 
-def test_an_empty_histogram_bin_answers_with_its_centre():
+def test_an_empty_histogram_bin_gives_its_centre():
     found = fit("histogram", log_of(label=[0, 1], logit=[0.0, 0.01]))
     assert found.correct(["any"], [5.0])[0] == pytest.approx(14.5 / 15)
 

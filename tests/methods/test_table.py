@@ -32,7 +32,7 @@ def test_every_method_has_a_module_and_every_module_that_fits_is_in_the_table():
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=str)
-def test_what_a_method_looks_at_is_what_its_parameters_hold(method, logs):
+def test_the_columns_of_a_method_match_its_parameters(method, logs):
     found = fit(method.name, logs[0])
     assert found.method == method.name
     assert (found.items is not None) == method.per_item
@@ -44,7 +44,7 @@ def test_what_a_method_looks_at_is_what_its_parameters_hold(method, logs):
 
 @pytest.mark.parametrize("option", ["prior_var", "time_bins"])
 @pytest.mark.parametrize("method", METHODS.values(), ids=str)
-def test_what_a_method_tunes_is_what_changes_its_result(method, option, logs):
+def test_only_the_options_of_a_method_change_its_result(method, option, logs):
     calibration, later = logs
     one, other = (fit(method.name, calibration, options=FitOptions(**{option: v})) for v in (3, 7))
     changed = not np.array_equal(one.apply(later), other.apply(later))
@@ -85,7 +85,7 @@ def test_descriptions_are_one_sentence_for_the_help():
         assert "|" not in method.description + method.auc  # they stand in a table
 
 
-def test_the_ladder_keeps_its_order_and_refuses_what_it_does_not_know():
+def test_the_ladder_keeps_its_order_and_refuses_unknown_names():
     assert ladder(["slc_eb", "temperature"]) == (*REFERENCES, FALLBACK, "temperature", "slc_eb")
     with pytest.raises(UnknownMethod, match=r"no method 'slc_ebb'.*did you mean 'slc_eb'"):
         ladder(["slc", "slc_ebb"])
@@ -99,7 +99,7 @@ def methods_page():
     return script["PAGE"], script["page"]()
 
 
-def test_the_documentation_says_what_the_table_says():
+def test_the_documentation_matches_the_table():
     path, expected = methods_page()
     assert path.read_text() == expected, "run python scripts/methods_table.py"
     assert expected.count("| `slc_eb` |") == 1
@@ -131,7 +131,7 @@ def test_no_other_module_lists_methods():
     assert len(modules) > 100
 
 
-def test_a_list_of_methods_would_be_seen(tmp_path, monkeypatch):
+def test_a_second_list_of_methods_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.methods.test_table.ROOT", tmp_path)
     (tmp_path / "module.py").write_text('NEED_TIME = ("naive", "slc_t")\n')
     assert list(method_lists(tmp_path / "module.py"))

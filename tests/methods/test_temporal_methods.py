@@ -86,7 +86,7 @@ def test_temporal_parameters_have_one_row_per_item_and_bin():
 
 
 @pytest.mark.parametrize("method", ["slc_t", "naive"])
-def test_one_moment_is_one_bin(method):
+def test_one_timestamp_is_one_bin(method):
     rows = log()
     frozen = log_of(
         item_id=rows.items.take(rows.item_codes), label=rows.label, logit=rows.logit,
@@ -97,7 +97,7 @@ def test_one_moment_is_one_bin(method):
     assert np.isfinite(found.apply(frozen)).all()
 
 
-def test_more_bins_than_moments_are_merged():
+def test_more_bins_than_timestamps_are_merged():
     rows = log(rows=60)
     found = fit("slc_t", rows, options=FitOptions(time_bins=500))
     assert len(found.time_edges) <= len(np.unique(rows.time)) + 1
@@ -111,7 +111,7 @@ def test_a_log_without_times_is_refused_by_name(method):
         fit(method, rows)
 
 
-def test_platt_time_with_a_single_moment_is_platt():
+def test_platt_time_with_a_single_timestamp_is_platt():
     rows = log()
     frozen = log_of(label=rows.label, logit=rows.logit, event_time=np.full(rows.n_rows, 7.0))
     found, platt = fit("platt_time", frozen), fit("platt", frozen)

@@ -51,7 +51,7 @@ def world(seed: int) -> tuple[np.ndarray, InteractionLog, InteractionLog]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_offsets_that_still_hold_help_in_the_first_windows(seed: int) -> None:
+def test_lasting_offsets_help_in_the_first_windows(seed: int) -> None:
     truth, first, later = world(seed)
     known = earlier(truth + np.random.default_rng(100 + seed).normal(0, 0.3, ITEMS))
 
@@ -64,7 +64,7 @@ def test_offsets_that_still_hold_help_in_the_first_windows(seed: int) -> None:
     assert nll(warm, later) < nll(cold, later) - 0.01
 
 
-def test_offsets_of_other_items_are_not_taken_and_leave_the_same_bytes(tmp_path: Path) -> None:
+def test_offsets_of_other_items_change_no_byte(tmp_path: Path) -> None:
     for seed in range(20):
         truth, first, _ = world(seed)
         known = earlier(np.random.default_rng(200 + seed).permutation(truth))
@@ -77,7 +77,7 @@ def test_offsets_of_other_items_are_not_taken_and_leave_the_same_bytes(tmp_path:
                 assert (tmp_path / "warm" / file).read_bytes() == (tmp_path / "cold" / file).read_bytes()
 
 
-def test_a_warm_start_is_in_the_set_twice_the_same_and_read_back(tmp_path: Path) -> None:
+def test_a_warm_start_is_stored_in_the_set_and_repeatable(tmp_path: Path) -> None:
     truth, first, _ = world(1)
     for name in ("one", "two"):
         fit("slc_eb", first, options=FitOptions(earlier=earlier(truth))).write(tmp_path / name)

@@ -59,7 +59,7 @@ def extreme(**columns):
     "weights of 1e-200, 1e-310 and 5e-324 in a fit",
     "refused by name in one line",
 )
-def test_weights_that_no_sum_can_hold_are_refused_by_name(method, weight):
+def test_weights_without_a_finite_sum_are_refused_by_name(method, weight):
     with pytest.raises(FitError, match=r"the weights of .* add up to .* at least 1e-100"):
         fit(method, extreme(weight=np.full(400, weight)))
 
@@ -67,7 +67,7 @@ def test_weights_that_no_sum_can_hold_are_refused_by_name(method, weight):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("weight", [1e-200, 5e-324])
-def test_a_few_weights_that_are_next_to_nothing_change_nothing(method, weight):
+def test_a_few_tiny_weights_change_nothing(method, weight):
     weights = np.ones(400)
     weights[:50] = weight
     few, none = (extreme(weight=np.where(weights < 1, each, 1.0)) for each in (weight, 0.0))
@@ -80,7 +80,7 @@ def test_a_few_weights_that_are_next_to_nothing_change_nothing(method, weight):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [1e200, 1e300])
-def test_logits_beyond_all_squares_are_refused_by_name_or_give_probabilities(method, size):
+def test_huge_logits_are_refused_by_name_or_give_probabilities(method, size):
     logit = np.random.default_rng(0).normal(0, 1, 400)
     logit[:5], logit[5:9] = size, -size
     log = extreme(logit=logit)

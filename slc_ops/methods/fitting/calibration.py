@@ -130,7 +130,7 @@ class Calibration:
         if not np.isfinite(spread):
             raise FitError(
                 f"the logits of {self.log.describe()} are too far apart for a fit: their squares have no "
-                "finite sum (a logit beyond ±700 says no more than one of ±700: limit them)"
+                "finite sum (logits beyond ±700 add nothing: limit them)"
             )
         return mean, spread
 
@@ -156,7 +156,7 @@ class Calibration:
             limit = f"at least {MIN_WEIGHT:g}" if total < MIN_WEIGHT else f"at most {MAX_WEIGHT:g}"
             raise FitError(
                 f"the weights of {self.log.describe()} add up to {total:g}; a fit can work with {limit} (a "
-                "weight says how many rows a row stands for: divide all of them by the largest)"
+                "weight is a number of rows: divide all weights by the largest)"
             )
         if ones in (0.0, self.total_weight):
             raise OneClassError(

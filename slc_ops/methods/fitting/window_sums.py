@@ -4,8 +4,8 @@ Sums over rows are additive, so the sums of a calibration are those of its windo
 the newest. They are *always* computed that way, from stored sums or from rows, so that a refresh with stored
 sums gives the same bytes as one without.
 
-Each window has one small Parquet file, with checksums, under a key of the window's content and the code. A
-file with another key, or an unreadable one, counts as absent.
+Each window has one small Parquet file, with checksums, under a key of the window's content and the code.
+:func:`keep_sums` replaces a file with another key; an unreadable file counts as absent.
 """
 
 from collections.abc import Sequence
@@ -61,8 +61,8 @@ def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
     rows: Any = engine.read(logs, items=kept.items)
     if not rows.weighted and kept.rows.sum() != rows.n_rows:
         raise InputError(
-            f"{rows.describe()} holds {rows.n_rows} rows, but {kept.rows.sum()} were summed: what was kept "
-            "of these rows belongs to other rows"
+            f"{rows.describe()} holds {rows.n_rows} rows, but {kept.rows.sum()} were summed: the "
+            "stored sums belong to other rows"
         )
     rows.item_sums, rows.item_counts = kept.sums, kept.rows
     opened: Log = rows

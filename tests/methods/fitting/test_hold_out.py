@@ -42,7 +42,7 @@ def test_whole_users_are_held_out_and_the_order_of_the_rows_does_not_matter():
     )
 
 
-def test_rows_of_a_user_that_share_their_outcome_are_not_taken_for_items_that_differ():
+def test_shared_outcomes_of_a_user_do_not_count_as_item_differences():
     rng = np.random.default_rng(4)
     games, rows = 120, 40  # a game is a user, its rows share item and label, and items say nothing
     game = np.repeat(np.arange(games), rows)
@@ -55,7 +55,7 @@ def test_rows_of_a_user_that_share_their_outcome_are_not_taken_for_items_that_di
     assert prior_of(forgotten).variance >= prior_of(table).variance
 
 
-def test_rows_of_one_moment_share_their_fate():
+def test_rows_of_one_timestamp_stay_together():
     installation = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
     assert installation.tolist() == [0.125, 0.625, 0.625, 0.625]
 
@@ -67,7 +67,7 @@ def test_whole_and_fractional_times_are_ordered_alike():
     np.testing.assert_allclose(position(users, time, weight), position(users, time + 0.5, weight), atol=1e-12)
 
 
-def test_users_who_come_once_are_split_by_time():
+def test_users_with_one_row_are_split_by_time():
     table = world(rows=1000)[0]
     table = table.set_column(1, "user_id", pa.array(np.arange(1000)))
     assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == list(range(800, 1000))
@@ -87,7 +87,7 @@ def test_without_users_time_decides():
     assert (prior.source, prior.variance) == ("hold-out", 0.5)
 
 
-def test_one_moment_or_one_class_in_the_future_falls_back():
+def test_a_single_timestamp_or_class_falls_back_to_the_marginal_likelihood():
     table = world(rows=500)[0]
     frozen = table.set_column(2, "event_time", pa.array(np.zeros(500)))
     assert prior_of(frozen).source == "marginal likelihood"

@@ -84,7 +84,7 @@ def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
 
 @pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_an_approach_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
+def test_a_warm_start_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
     table, _ = world(rows=40_000, items=2000, sd=1.5, **distort)
     if weighted:
         table = table.append_column(

@@ -70,7 +70,7 @@ def test_of_many_items_whole_ones_are_chosen():
     assert len(pairs) == len(log.users) == 60
 
 
-def test_where_few_rows_are_left_of_a_user_users_are_not_told_apart():
+def test_users_with_few_sampled_rows_are_ignored():
     assert prior_rows(log_of(many(users=300))).user is not None
     assert prior_rows(log_of(many(users=1500))).user is None
     assert prior_of(many(users=1500)).source == "hold-out"
@@ -101,7 +101,7 @@ def test_of_few_items_whole_users_are_chosen(text):
     np.testing.assert_array_equal(found.logit, table["logit"].to_numpy()[chosen])
 
 
-def test_all_rows_of_a_log_that_is_not_large_are_taken_as_they_are():
+def test_a_small_log_is_its_own_sample():
     table = busy(rows=BOUND)
     weight = pa.array(np.arange(BOUND) % 3 / 1.0)
     log = log_of(table.append_column("weight", weight))
@@ -216,7 +216,7 @@ def heavy(rows=20_000, share=0.97, users=3):
 
 
 @pytest.mark.parametrize("users", [1, 2, 3])
-def test_where_a_few_users_hold_everything_rows_are_sampled_and_never_more_than_the_bound(users, monkeypatch):
+def test_with_a_few_dominant_users_rows_are_sampled_within_the_bound(users, monkeypatch):
     held, merge = [], prior_sample.Brought.merge
 
     def watched(brought, other):
@@ -232,13 +232,13 @@ def test_where_a_few_users_hold_everything_rows_are_sampled_and_never_more_than_
     assert np.bincount(rows.user).max() < whole / 2  # of the busiest user there is a part
 
 
-def test_a_few_busy_users_leave_a_prior_that_is_right():
+def test_a_few_busy_users_do_not_change_the_prior():
     prior = prior_of(heavy(rows=40_000, users=2).set_column(4, "logit", pa.array(np.zeros(40_000))))
     assert prior.source == "hold-out"
     assert prior.lasting * prior.variance in (0.25, 0.5)
 
 
-def test_without_users_rows_of_one_item_and_moment_share_their_fate_and_no_item_is_lost():
+def test_without_users_rows_of_one_item_and_timestamp_stay_together_and_no_item_is_lost():
     table = busy(rows=16_000, items=20).drop_columns(["user_id"])
     moment = np.arange(16_000) // 4 // 20 * 20  # many rows of one item and moment
     table = table.set_column(table.column_names.index("event_time"), "event_time", pa.array(moment))
@@ -258,7 +258,7 @@ def test_without_users_the_last_fifth_of_time_decides_on_the_sample():
     assert prior.variance in (0.25, 0.5, 1.0)
 
 
-def test_where_nothing_tells_rows_apart_all_of_them_decide(monkeypatch):
+def test_indistinguishable_rows_are_not_sampled(monkeypatch):
     table = busy(sd=0.7).drop_columns(["user_id", "event_time"])
     assert prior_rows(log_of(table)) is None
     sampled = fit("slc_eb", log_of(table))
@@ -291,7 +291,7 @@ def test_a_sample_of_one_class_leaves_the_choice_to_all_rows():
     ("kind", "variances", "lasting"),
     [({"sd": 0.7}, {0.25, 0.5, 1.0}, 1.0), ({"sd": 0.5, "passing": 0.5}, {0.25, 0.5, 1.0}, 0.5)],
 )
-def test_the_sample_says_what_all_rows_say(kind, variances, lasting, monkeypatch):
+def test_the_sample_gives_the_prior_of_all_rows(kind, variances, lasting, monkeypatch):
     monkeypatch.setattr(prior_sample, "PRIOR_ROWS", 60_000)
     table = world(rows=240_000, users=4000, **kind)[0]
     prior = prior_of(table)
@@ -333,5 +333,5 @@ def test_small_logs_and_logs_of_few_items_are_taken_whole():
     assert item_sample(log_of(many()), nothing_in_common) is None
 
 
-def test_a_later_log_that_brings_too_many_rows_is_taken_whole():
+def test_a_later_log_with_too_many_rows_is_not_sampled():
     assert item_sample(log_of(many(rows=5000)), log_of(many(rows=40_000, seed=5))) is None

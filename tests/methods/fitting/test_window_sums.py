@@ -84,7 +84,7 @@ def test_only_methods_that_need_rows_read_them(
     assert len(reads) == (0 if method in SUMS_SUFFICE else 1)
 
 
-def test_sums_under_the_same_key_are_not_worked_out_again(
+def test_sums_under_the_same_key_are_not_computed_again(
     windows: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_sums(windows[0], "key")
