@@ -42,6 +42,7 @@ def installation(tmp_path: Path) -> Installation:
     installation = installation_in(tmp_path)
     entry = {
         "source": {"kind": "lake", "path": "lake"},
+        "methods": ["platt", "slc"],
         "evidence_windows": 2,
         "link_windows": 2,
         "offset_windows": 2,
