@@ -155,7 +155,9 @@ class Endpoint:
                 raise
             task.uncancel()  # type: ignore[union-attr]  # an application runs in a task
             unsent = reply is None
-            reply = _error(400 if not body.complete else 503, f"no end after {shared.limits.seconds:g} s")
+            reply = _error(
+                400 if not body.complete else 503, f"the request took longer than {shared.limits.seconds:g} s"
+            )
             if unsent:  # the connection closes; a later part of the request is ignored
                 await send(_start(reply))
                 await send({"type": "http.response.body", "body": reply.body})
@@ -170,8 +172,8 @@ class Endpoint:
         if isinstance(error, SlcError):
             status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
             return _error(status, str(error))
-        _log.error("a request to %s failed in an unexpected way", self._path, exc_info=error)
-        return _error(500, "something unexpected happened here; the server's log says what")
+        _log.error("a request to %s failed unexpectedly", self._path, exc_info=error)
+        return _error(500, "internal error; see the server's log")
 
     def _checked(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Work:
         """Check the token, the path and the HTTP method; return the handler."""
@@ -183,11 +185,11 @@ class Endpoint:
         ):
             raise Refused(401, "a bearer token is needed", **{"www-authenticate": 'Bearer realm="slc-ops"'})
         if not self._works:
-            raise Refused(404, f"nothing is at {scope['path']!r:.80}; /openapi.json says what is where")
+            raise Refused(404, f"there is no route {scope['path']!r:.80}; /openapi.json lists the routes")
         if (work := self._works.get(scope["method"])) is None:
             allowed = ", ".join(self._works)
             raise Refused(
-                405, f"{scope['method'][:20]} is not for {self._path}; use {allowed}", allow=allowed
+                405, f"{self._path} does not accept {scope['method'][:20]}; use {allowed}", allow=allowed
             )
         return work
 
@@ -201,7 +203,7 @@ class _Body:
     async def read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
         """Return the whole body; a limit raises :class:`Refused`."""
         if headers.get(b"content-encoding", b"identity") != b"identity":
-            raise Refused(400, "the body is compressed; expected it as it is")
+            raise Refused(400, "the body is compressed; expected no compression")
         stated = headers.get(b"content-length", b"0")
         if stated.isdigit() and int(stated) > self._shared.limits.bytes:
             self._refuse()

@@ -87,7 +87,7 @@ def export(
     """
     if directory.is_dir() and not (directory / DESCRIPTION).exists() and any(directory.iterdir()):
         raise StorageError(
-            f"{directory} holds other files than an export, which would be lost; choose a new name"
+            f"{directory} contains files that are not an export and would be lost; choose another name"
         )
     with replacing_directory(directory) as temporary:
         names = names or Names()
@@ -171,7 +171,7 @@ def load_redis(found: Exported, url: str, prefix: str) -> None:
             client.execute_command(*words)  # type: ignore[no-untyped-call]
     except (RedisError, OSError) as error:
         said = without_secrets(f"{url}: {' '.join(str(error).split())[:300]}")
-        raise StorageError(f"not loaded, the version before still serves; try again. {said}") from None
+        raise StorageError(f"not loaded; the previous version still serves. Try again. {said}") from None
     finally:
         client.close()
 

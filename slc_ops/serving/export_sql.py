@@ -116,7 +116,9 @@ class Names:
     def check(self) -> None:
         for given in (self.table, self.view, self.prefix, *(self.columns or {}).values()):
             if not _IDENTIFIER.fullmatch(given):
-                raise SettingsError(f"{given!r:.60} is no name of SQL; expected a name, quoted if need be")
+                raise SettingsError(
+                    f"{given!r:.60} is not an SQL name; expected an identifier, quoted if necessary"
+                )
 
 
 def write_sql(
@@ -244,7 +246,7 @@ def _number(value: float) -> str:
 def _text(value: str, dialect: Dialect) -> str:
     if "\0" in value:
         raise InputError(
-            f"the id {value!r:.60} holds a zero byte, which no database takes; leave the item out"
+            f"the id {value!r:.60} holds a zero byte, which databases do not accept; remove the item"
         )
     if dialect.backslash:
         value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("'", "\\'")

@@ -23,14 +23,14 @@ def _lines(health: dict[str, Any]) -> Iterator[str]:
     families: dict[str, tuple[str, str, list[tuple[dict[str, Any], Any]]]] = {
         "rows_total": ("counter", "Rows corrected since the parameters were loaded",
             [(arm, found["rows"]) for arm, found in arms]),
-        "unknown_rows_total": ("counter", "Of these, rows whose id an effect does not know",
+        "unknown_rows_total": ("counter", "Rows with an id that is unknown to an effect",
             [({**arm, "effect": effect}, of["rows"])
              for arm, found in arms for effect, of in found["unknown"].items()]),
         "backbone_mismatch_rows_total": ("counter", "Rows of another backbone than the parameters' own",
             [(arm, found["backbone_mismatch"]["rows"]) for arm, found in arms]),
-        "frozen": ("gauge", "1 where the champion was retired and the frozen model serves",
+        "frozen": ("gauge", "1 if the champion is retired and the frozen model serves",
             [({}, int(health["serves"] == "frozen"))]),
-        "stale": ("gauge", "1 where the registry could not be followed",
+        "stale": ("gauge", "1 if the registry could not be read",
             [({}, int("stale" in (health["status"], canary.get("status"))))]),
         "info": ("gauge", "What is served",
             [({**arm, **{name: found.get(name) for name in names}}, 1) for arm, found in arms]),
@@ -77,7 +77,7 @@ class Requests:
             lines.append(f"slc_serving_requests_total{{{labels}}} {count}")
         name, below = "slc_serving_request_seconds", 0
         lines += [
-            f"# HELP {name} From a request's first byte to its answer's last",
+            f"# HELP {name} Seconds from the first byte of a request to the last byte of its answer",
             f"# TYPE {name} histogram",
         ]
         for limit, count in zip(self.BUCKETS, self._buckets, strict=True):

@@ -65,8 +65,8 @@ def json_columns(body: bytes, max_rows: int) -> Given:
 def records(rows: Any, name: str, max_rows: int) -> Given:
     """Convert a list of objects to columns; a missing key becomes None."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{name} is no list of objects; expected [{{'item_id': …, 'logit': …}}, …]")
-    _check_rows(len(rows), max_rows)
+        raise InputError(f"{name} is not a list of objects; expected [{{'item_id': …, 'logit': …}}, …]")
+    check_rows(len(rows), max_rows)
     names = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in names} if rows else {"logit": [], "item_id": []}
 
@@ -88,11 +88,11 @@ def frame_columns(body: bytes, max_rows: int) -> Given:
         if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == len(names) for row in rows
         ):
-            raise InputError(f"dataframe_split has not {len(names)} values in each row; {wanted}")
-        _check_rows(len(rows), max_rows)
+            raise InputError(f"a row of dataframe_split does not have {len(names)} values; {wanted}")
+        check_rows(len(rows), max_rows)
         columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
     else:
-        raise InputError(f"dataframe_split is no object; {wanted}")
+        raise InputError(f"dataframe_split is not an object; {wanted}")
     if "event_time" in columns:  # the name in the log and in MLflow's signature
         columns["time"] = columns.pop("event_time")
     return checked({name: columns[name] for name in NAMES if name in columns}, max_rows)
@@ -110,14 +110,14 @@ def checked(columns: Given, max_rows: int) -> Given:
             raise InputError(
                 f"{len(values)} values of {name} and {len(rows)} of {score}; expected equal lengths"
             )
-    _check_rows(len(rows), max_rows)
+    check_rows(len(rows), max_rows)
     _check_numbers(rows, score)
     for name in _IDS:
         if name in columns and not set(map(type, columns[name])) <= _ID_TYPES:
             wrong = next(each for each in columns[name] if type(each) not in _ID_TYPES)
             raise InputError(f"column {name} holds {wrong!r:.60}; expected ids: texts or integers")
     if isinstance(named, list) and set(map(type, named)) - {str, type(None)}:
-        raise InputError("backbone_version has values that are no texts; expected a text for each row")
+        raise InputError("backbone_version has values that are not strings; expected a string for each row")
     if (time := columns.get("time")) is not None:
         given = [each for each in time if each is not None]
         _check_numbers(given, "time")
@@ -136,14 +136,14 @@ def arrow_columns(body: bytes, max_rows: int) -> Given:
                 raise Unreadable("the Arrow stream is compressed; expected one without compression")
         with pa.ipc.open_stream(body) as stream:
             table = stream.read_all()
-        _check_rows(table.num_rows, max_rows)
+        check_rows(table.num_rows, max_rows)
         table.validate(full=True)  # validates offsets and texts of the sender
     except (pa.ArrowException, OSError, struct.error, IndexError) as error:
-        raise Unreadable(f"the body is no Arrow stream: {' '.join(str(error).split())[:200]}") from None
+        raise Unreadable(f"the body is not an Arrow stream: {' '.join(str(error).split())[:200]}") from None
     names = table.column_names
     if unknown := [name for name in names if name not in NAMES] or [n for n in names if names.count(n) > 1]:
         raise InputError(
-            f"column {unknown[0]!r:.60} is unknown or there twice; expected one each of {', '.join(NAMES)}"
+            f"column {unknown[0]!r:.60} is unknown or duplicate; expected one each of {', '.join(NAMES)}"
         )
     columns: Given = {name: table.column(name).combine_chunks() for name in names}
     score = _score(columns)
@@ -257,9 +257,10 @@ def _check_numbers(values: list[Any], name: str) -> None:
         raise InputError(f"column {name} holds {wrong!r:.60}, a JSON {_kind(wrong)}; expected numbers")
 
 
-def _check_rows(count: int, max_rows: int) -> None:
+def check_rows(count: int, max_rows: int) -> None:
+    """Raise :class:`TooLarge` above the limit of rows."""
     if count > max_rows:
-        raise TooLarge(f"{count:,} rows; at most {max_rows:,} are answered at once: send them in parts")
+        raise TooLarge(f"{count:,} rows; the limit of a request is {max_rows:,}: send the rows in parts")
 
 
 def _kind(value: Any) -> str:

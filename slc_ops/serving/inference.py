@@ -12,14 +12,13 @@ import numpy as np
 from slc_ops.base.errors import InputError
 from slc_ops.serving.answers import Answer
 from slc_ops.serving.corrector import Corrector
-from slc_ops.serving.formats import NAMES, Given, TooLarge, Unreadable, checked, dumps, facts, read_json
+from slc_ops.serving.formats import NAMES, Given, Unreadable, check_rows, checked, dumps, facts, read_json
 
 HEADER = "inference-header-content-length"
 _NUMBERS = {
     "FP64": "<f8", "FP32": "<f4", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
     "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
 }  # fmt: skip
-_IDS = ("item_id", "group_id", "user_id")
 _OUTPUTS = ("probability", "low", "high")
 
 
@@ -62,7 +61,7 @@ class Request:
         if outputs is None:
             return dict.fromkeys(_OUTPUTS if self.interval else _OUTPUTS[:1], binary)
         if not isinstance(outputs, list) or not outputs:
-            raise InputError("outputs is no list of outputs; leave it out, or name some")
+            raise InputError("outputs is not a list of outputs; omit it, or name at least one")
         wanted = {}
         for each in outputs:
             name = _object(each, "an output").get("name")
@@ -107,11 +106,10 @@ def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given
         name, kind, shape = tensor.get("name"), tensor.get("datatype"), tensor.get("shape")
         if name not in NAMES or name in columns:
             raise InputError(
-                f"input {name!r:.60} is unknown or there twice; expected one each of {', '.join(NAMES)}"
+                f"input {name!r:.60} is unknown or duplicate; expected one each of {', '.join(NAMES)}"
             )
         count = _rows(shape, name)
-        if count > max_rows:
-            raise TooLarge(f"{count:,} rows; at most {max_rows:,} are answered at once: send them in parts")
+        check_rows(count, max_rows)
         if kind not in ("BYTES", *_NUMBERS):
             raise InputError(f"input {name} is of type {kind!r:.40}; expected BYTES, {', '.join(_NUMBERS)}")
         size = _object(tensor.get("parameters"), "parameters").get("binary_data_size")
@@ -121,7 +119,9 @@ def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given
             size = _whole(size, f"binary_data_size of {name}")
             raw = body[place : place + size]
             if len(raw) < size:
-                raise Unreadable(f"input {name} has {size} bytes by its header; {len(raw)} are there")
+                raise Unreadable(
+                    f"input {name} has {size} bytes according to its header, but only {len(raw)} follow"
+                )
             place += size
             values = _texts(raw, name) if kind == "BYTES" else _numbers(raw, kind, name)
         if len(values) != count:
@@ -135,7 +135,7 @@ def _tensors(inputs: list[Any], body: bytes, place: int, max_rows: int) -> Given
 def _numbers(raw: bytes, kind: str, name: Any) -> list[Any]:
     width = np.dtype(_NUMBERS[kind])
     if len(raw) % width.itemsize:
-        raise Unreadable(f"input {name} has {len(raw)} bytes, no whole number of {kind}")
+        raise Unreadable(f"input {name} has {len(raw)} bytes, which is not a multiple of {kind}")
     values: list[Any] = np.frombuffer(raw, width).tolist()
     return values
 
@@ -152,7 +152,7 @@ def _texts(raw: bytes, name: Any) -> list[str]:
         try:
             found.append(text.decode())
         except UnicodeDecodeError:
-            raise Unreadable(f"input {name} has bytes that are no UTF-8: {text!r:.60}") from None
+            raise Unreadable(f"input {name} has bytes that are not UTF-8: {text!r:.60}") from None
         place += 4 + size
     return found
 

@@ -15,7 +15,7 @@ _ERRORS = {
     "401": "A bearer token is needed",
     "404": "No such path, model or version",
     "413": "More bytes or rows than one request may have",
-    "422": "The body can be read, but it does not hold rows that can be corrected",
+    "422": "The body can be read, but its rows cannot be corrected",
     "503": "Too many large requests at once",
 }
 
@@ -78,21 +78,21 @@ def description(max_rows: int) -> Schema:
         "/invocations": _post(
             "Correct a data frame as MLflow's clients and SageMaker send it", frames, _json(invoked), interval
         ),
-        "/ping": _get("Whether the server answers", _json({"type": "object"})),
-        "/health": _get("What serves, and whether the registry agrees", _json({"type": "object"})),
-        "/version": _get("Version, method and window that serve", _json({"type": "object"})),
+        "/ping": _get("Liveness", _json({"type": "object"})),
+        "/health": _get("The served version and the state of the registry", _json({"type": "object"})),
+        "/version": _get("The served version, method and window", _json({"type": "object"})),
         "/metrics": _get("Counts for Prometheus", {"text/plain": {"schema": {"type": "string"}}}),
         "/openapi.json": _get("This description", _json({"type": "object"})),
         "/v2": _get("The server, by the Open Inference Protocol", _json({"type": "object"})),
-        "/v2/health/live": _get("Whether the server answers", _json({"type": "object"})),
-        "/v2/health/ready": _get("Whether it can correct", _json({"type": "object"})),
+        "/v2/health/live": _get("Liveness", _json({"type": "object"})),
+        "/v2/health/ready": _get("Readiness", _json({"type": "object"})),
     }
     for path, named in (
         ("/v2/models/{model}", [model]),
         ("/v2/models/{model}/versions/{version}", [model, version]),
     ):
         paths[path] = _get("The model's versions and tensors", _json({"type": "object"}), named)
-        paths[f"{path}/ready"] = _get("Whether it can correct", _json({"type": "object"}), named)
+        paths[f"{path}/ready"] = _get("Readiness", _json({"type": "object"}), named)
         inferred = _json(_inference_answer()) | {"application/octet-stream": arrow}
         paths[f"{path}/infer"] = _post("Correct tensors", _json(_inference()), inferred, named)
     return {

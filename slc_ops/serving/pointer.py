@@ -131,12 +131,12 @@ def check_may_follow(current: Named, candidate: Named) -> None:
         raise RegistryError(
             f"the alias points to version {candidate.version}, but change {current.revision} of the ledger "
             "retired the champion and no later one is recorded; the frozen model stays (slc-ops verify shows "
-            "the difference, slc-ops promote leads out of it for all)"
+            "the difference, slc-ops promote serves a version on all hosts)"
         )
     if candidate.window.end >= current.window.end:
         return
     raise RegistryError(
         f"the alias points to version {candidate.version} of window {candidate.window}, older than version "
         f"{current.version} of {current.window}, and no rollback is recorded; version {current.version} "
-        "stays (slc-ops verify shows the difference, slc-ops rollback goes back for all)"
+        "stays (slc-ops verify shows the difference, slc-ops rollback returns to it on all hosts)"
     )

@@ -71,7 +71,7 @@ class RestClient:
                         )
                     yield chunk
                 if answer.length:
-                    raise ConnectionError(f"it broke off, {answer.length} bytes are missing")
+                    raise ConnectionError(f"the connection broke off; {answer.length} bytes are missing")
         except urllib.error.HTTPError as error:
             raise Answered(
                 f"MLflow at {self.base} answered {error.code}: {_message(error)}", error.code

@@ -53,6 +53,42 @@ def test_what_the_script_writes_now_conforms_too(tmp_path: Path, monkeypatch: py
     sys.modules.pop("conformance")
 
 
+READER = """
+import json, sys
+from pathlib import Path
+from slc_ops.base.errors import InputError
+from slc_ops.parameters import storage
+
+parameters = storage.read(Path(sys.argv[1]), deployment=(sys.argv[2:] or [None])[0])
+for line in sys.stdin:
+    row = json.loads(line)
+    ids = [row.get(name) for name in ("item_id", "group_id", "user_id")]
+    try:
+        print(parameters.correct_one(ids[0], row["logit"], row["time"], group=ids[1], user=ids[2]))
+    except InputError:
+        print("null")
+"""
+
+
+def test_the_suites_own_program_tests_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(SUITE))
+    import run
+
+    (tmp_path / "reader.py").write_text(READER)
+    (tmp_path / "careless.py").write_text("import sys\nfor line in sys.stdin: print(0.5)")
+    chosen = ("good/effects", "good/time-covariate", "good/deployment", "bad/golden-off")
+    entries = [entry for entry in ENTRIES if entry["directory"] in chosen]
+    reader = [sys.executable, str(tmp_path / "reader.py")]
+    assert [run.fault(reader, entry, 1e-9) for entry in entries] == [
+        None
+    ] * 5  # one is there for two deployments
+    assert run.main([sys.executable, "-S", str(tmp_path / "careless.py")]) == 1
+    assert capsys.readouterr().out.endswith(f"\n0 of {len(ENTRIES)} entries pass\n")
+    sys.modules.pop("run")
+
+
 @pytest.mark.parametrize("name", ["params", "golden"])
 def test_the_schemas_describe_every_good_set(name: str) -> None:
     schema = json.loads((ROOT / "docs" / "assets" / f"{name}.schema.json").read_text(encoding="utf-8"))

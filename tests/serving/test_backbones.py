@@ -27,7 +27,7 @@ def fitted(
     return directory
 
 
-def test_rows_of_another_backbone_get_the_frozen_probability_loudly(
+def test_rows_of_another_backbone_get_the_frozen_probability_and_a_warning(
     parameters: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     corrector = Corrector.from_directory(fitted(parameters, tmp_path / "set"))
@@ -47,7 +47,9 @@ def test_rows_of_another_backbone_get_the_frozen_probability_loudly(
     assert health["rows"] == 11
 
 
-def test_the_deployment_may_refuse_them_or_serve_them_nevertheless(parameters: Path, tmp_path: Path) -> None:
+def test_the_deployment_may_refuse_or_correct_rows_of_another_backbone(
+    parameters: Path, tmp_path: Path
+) -> None:
     strict = Corrector.from_directory(fitted(parameters, tmp_path / "strict", "refuse"))
     with pytest.raises(BackboneMismatch, match="refused"):
         strict.correct(ITEMS, LOGITS, backbone_version="gru-8")
@@ -58,7 +60,7 @@ def test_the_deployment_may_refuse_them_or_serve_them_nevertheless(parameters: P
     assert lenient.health()["backbone_mismatch"]["rows"] == 2
 
 
-def test_a_set_that_names_no_backbone_takes_every_row(parameters: Path, tmp_path: Path) -> None:
+def test_a_set_without_a_backbone_corrects_rows_of_any_backbone(parameters: Path, tmp_path: Path) -> None:
     corrector = Corrector.from_directory(fitted(parameters, tmp_path / "set", backbone=None))
     corrected = corrector.correct(ITEMS, LOGITS).tolist()
     assert corrector.correct(ITEMS, LOGITS, backbone_version="gru-8").tolist() == corrected
@@ -120,7 +122,7 @@ def test_a_call_of_only_unknown_items_is_a_warning_with_examples(
         for _ in range(20):
             corrector.correct(["17", "4"], [0.3, -1.2])
     (line,) = caplog.messages
-    assert "2 of 2 rows asked for items that the parameter set does not know, for example '17', '4'" in line
+    assert "2 of 2 rows have item ids that the parameter set does not contain, for example '17', '4'" in line
     assert "40 of 40 rows" in corrector.health()["warnings"][0]
 
 
@@ -139,7 +141,7 @@ def test_single_rows_warn_when_most_of_them_are_unknown(
     assert corrector.health()["unknown"]["item"]["examples"] == [f"new-{number}" for number in range(5)]
 
 
-def test_a_method_without_items_knows_no_unknown_ones(parameters: Path, tmp_path: Path) -> None:
+def test_a_method_without_items_counts_no_unknown_items(parameters: Path, tmp_path: Path) -> None:
     from tests.registry.factory import parameter_set
 
     corrector = Corrector.from_directory(parameter_set(tmp_path / "platt", method="platt"))

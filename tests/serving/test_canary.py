@@ -49,7 +49,7 @@ def test_each_arm_gets_its_own_versions_answers(corrector: Corrector, parameters
     assert corrector.versions == [1, 2]
 
 
-def test_single_rows_go_where_they_go_among_others(corrector: Corrector) -> None:
+def test_a_row_gets_the_same_version_alone_and_in_a_batch(corrector: Corrector) -> None:
     together = corrector.answer(ITEMS, LOGITS, users=USERS)
     for row in range(0, 40):
         alone = corrector.answer(ITEMS[row : row + 1], LOGITS[row : row + 1], users=USERS[row : row + 1])
@@ -60,7 +60,7 @@ def test_single_rows_go_where_they_go_among_others(corrector: Corrector) -> None
 
 
 @pytest.mark.slow
-def test_the_share_is_kept_and_a_larger_one_only_adds(
+def test_a_larger_share_keeps_the_chosen_users(
     corrector: Corrector, registry: Registry, tmp_path: Path
 ) -> None:
     quarter = np.asarray(corrector.answer(ITEMS, LOGITS, users=USERS).versions) == 2
@@ -71,7 +71,7 @@ def test_the_share_is_kept_and_a_larger_one_only_adds(
     assert whole.version == 2
 
 
-def test_who_is_a_canary_never_changes() -> None:
+def test_the_choice_of_canaries_is_stable() -> None:
     """A release that spread users anew would mix both arms of a running comparison."""
     found = shares_of(pa.array(["user-0", "user-1", "用户", ""]), "canary of demo")
     assert found.tolist() == SHARES
@@ -98,7 +98,7 @@ def test_rows_without_a_user_get_the_champion(corrector: Corrector) -> None:
         corrector.answer(ITEMS, LOGITS, users=["a", "b", "c"])
 
 
-def test_a_promoted_challenger_answers_everybody(corrector: Corrector, registry: Registry) -> None:
+def test_a_promoted_challenger_answers_all_rows(corrector: Corrector, registry: Registry) -> None:
     registry.promote("demo", 2, actor="ann", reason="better")
     assert corrector.refresh()
     assert corrector.answer(ITEMS, LOGITS, users=USERS).version == 2
@@ -108,7 +108,7 @@ def test_a_promoted_challenger_answers_everybody(corrector: Corrector, registry:
     assert corrector.answer(ITEMS, LOGITS, users=USERS).version == 1
 
 
-def test_a_retirement_ends_the_canaries_too(corrector: Corrector, registry: Registry) -> None:
+def test_a_retirement_ends_the_canary(corrector: Corrector, registry: Registry) -> None:
     registry.retire("demo", actor="ann", reason="stop")
     assert corrector.refresh()
     answer = corrector.answer(ITEMS, LOGITS, users=USERS)
@@ -135,7 +135,7 @@ def test_an_outage_leaves_both_arms_as_they_are(
     assert again.answer(ITEMS, LOGITS, users=USERS).version == 1
 
 
-def test_health_metrics_and_answers_over_http_name_both(corrector: Corrector) -> None:
+def test_health_metrics_and_answers_name_both_versions(corrector: Corrector) -> None:
     client = TestClient(app(corrector))
     body = {"item_id": ITEMS, "logit": LOGITS, "user_id": USERS}
     found = client.post("/correct", json=body).json()
@@ -157,7 +157,7 @@ def test_health_metrics_and_answers_over_http_name_both(corrector: Corrector) ->
 
 
 @pytest.mark.parametrize(("canary", "by"), [(0.0, "user"), (1.5, "user"), (0.1, "weekday")])
-def test_shares_and_names_that_mean_nothing_are_refused(
+def test_invalid_shares_and_effects_are_refused(
     registry: Registry, tmp_path: Path, canary: float, by: str
 ) -> None:
     with pytest.raises(SettingsError, match="expected"):
@@ -165,7 +165,7 @@ def test_shares_and_names_that_mean_nothing_are_refused(
 
 
 @pytest.mark.slow
-def test_many_challengers_do_not_push_the_champion_out_of_the_cache(
+def test_challengers_do_not_displace_the_champion_in_the_cache(
     corrector: Corrector, registry: Registry, other: Path, tmp_path: Path
 ) -> None:
     for week in range(2, 7):

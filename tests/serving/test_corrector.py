@@ -53,7 +53,7 @@ def test_a_logit_that_is_no_number_is_refused(parameters: Path, bad: float) -> N
         corrector.correct(["item-1"], [bad])
 
 
-def test_no_rows_give_no_rows(parameters: Path) -> None:
+def test_an_empty_input_gives_an_empty_answer(parameters: Path) -> None:
     assert Corrector.from_directory(parameters).correct([], []).tolist() == []
 
 

@@ -60,7 +60,7 @@ def read(client: Any, row: dict[str, Any]) -> float | None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_reader_of_the_hash_gives_the_probabilities_of_the_suite(
+def test_a_reader_of_the_redis_hash_gives_the_suites_probabilities(
     name: str, port: int, tmp_path: Path
 ) -> None:
     export(good_set(name), tmp_path / "out", "redis")
@@ -70,7 +70,7 @@ def test_a_reader_of_the_hash_gives_the_probabilities_of_the_suite(
     agree([read(client, row) for row in table.to_pylist()], expected)
 
 
-def test_a_load_that_breaks_off_changes_nothing(port: int, tmp_path: Path) -> None:
+def test_an_interrupted_load_changes_nothing(port: int, tmp_path: Path) -> None:
     client = valkey.Valkey(port=port, decode_responses=True)
     client.flushall()
     for name in ("cold-line", "effects"):
@@ -106,7 +106,7 @@ def load(address: str, name: str) -> subprocess.CompletedProcess[str]:
     "a Redis dies while a version is loaded",
     "one line; the version before still serves",
 )
-def test_a_server_is_loaded_directly_and_one_that_dies_in_the_middle_serves_what_it_served(port: int) -> None:
+def test_a_redis_server_that_dies_during_a_load_keeps_the_previous_version(port: int) -> None:
     client = valkey.Valkey(port=port, decode_responses=True)
     client.flushall()
     first = load(f"redis://127.0.0.1:{port}/0", "effects")
@@ -120,7 +120,7 @@ def test_a_server_is_loaded_directly_and_one_that_dies_in_the_middle_serves_what
         broken = load(f"redis://{address}/0", "cold-line")
     assert broken.returncode == 2
     (line,) = broken.stderr.strip().splitlines()
-    assert "the version before still serves" in line
+    assert "the previous version still serves" in line
     assert client.exists(f"slc:{good_set('cold-line').digest[:16]}")  # it died in the middle
     assert client.get("slc:current") == served
     assert load(f"redis://127.0.0.1:{port}/0", "cold-line").returncode == 0
@@ -146,7 +146,7 @@ def dying_at(port: int, command: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["texts", "integers", "slc_t", "effects", "platt"])
-def test_csv_and_json_lines_hold_every_id(name: str, tmp_path: Path) -> None:
+def test_csv_and_json_lines_contain_every_id(name: str, tmp_path: Path) -> None:
     found = good_set(name)
     files = export(found, tmp_path / "csv", "csv")
     assert files == [*(f"slc_{each}.csv" for each in effects_of(found)), "export.json"]
@@ -175,9 +175,9 @@ def effects_of(found: Any) -> list[str]:
     return [each for each in ("item", "group", "user") if each in found.parameters.effects]
 
 
-def test_other_files_are_not_lost(tmp_path: Path) -> None:
+def test_an_export_keeps_other_files(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
-    with pytest.raises(StorageError, match="other files than an export"):
+    with pytest.raises(StorageError, match="files that are not an export"):
         export(good_set("platt"), tmp_path, "csv")
     export(good_set("platt"), tmp_path / "out", "csv")
     assert export(good_set("slc"), tmp_path / "out", "csv")  # an export replaces an export
@@ -185,7 +185,7 @@ def test_other_files_are_not_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_same_bytes_twice_and_says_what_it_wrote(tmp_path: Path) -> None:
+def test_the_command_is_deterministic_and_reports_what_it_wrote(tmp_path: Path) -> None:
     program = [
         str(Path(sys.executable).with_name("slc-ops")),
         "export",

@@ -172,7 +172,7 @@ def test_ids_are_compared_byte_for_byte_whatever_the_collation(
     agree(found, SET.correct(ids, [0.25] * len(ids)).tolist())
 
 
-def test_numbers_are_ids_by_their_digits(database: Duckdb, dialect: str, tmp_path: Path) -> None:
+def test_integer_ids_are_compared_by_their_digits(database: Duckdb, dialect: str, tmp_path: Path) -> None:
     numbers = [17, 1000, 0, 5, None]
     found = scored(
         database, tmp_path, dialect, f"n BIGINT, pid BIGINT, logit {database.real}",
@@ -182,7 +182,7 @@ def test_numbers_are_ids_by_their_digits(database: Duckdb, dialect: str, tmp_pat
     agree(found, SET.correct(as_text, [-0.5] * 5).tolist())
 
 
-def test_what_is_no_finite_logit_gives_null_and_stops_nothing(
+def test_a_logit_that_is_not_finite_gives_null_and_no_error(
     database: Duckdb, dialect: str, tmp_path: Path
 ) -> None:
     nan = None if dialect == "sqlite" else float("nan")  # SQLite stores NaN as NULL
@@ -193,20 +193,20 @@ def test_what_is_no_finite_logit_gives_null_and_stops_nothing(
         agree(found, [None] * 4 + SET.correct(["17"] * 8, logits[4:]).tolist())
 
 
-def test_a_text_as_logit_is_no_zero_in_sqlite(tmp_path: Path) -> None:
+def test_a_text_logit_gives_null_in_sqlite(tmp_path: Path) -> None:
     columns, rows = "n BIGINT, item_id TEXT, logit", [("17", "abc"), ("17", "0.5"), ("17", 0.5), ("17", 1)]
     found = scored(Sqlite(), tmp_path, "sqlite", columns, rows)
     agree(found, [None, None, *SET.correct(["17", "17"], [0.5, 1.0]).tolist()])
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
-def test_floats_are_logits_too(database: Duckdb, dialect: str, tmp_path: Path) -> None:
+def test_logits_may_be_single_precision(database: Duckdb, dialect: str, tmp_path: Path) -> None:
     found = scored(database, tmp_path, dialect, "n BIGINT, item_id TEXT, logit REAL", [("a", 0.1)])
     agree(found, SET.correct(["a"], [float(np.float32(0.1))]).tolist())
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
-def test_times_are_timestamps_or_numbers(database: Duckdb, dialect: str, tmp_path: Path) -> None:
+def test_times_may_be_timestamps_or_numbers(database: Duckdb, dialect: str, tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
     times = [
@@ -245,7 +245,7 @@ def test_the_view_moves_to_another_set_in_one_step(database: Duckdb, dialect: st
 @pytest.mark.parametrize(
     "name", ["cold-line", "isotonic", "histogram", "slc_t", "platt_time", "effects", "texts"]
 )
-def test_every_dialect_is_sql_of_its_own(name: str, dialect: str, tmp_path: Path) -> None:
+def test_the_sql_of_every_dialect_parses(name: str, dialect: str, tmp_path: Path) -> None:
     exported(name, tmp_path / "out", dialect)
     for script in sorted((tmp_path / "out").glob("*.sql")):
         text = script.read_text(encoding="utf-8")
@@ -260,15 +260,15 @@ def test_every_dialect_is_sql_of_its_own(name: str, dialect: str, tmp_path: Path
                 assert 'i.id = CAST(t.item_id AS TEXT) COLLATE "C"' in text
 
 
-def test_names_are_names(tmp_path: Path) -> None:
+def test_names_are_quoted(tmp_path: Path) -> None:
     for names in (Names(table="log; DROP TABLE x"), Names(columns={"item_id": "a b"}), Names(prefix="a-b")):
-        with pytest.raises(SettingsError, match="is no name of SQL"):
+        with pytest.raises(SettingsError, match="is not an SQL name"):
             export(Exported(SET, "0" * 64), tmp_path / "out", "sql", names=names)
     export(Exported(SET, "0" * 64), tmp_path / "out", "sql", names=Names(table='"My log".rows', view="a.b"))
     assert re.search(r'FROM "My log"\.rows AS t', (tmp_path / "out" / "score.sql").read_text())
 
 
-def test_what_no_database_takes_is_said(tmp_path: Path) -> None:
+def test_an_export_that_a_database_cannot_load_is_refused(tmp_path: Path) -> None:
     zero = ParameterSet("slc", Affine(), by_item(pa.table({"id": ["a\0b"], "offset": [1.0]})))
     with pytest.raises(InputError, match="zero byte"):
         export(Exported(zero, "0" * 64), tmp_path / "out", "sql", dialect="postgres")

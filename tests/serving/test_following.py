@@ -75,7 +75,7 @@ def test_an_older_window_set_by_hand_is_refused(stage: Stage) -> None:
     assert corrector.health()["status"] == "ok"
 
 
-def test_a_host_that_restarts_still_refuses_it(stage: Stage) -> None:
+def test_a_restarted_host_refuses_an_older_window_too(stage: Stage) -> None:
     stage.reign(0)
     stage.reign(1)
     stage.corrector()
@@ -84,7 +84,7 @@ def test_a_host_that_restarts_still_refuses_it(stage: Stage) -> None:
     assert (again["status"], again["version"], again["from_cache"]) == ("stale", 2, True)
 
 
-def test_a_host_that_slept_through_a_rollback_follows_what_came_after(stage: Stage) -> None:
+def test_a_host_that_missed_a_rollback_follows_the_next_promotion(stage: Stage) -> None:
     stage.reign(0)
     waiting = stage.registry.publish(publication(stage.parameters, window=WEEKS[1]))
     stage.reign(3)
@@ -95,7 +95,7 @@ def test_a_host_that_slept_through_a_rollback_follows_what_came_after(stage: Sta
     assert corrector.health()["version"] == waiting.number
 
 
-def test_the_registry_goes_away_and_the_last_good_set_serves(stage: Stage) -> None:
+def test_the_last_good_set_serves_during_an_outage(stage: Stage) -> None:
     stage.reign(0)
     corrector = stage.corrector()
     before = corrector.correct(ITEMS, LOGITS).tolist()
@@ -221,7 +221,7 @@ def test_readers_see_one_whole_set_or_the_other_while_sets_are_swapped(stage: St
     assert {tuple(answer) for answer in seen} == {tuple(answer) for answer in allowed}
 
 
-def test_a_closed_corrector_goes_on_serving_and_stops_watching(stage: Stage) -> None:
+def test_a_closed_corrector_keeps_its_set_and_stops_polling(stage: Stage) -> None:
     stage.reign(0)
     corrector = stage.corrector(interval=0.02)
     corrector.close()
@@ -239,7 +239,7 @@ def _eventually(condition, seconds: float = 20.0) -> None:  # type: ignore[no-un
         time.sleep(0.01)
 
 
-def test_a_retired_champion_leaves_the_frozen_probabilities_and_health_says_so(stage: Stage) -> None:
+def test_after_a_retirement_the_frozen_probabilities_serve(stage: Stage) -> None:
     stage.reign(0)
     corrector = stage.corrector()
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
@@ -257,7 +257,7 @@ def test_a_retired_champion_leaves_the_frozen_probabilities_and_health_says_so(s
     assert (corrector.health()["serves"], corrector.health()["version"]) == ("correction", 2)
 
 
-def test_an_alias_that_a_hand_took_away_is_no_retirement(stage: Stage) -> None:
+def test_a_manually_removed_alias_is_no_retirement(stage: Stage) -> None:
     stage.reign(0)
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
     stage.reign(1)
@@ -272,7 +272,7 @@ def test_an_alias_that_a_hand_took_away_is_no_retirement(stage: Stage) -> None:
     assert "older than what serves here" in health["problem"]
 
 
-def test_after_a_retirement_an_alias_set_by_hand_is_not_followed(stage: Stage) -> None:
+def test_after_a_retirement_a_manually_set_alias_is_not_followed(stage: Stage) -> None:
     stage.reign(0)
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
     corrector = stage.corrector()
@@ -282,7 +282,7 @@ def test_after_a_retirement_an_alias_set_by_hand_is_not_followed(stage: Stage) -
     assert corrector.health()["serves"] == "frozen"
 
 
-def test_a_host_that_restarts_without_a_registry_remembers_the_retirement(stage: Stage) -> None:
+def test_a_restarted_host_without_a_registry_remembers_the_retirement(stage: Stage) -> None:
     stage.reign(0)
     corrector = stage.corrector()
     stage.registry.retire("demo", actor="bob", reason="a new backbone")
@@ -292,7 +292,7 @@ def test_a_host_that_restarts_without_a_registry_remembers_the_retirement(stage:
     assert (again["serves"], again["from_cache"], again["status"]) == ("frozen", True, "stale")
 
 
-def test_where_nobody_was_ever_champion_there_is_nothing_to_serve(stage: Stage) -> None:
+def test_a_deployment_without_any_champion_is_not_served(stage: Stage) -> None:
     stage.registry.publish(publication(stage.parameters))
     with pytest.raises(RegistryError, match="champion"):
         stage.corrector()

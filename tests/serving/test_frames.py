@@ -19,7 +19,7 @@ def corrector(parameters: Path) -> Corrector:
     return Corrector.from_directory(parameters)
 
 
-def test_logits_and_probabilities_give_the_same_and_the_index_stays(corrector: Corrector) -> None:
+def test_logits_and_probabilities_give_the_same_result_and_keep_the_index(corrector: Corrector) -> None:
     frame = pd.DataFrame({"item_id": ITEMS, "logit": LOGITS}, index=[7, 8, 9])
     answer = correct_frame(corrector, frame)
     assert answer.index.tolist() == [7, 8, 9]

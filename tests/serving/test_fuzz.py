@@ -21,6 +21,6 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", served)
 
 @schema.parametrize()
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_answers_are_those_of_the_description(case: schemathesis.Case) -> None:
+def test_answers_match_the_openapi_description(case: schemathesis.Case) -> None:
     """No 500, and statuses, media types and bodies as described, whatever is sent."""
     case.call_and_validate(excluded_checks=[BEYOND_A_SCHEMA])

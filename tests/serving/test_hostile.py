@@ -94,7 +94,7 @@ GOOD = Pointer(
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_hostile_pointer_file_with_the_registry_away_is_passed_over(
+def test_a_hostile_pointer_file_is_ignored_during_an_outage(
     tmp_path: Path, parameters: Path, change: Any
 ) -> None:
     outside = tmp_path / "evil-run1"

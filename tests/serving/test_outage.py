@@ -34,7 +34,7 @@ def server(parameters: Path) -> Iterator[FaultyRegistry]:
         ("redirect", "answered 302"),
     ],
 )
-def test_a_registry_that_fails_is_survived(
+def test_the_last_good_set_serves_if_the_registry_fails(
     server: FaultyRegistry, tmp_path: Path, fault: str, message: str
 ) -> None:
     corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None, timeout=0.5)
@@ -57,7 +57,7 @@ def test_a_registry_that_fails_is_survived(
 @pytest.mark.parametrize(
     ("fault", "message"), [("cut", "cannot be reached|digest|understood"), ("404", "404")]
 )
-def test_a_download_that_fails_is_survived_and_tried_again(
+def test_a_failed_download_is_retried(
     server: FaultyRegistry, tmp_path: Path, fault: str, message: str
 ) -> None:
     corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None, timeout=0.5)
@@ -71,7 +71,7 @@ def test_a_download_that_fails_is_survived_and_tried_again(
 
 
 @pytest.mark.parametrize("fault", ["500", "hang", "garbage", "cut"])
-def test_a_new_host_without_a_cache_says_what_is_wrong(
+def test_a_new_host_without_a_cache_reports_the_error(
     server: FaultyRegistry, tmp_path: Path, fault: str
 ) -> None:
     server.fault = fault
@@ -94,7 +94,7 @@ def test_a_new_host_without_a_cache_says_what_is_wrong(
         ("endless file", r"sends more than the [\d,]+ bytes"),
     ],
 )
-def test_an_answer_without_an_end_has_one(
+def test_an_endless_answer_of_the_registry_is_cut_off(
     server: FaultyRegistry, tmp_path: Path, fault: str, message: str
 ) -> None:
     given = {"cache": tmp_path, "interval": None, "timeout": 5.0}
@@ -115,9 +115,7 @@ def test_an_answer_without_an_end_has_one(
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 1 << 20]
 
 
-def test_requests_that_never_end_are_left_behind_in_a_small_number(
-    server: FaultyRegistry, tmp_path: Path
-) -> None:
+def test_few_threads_wait_for_endless_requests(server: FaultyRegistry, tmp_path: Path) -> None:
     corrector = Corrector.from_registry(server.address, "demo", cache=tmp_path, interval=None)
     corrector._follower._source._seconds = 0.2
     server.fault = "drip head"
@@ -133,7 +131,7 @@ def test_requests_that_never_end_are_left_behind_in_a_small_number(
     "staging and production on one serving host, the registry away",
     "each serves its own set from its own cache",
 )
-def test_each_registry_has_a_cache_of_its_own(parameters: Path, tmp_path: Path) -> None:
+def test_each_registry_has_its_own_cache(parameters: Path, tmp_path: Path) -> None:
     other = parameter_set(tmp_path / "other", seed=7)
     cache = tmp_path / "cache"
     with faulty_registry(parameters) as production, faulty_registry(other) as staging:
@@ -157,7 +155,7 @@ def test_a_set_of_another_deployment_does_not_serve(server: FaultyRegistry, tmp_
 
 
 @pytest.mark.parametrize("option", ["?endpoint_override=127.0.0.1:9&scheme=http", "#x"])
-def test_where_a_store_is_asked_is_not_the_registrys_word(
+def test_the_registry_cannot_redirect_requests_to_another_store(
     server: FaultyRegistry, tmp_path: Path, option: str
 ) -> None:
     server.source = f"s3://models/run{{}}{option}"
@@ -173,7 +171,7 @@ def test_a_new_host_with_a_cache_serves(server: FaultyRegistry, tmp_path: Path) 
     assert 0 < corrector.correct("item-1", 0.5) < 1
 
 
-def test_nobody_listening_is_survived_by_the_watcher(parameters: Path, tmp_path: Path) -> None:
+def test_polling_continues_if_the_registry_refuses_connections(parameters: Path, tmp_path: Path) -> None:
     with faulty_registry(parameters) as server:
         corrector = Corrector.from_registry(
             server.address, "demo", cache=tmp_path, interval=0.05, timeout=0.5

@@ -63,7 +63,7 @@ def test_columns_and_rows_give_the_same_answer(client: TestClient, expected: lis
     assert client.post("/correct", json={"rows": rows}).json() == answer.json()
 
 
-def test_one_row_is_answered_as_many_are(client: TestClient, expected: list[float]) -> None:
+def test_one_row_and_a_batch_get_the_same_answer(client: TestClient, expected: list[float]) -> None:
     for item, logit, wanted in zip(ITEMS, LOGITS, expected, strict=True):
         found = client.post("/correct", json={"item_id": [item], "logit": [logit]}).json()
         assert found["probability"] == pytest.approx([wanted], abs=1e-15)
@@ -80,7 +80,7 @@ def test_an_arrow_stream_is_answered_with_one(client: TestClient, expected: list
     assert facts == {"method": "slc", "unknown": {"item": 1}}
 
 
-def test_probabilities_are_taken_as_in_the_log(client: TestClient, expected: list[float]) -> None:
+def test_probabilities_are_clipped_as_in_the_log(client: TestClient, expected: list[float]) -> None:
     given = (1 / (1 + np.exp(-np.array(LOGITS)))).tolist()
     found = client.post("/correct", json={"item_id": ITEMS, "probability": given}).json()
     assert found["probability"] == pytest.approx(expected, abs=1e-12)
@@ -185,12 +185,12 @@ REFUSED: list[tuple[int, str, Any]] = [
     (422, "rows alone", {"rows": [], "logit": []}),
     (422, "list of objects", {"rows": [1]}),
     (422, "outside [0, 1]", {"item_id": ["a"], "probability": [1.5]}),
-    (422, "no texts", {"item_id": ["a"], "logit": [0.3], "backbone_version": [3]}),
+    (422, "not strings", {"item_id": ["a"], "logit": [0.3], "backbone_version": [3]}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "words", "body"), REFUSED, ids=range(len(REFUSED)))
-def test_what_cannot_be_corrected_is_refused_in_one_line(
+def test_rows_that_cannot_be_corrected_are_refused_in_one_line(
     client: TestClient, status: int, words: str, body: Any
 ) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -203,8 +203,8 @@ def test_arrow_streams_that_cannot_be_read_are_refused(client: TestClient) -> No
     good = stream(table)
     bad_text = pa.StringArray.from_buffers(3, *pa.array(ITEMS).buffers()[1:2], pa.py_buffer(b"\xff" * 64))
     for body, words in (
-        (b"", "no Arrow stream"),
-        (good[: len(good) // 2], "no Arrow stream"),
+        (b"", "not an Arrow stream"),
+        (good[: len(good) // 2], "not an Arrow stream"),
         (stream(pa.table({"item_id": ["a" * 10_000] * 3, "logit": LOGITS}), compression="zstd"), "compress"),
         (stream(pa.table({"item_id": bad_text, "logit": LOGITS})), "UTF8"),
     ):
@@ -220,7 +220,7 @@ def test_arrow_streams_that_cannot_be_read_are_refused(client: TestClient) -> No
         )
 
 
-def test_bytes_that_were_changed_anywhere_in_a_stream_do_no_harm(client: TestClient) -> None:
+def test_a_damaged_arrow_stream_never_causes_a_server_error(client: TestClient) -> None:
     good = bytearray(stream(pa.table({"item_id": ITEMS, "logit": LOGITS})))
     random = np.random.default_rng(0)
     for place in random.integers(0, len(good), 150).tolist():
@@ -251,7 +251,7 @@ def test_tensors_that_cannot_be_corrected_are_refused(client: TestClient, change
     assert error_of(client.post("/v2/models/demo/infer", json=change), 422)
 
 
-def test_what_is_not_there_says_so(client: TestClient) -> None:
+def test_unknown_paths_and_methods_are_refused(client: TestClient) -> None:
     assert "/openapi.json" in error_of(client.get("/nothing"), 404)
     assert "use POST" in error_of(client.get("/correct"), 405)
     assert client.get("/correct").headers["allow"] == "POST"
@@ -267,10 +267,12 @@ def test_rows_and_bytes_have_limits(parameters: Path) -> None:
     limits = Limits(bytes=2000, rows=5)
     small = TestClient(app(Corrector.from_directory(parameters), limits=limits))
     body = {"item_id": ["a"] * 6, "logit": [0.1] * 6}
-    assert "at most 5" in error_of(small.post("/correct", json=body), 413)
-    assert "at most 5" in error_of(small.post("/correct", content=stream(pa.table(body)), headers=ARROW), 413)
+    assert "limit of a request is 5:" in error_of(small.post("/correct", json=body), 413)
+    assert "limit of a request is 5:" in error_of(
+        small.post("/correct", content=stream(pa.table(body)), headers=ARROW), 413
+    )
     huge = {"inputs": [{"name": "logit", "datatype": "FP64", "shape": [6], "data": [0.1] * 6}]}
-    assert "at most 5" in error_of(small.post("/v2/models/demo/infer", json=huge), 413)
+    assert "limit of a request is 5:" in error_of(small.post("/v2/models/demo/infer", json=huge), 413)
     long = {"item_id": ["a" * 3000], "logit": [0.1]}
     assert "more than 2,000 bytes" in error_of(small.post("/correct", json=long), 413)
     chunks = (b"x" * 500 for _ in range(100))  # no length is stated
@@ -279,14 +281,14 @@ def test_rows_and_bytes_have_limits(parameters: Path) -> None:
     assert small.post("/correct", json={"item_id": ["a"], "logit": [0.1]}).status_code == 200
 
 
-def test_large_bodies_are_answered_too(client: TestClient, parameters: Path) -> None:
+def test_a_large_body_is_answered_in_a_thread(client: TestClient, parameters: Path) -> None:
     body = {"item_id": ITEMS * 4000, "logit": LOGITS * 4000}
     found = client.post("/correct", json=body).json()
     assert found["probability"] == ParameterSet.read(parameters).correct(*body.values()).tolist()
     assert found["unknown"] == {"item": 4000}
 
 
-def test_a_token_is_asked_for_everywhere_but_at_the_probes(parameters: Path) -> None:
+def test_all_routes_but_the_probes_require_the_token(parameters: Path) -> None:
     locked = TestClient(app(Corrector.from_directory(parameters), token=TOKEN))
     good = {"authorization": f"Bearer {TOKEN}"}
     for path in ("/health", "/version", "/metrics", "/openapi.json", "/v2", "/v2/models/demo", "/nothing"):
@@ -300,7 +302,7 @@ def test_a_token_is_asked_for_everywhere_but_at_the_probes(parameters: Path) -> 
         assert locked.get(path).content == b"{}"
 
 
-def test_it_can_be_mounted_in_another_application(parameters: Path, expected: list[float]) -> None:
+def test_the_application_can_be_mounted_in_another(parameters: Path, expected: list[float]) -> None:
     outer = TestClient(Starlette(routes=[Mount("/slc", app(Corrector.from_directory(parameters)))]))
     found = outer.post("/slc/correct", json={"item_id": ITEMS, "logit": LOGITS}).json()
     assert found["probability"] == expected
@@ -327,7 +329,7 @@ def signed(secret: str, body: bytes, stamp: int) -> dict[str, str]:
     return {"x-mlflow-delivery-id": "d", "x-mlflow-timestamp": str(stamp), "x-mlflow-signature": f"v1,{mac}"}
 
 
-def test_a_webhook_has_to_be_signed_and_fresh(parameters: Path) -> None:
+def test_a_webhook_must_be_signed_and_recent(parameters: Path) -> None:
     from mlflow.webhooks.delivery import _generate_hmac_signature
 
     hooked = TestClient(app(Corrector.from_directory(parameters), token=TOKEN, webhook_secret=TOKEN))

@@ -57,7 +57,7 @@ def server(home: Path, *arguments: str, **variables: str) -> Iterator[tuple[int,
         stop(process)
 
 
-def test_mlflows_own_client_gets_what_the_model_answers(parameters: Path, tmp_path: Path) -> None:
+def test_mlflows_client_gets_the_answers_of_the_registered_model(parameters: Path, tmp_path: Path) -> None:
     from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 
     frame = pd.DataFrame({"item_id": ITEMS, "logit": LOGITS})
@@ -193,7 +193,7 @@ def test_no_answer_is_wrong_or_lost_while_the_champion_moves_and_the_registry_fa
 
 
 @pytest.mark.slow
-def test_mlflows_own_webhook_makes_it_look_at_once(
+def test_a_webhook_of_mlflow_triggers_an_immediate_check(
     registry: Registry, parameters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.entities.webhook import Webhook, WebhookAction, WebhookEntity, WebhookEvent
@@ -272,7 +272,7 @@ def test_slow_clients_are_cut_off_and_delay_no_others(in_thread: int) -> None:
         with slow:
             assert end_of(slow) == b""
     with half:
-        assert b'{"error":"no end after 0.3 s"}' in end_of(half)
+        assert b'{"error":"the request took longer than 0.3 s"}' in end_of(half)
     assert health(in_thread)["status"] == "ok"
 
 
@@ -300,7 +300,7 @@ def end_of(connection: socket.socket) -> bytes:
         (["--params", "SET"], {"SLC_OPS_SERVE_WEBHOOK_SECRET": "short"}, "too weak"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_served_is_said_in_one_line(
+def test_invalid_options_are_refused_in_one_line(
     parameters: Path,
     arguments: list[str],
     variables: dict[str, str],

@@ -44,7 +44,7 @@ def test_the_reader_passes_the_conformance_suite(built: Path) -> None:
 
 @pytest.mark.services
 @pytest.mark.parametrize("page", ["clients/typescript/README.md", "docs/serving.md"])
-def test_the_programs_of_the_pages_run(page: str, built: Path) -> None:
+def test_the_programs_on_the_pages_run(page: str, built: Path) -> None:
     (program,) = re.findall(r"```ts\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     shutil.copytree(ROOT / "conformance" / "good" / "slc_eb", built / "champion", dirs_exist_ok=True)
     (built / "program.mts").write_text(program, encoding="utf-8")

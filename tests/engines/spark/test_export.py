@@ -7,9 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slc_ops.engines.spark.engine import SparkEngine
-from tests.serving.exported import agree, exported, good_set, rows_of
-
-NAMES = ["cold-line", "isotonic", "histogram", "slc_t", "time-covariate", "effects", "texts", "integers"]
+from tests.serving.exported import GOOD, agree, exported, good_set, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +20,7 @@ def _tables_of_its_own(engine: SparkEngine, tmp_path: Path) -> Iterator[None]:
     engine.session.sql("DROP DATABASE ours CASCADE")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(GOOD))
 def test_the_view_gives_the_probabilities_of_the_suite(
     name: str, engine: SparkEngine, tmp_path: Path
 ) -> None:
