@@ -5,9 +5,12 @@ the newest. They are *always* computed that way, from stored sums or from rows, 
 sums gives the same bytes as one without.
 
 Each window has one small Parquet file, with checksums, under a key of the window's content and the code.
-:func:`keep_sums` replaces a file with another key; an unreadable file counts as absent.
+:func:`keep_sums` replaces a file with another key, and a plan does not use it. A file also states the digest
+of its log's footers: the sums of other rows, and unreadable ones, count as absent.
 """
 
+import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import pyarrow.parquet as pq
 from slc_ops.base.buffers import as_arrow, as_numpy
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import replacing
+from slc_ops.base.parquet import parts_of
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.summed_log import ItemSums, SummedLog, add_windows
 from slc_ops.numerics.kernels import Sums
@@ -25,7 +29,7 @@ from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.rows.reading import open_source
 from slc_ops.rows.rows import Log
 
-_KEY = b"slc_ops.sums_of"
+_KEY, _FOOTERS = b"slc_ops.sums_of", b"slc_ops.footers"
 _PARTS = ("n", "y", "p", "fisher")
 
 
@@ -41,16 +45,13 @@ def keep_sums(log: Path, key: str, engine: Engine = LOCAL) -> Path:
     """
     path = sums_path(log)
     if key_of(path) != key:
-        _write(path, key, sum_window(log, engine))
+        _write(log, key, sum_window(log, engine))
     return path
 
 
 def key_of(path: Path) -> str | None:
     """Return the key of stored sums; None without readable ones."""
-    try:
-        return (pq.read_schema(path).metadata or {}).get(_KEY, b"").decode() or None
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return None
+    return _stated(path, _KEY)
 
 
 def open_windows(engine: Engine, logs: Sequence[Path]) -> Log:
@@ -75,7 +76,7 @@ def read_windows(logs: Sequence[Path]) -> SummedLog:
 
 
 def _kept_or_summed(log: Path, engine: Engine) -> ItemSums:
-    kept = _read(sums_path(log))
+    kept = _read(log)
     return sum_window(log, engine) if kept is None else kept
 
 
@@ -89,20 +90,40 @@ def sums_of(rows: Log) -> ItemSums:
     return ItemSums(rows.items, rows.item_counts, Calibration(rows).item_sums)
 
 
-def _write(path: Path, key: str, window: ItemSums) -> None:
+def _write(log: Path, key: str, window: ItemSums) -> None:
     columns = {"item_id": window.items, "rows": as_arrow(window.rows)}
     columns |= {name: as_arrow(getattr(window.sums, name)) for name in _PARTS}
-    table = pa.table(columns).replace_schema_metadata({_KEY: key.encode()})
-    with replacing(path) as temporary:
+    table = pa.table(columns).replace_schema_metadata({_KEY: key.encode(), _FOOTERS: _footers(log)})
+    with replacing(sums_path(log)) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def _read(path: Path) -> ItemSums | None:
-    if key_of(path) is None:
-        return None
+def _read(log: Path) -> ItemSums | None:
+    path = sums_path(log)
+    stated = _stated(path, _FOOTERS)
     try:
+        if stated is None or stated != _footers(log):
+            return None
         table = pq.read_table(path, page_checksum_verification=True)
         sums = Sums(*(as_numpy(table.column(name)).copy() for name in _PARTS))
         return ItemSums(table.column("item_id").combine_chunks(), as_numpy(table.column("rows")), sums)
     except (pa.ArrowException, OSError, KeyError):
         return None
+
+
+def _stated(path: Path, name: bytes) -> str | None:
+    try:
+        return (pq.read_schema(path).metadata or {}).get(name, b"").decode() or None
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
+
+
+def _footers(log: Path) -> str:
+    """Return a digest of the log's Parquet footers, which contain the size and place of every column."""
+    digest = hashlib.sha256()
+    for part in parts_of(log):
+        with part.open("rb") as file:
+            file.seek(-8, os.SEEK_END)  # the length of the footer, and a mark
+            file.seek(-8 - int.from_bytes(file.read(4), "little"), os.SEEK_END)
+            digest.update(file.read())
+    return digest.hexdigest()

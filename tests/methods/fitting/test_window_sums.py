@@ -13,6 +13,7 @@ from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.window_sums import keep_sums, key_of, read_windows, sums_path
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.loading import Loader
+from slc_ops.rows.reading import open_source
 
 SUMS_SUFFICE = {"base", "rescal"}
 
@@ -116,10 +117,18 @@ def test_damaged_sums_count_as_absent(windows: list[Path], tmp_path: Path, damag
     assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
 
 
-def test_sums_of_other_rows_are_found_out_when_rows_are_read(windows: list[Path]) -> None:
+def test_sums_of_other_rows_count_as_absent(windows: list[Path], tmp_path: Path) -> None:
+    """``rescal`` needs the sums only, so no later reading of rows would show the error."""
     keep_sums(windows[0], "key")
     write_window(windows[0], seed=9)
-    log = read_windows(windows[:1])
+    fit("rescal", read_windows(windows)).write(tmp_path / "found")
+    keep_sums(windows[0], "another")
+    fit("rescal", read_windows(windows)).write(tmp_path / "expected")
+    assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
+
+
+def test_a_log_whose_items_are_other_ones_than_stated_is_refused(windows: list[Path]) -> None:
+    log = InteractionLog(open_source(windows[0], {}), items=pa.array(["another item"]))
     for _ in range(2):
         with pytest.raises(InputError, match="belongs to other rows"):
             fit("platt", log)
