@@ -94,16 +94,22 @@ class IdIndex:
         return found.take(as_numpy(column.indices))
 
     def positions(self, ids: Any) -> Codes:
-        """Return the position of every id, −1 for unknown ones."""
+        """Return the position of every id, −1 for unknown ones and nulls."""
         if isinstance(ids, list | tuple) and len(ids) <= _FEW:
             return np.array([self.position(one) for one in ids], dtype=np.int32)
-        column = self._as_column(ids)
-        if pa.types.is_dictionary(column.type):
-            return self._find_any(column.dictionary).take(as_numpy(column.indices))
-        return self._find_any(column)
+        try:
+            column, known = _without_nulls(ids)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise InputError(f"{self._words} cannot be understood: {error}") from None
+        result = np.full(len(ids), -1, np.int32)
+        if len(column):
+            if self._type == pa.string() and pa.types.is_integer(_value_type(column)):
+                column = as_text(column)
+            result[known] = self._find_any(as_ids(column, self._name, 0))
+        return result
 
     def position(self, one: Any) -> int:
-        """Return the position of one id, −1 when it is unknown."""
+        """Return the position of one id, −1 when it is unknown or None."""
         checked = self._checked(one)
         if checked is None:
             return -1
@@ -128,11 +134,11 @@ class IdIndex:
         return result
 
     def _find_any(self, column: pa.Array) -> Codes:
-        """Return positions of texts in an index of integers, or of integers in an index of texts."""
+        """Return positions in a column of ids; an index of integers knows the texts of its integers."""
+        if pa.types.is_dictionary(column.type):
+            return self._find_any(column.dictionary).take(as_numpy(column.indices))
         if column.type == self._type:
             return self.find(column)
-        if self._type == pa.string():
-            return self.find(column.cast(pa.string()))
         whole = pc.match_substring_regex(column, f"^{_INTEGER}$")
         result = np.full(len(column), -1, np.int32)
         result[as_numpy(whole)] = self.find(column.filter(whole).cast(pa.int64()))
@@ -161,22 +167,11 @@ class IdIndex:
             ids = pa.concat_arrays([table.ids for table in merged])
             self._tables[-count:] = [_Table(ids, merged[0].first)]
 
-    def _as_column(self, ids: Any) -> pa.Array:
-        if isinstance(ids, pa.ChunkedArray):
-            ids = ids.combine_chunks()
-        elif not isinstance(ids, pa.Array):
-            try:
-                plain = isinstance(ids, np.ndarray) and ids.dtype.kind == "i"
-                ids = as_arrow(ids) if plain else pa.array(ids)
-            except (pa.ArrowException, TypeError) as error:
-                raise InputError(f"{self._words} cannot be understood: {error}") from None
-        if len(ids) == 0:
-            return pa.nulls(0, self._type)
-        return as_ids(ids, self._name, 0)
-
     def _checked(self, one: Any) -> int | str | None:
         """Return an id in the type of the index; None when the index cannot contain it."""
         numbers = self._type == pa.int64()
+        if one is None:
+            return None
         if isinstance(one, str):
             if not numbers:
                 return one
@@ -184,9 +179,11 @@ class IdIndex:
             return int(one) if re.fullmatch(_INTEGER, one) else None
         if not isinstance(one, int | np.integer) or isinstance(one, bool):
             raise self._wrong_type(type(one).__name__)
+        if not numbers:
+            return str(one)
         if not -(1 << 63) <= one < 1 << 63:  # its lower 64 bits may equal another id
             raise InputError(f"{self._words[:-1]} {one} does not fit 64 bits; expected an integer of the log")
-        return int(one) if numbers else str(one)
+        return int(one)
 
     @property
     def _words(self) -> str:
@@ -319,6 +316,35 @@ def as_ids(column: pa.Array, name: str, first_row: int) -> pa.Array:
             column = pa.DictionaryArray.from_arrays(column.indices, values)
         return column
     return column if kind == wanted else _cast(column, wanted, name)
+
+
+def _without_nulls(ids: Any) -> tuple[pa.Array, NDArray[np.bool_] | slice]:
+    """Return the ids that are not null as a column, and their rows."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return as_arrow(ids), slice(None)
+    if isinstance(ids, list | tuple) and set(map(type, ids)) - {type(None)} in ({str}, {int}):
+        known = [each for each in ids if each is not None]
+        rows = slice(None) if len(known) == len(ids) else np.array([each is not None for each in ids])
+        return _texts(known) if isinstance(known[0], str) else as_arrow(np.array(known, np.int64)), rows
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if not isinstance(column, pa.Array):
+        column = pa.array(ids, from_pandas=True)
+    if not column.null_count:
+        return column, slice(None)
+    if pa.types.is_string_view(column.type):  # the filter kernel lacks this type
+        column = column.cast(pa.string())
+    valid = column.is_valid()
+    return column.filter(valid), as_numpy(valid)
+
+
+def _texts(values: list[str]) -> pa.Array:
+    """Build a string array; ``pa.array`` would import pandas to detect pandas input."""
+    joined = "".join(values)
+    data = joined.encode()
+    sizes = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(sizes, np.int32, len(values)), out=ends[1:])
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(data))
 
 
 def as_text(column: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ A row without an id, or with an unknown one, gets 0. If the set has a separate l
 effect is the difference between that line and the link's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slc_ops.base.buffers import as_arrow, as_numpy
-from slc_ops.base.errors import InputError, ParameterSetError
+from slc_ops.base.errors import ParameterSetError
 from slc_ops.base.ids import IdIndex
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.time_bins import time_bin
@@ -178,9 +178,7 @@ class Lookup:
 
     def __init__(self, name: str, effect: Effect, logit_mean: float, cold: ColdShift | None) -> None:
         self.name, self.column, bins = name, COLUMNS[name], effect.bins
-        self._index = IdIndex(effect.ids, self.column)
-        # Group ids are text, whatever their type in the log: an integer becomes its decimal digits.
-        self._text_of_numbers = name == "group" and pa.types.is_string(effect.ids.type)
+        self.index = IdIndex(effect.ids, self.column)
         offset, slope = (self._ordered(effect, column, bins) for column in ("offset", "slope"))
         if offset is None:
             raise ValueError(f"the effect {name} has no column offset")
@@ -203,71 +201,6 @@ class Lookup:
         if effect.time_edges is None:
             return np.append(values, 0.0)
         return np.vstack([values.reshape(-1, bins), np.zeros(bins)])
-
-    def positions(self, ids: Any) -> Positions:
-        """Return the position of each id; −1 for unknown ids and nulls."""
-        if isinstance(ids, list | tuple) and len(ids) <= _FEW:
-            return np.array([self.position(each) for each in ids], dtype=np.int32)
-        column, missing = _without_nulls(ids, self.name)
-        if self._text_of_numbers:
-            column = _as_text(column)
-        if missing is None:
-            return self._index.positions(column)
-        found = np.full(len(missing), -1, np.int32)
-        found[~missing] = self._index.positions(column)
-        return found
-
-    def position(self, one: Any) -> int:
-        """Return the position of one id; −1 for an unknown id and for None."""
-        if self._text_of_numbers and isinstance(one, int | np.integer) and not isinstance(one, bool):
-            one = str(one)
-        return -1 if one is None else self._index.position(one)
-
-
-_FEW = 8
-
-
-def _without_nulls(ids: Any, name: str) -> tuple[Any, NDArray[np.bool_] | None]:
-    """Return the non-null ids and a mask of the nulls; the mask is None without nulls."""
-    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
-        return ids, None
-    if isinstance(ids, list | tuple) and (kinds := set(map(type, ids))) - {type(None)} in ({str}, {int}):
-        missing = None
-        if type(None) in kinds:
-            missing = np.array([each is None for each in ids])
-            ids = [each for each in ids if each is not None]
-        return _texts(ids) if str in kinds else np.array(ids, np.int64), missing
-    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
-    if not isinstance(column, pa.Array):
-        try:
-            column = pa.array(ids, from_pandas=True)
-        except (pa.ArrowException, TypeError) as error:
-            raise InputError(f"{name} ids cannot be understood: {error}") from None
-    if pa.types.is_null(column.type):
-        return column.slice(0, 0), np.ones(len(column), np.bool_)
-    if not column.null_count:
-        return column, None
-    if pa.types.is_string_view(column.type):  # the filter kernel lacks this type
-        column = column.cast(pa.string())
-    valid = column.is_valid()
-    return column.filter(valid), ~as_numpy(valid)
-
-
-def _as_text(column: Any) -> Any:
-    """Convert integers to decimal digits."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        column = as_arrow(column)
-    return column.cast(pa.string()) if pa.types.is_integer(getattr(column, "type", None)) else column
-
-
-def _texts(values: Sequence[str]) -> pa.Array:
-    """Build a string array; ``pa.array`` would import pandas to detect pandas input."""
-    joined = "".join(values)
-    data = joined.encode()
-    sizes = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(sizes, np.int32, len(values)), out=ends[1:])
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(data))
 
 
 Look = Callable[[str, Positions], None]

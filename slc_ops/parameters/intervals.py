@@ -40,7 +40,7 @@ def interval_of(
     variance, parts = np.zeros(len(values)), []
     for each in lookups:
         given = ids.get(each.name)
-        positions = np.full(len(values), -1, np.int32) if given is None else each.positions(given)
+        positions = np.full(len(values), -1, np.int32) if given is None else each.index.positions(given)
         variance += _variance(each, positions, times)
         parts.append((each.added, positions))
     added = sum_of(parts, values, times)

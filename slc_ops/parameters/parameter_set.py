@@ -152,7 +152,7 @@ class ParameterSet:
                 columns.add(each.name)
                 ids = log.groups if each.name == "group" else log.users
             if ids is not None:
-                parts.append((_CODES[each.name], each.added.by_code(each.positions(ids))))
+                parts.append((_CODES[each.name], each.added.by_code(each.index.positions(ids))))
         return Apply(self.link, tuple(parts), columns)  # type: ignore[arg-type]  # names of columns
 
     @property
@@ -201,7 +201,7 @@ class ParameterSet:
         found = []
         for each in self.lookups:
             ids = given[each.name]
-            positions = np.full(len(values), -1, np.int32) if ids is None else each.positions(ids)
+            positions = np.full(len(values), -1, np.int32) if ids is None else each.index.positions(ids)
             if look is not None:
                 look(each.name, positions)
             found.append((each.added, positions))
@@ -241,7 +241,7 @@ class ParameterSet:
         added = 0.0
         for each in self.lookups:
             name = each.name
-            position = each.position(item if name == "item" else group if name == "group" else user)
+            position = each.index.position(item if name == "item" else group if name == "group" else user)
             if look is not None:
                 look(name, position)
             added += each.added.at_one(position, value, then)

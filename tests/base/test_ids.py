@@ -103,7 +103,7 @@ def test_ids_come_in_many_containers(ids):
     assert (index.positions(ids) >= 0).all()
 
 
-@pytest.mark.parametrize("ids", [[None], [True], [1.5] * 20, [object()] * 20])
+@pytest.mark.parametrize("ids", [[True], [1.5] * 20, [object()] * 20, [1 << 70] * 20])
 def test_ids_of_another_type_are_refused(ids):
     with pytest.raises(InputError):
         IdIndex(pa.array(["a"])).positions(ids)
@@ -114,3 +114,18 @@ def test_an_empty_index_knows_nothing():
     assert index.positions(["a"] * 20).tolist() == [-1] * 20
     assert index.position("a") == -1
     assert index.positions([]).tolist() == []
+
+
+@pytest.mark.parametrize("length", [3, 30])
+@pytest.mark.parametrize("make", [list, pa.array, lambda ids: pa.array(ids, pa.string_view())])
+def test_a_null_is_an_unknown_id(make, length):
+    ids = ["b", None, "x"] * (length // 3)
+    assert IdIndex(pa.array(["a", "b"])).positions(make(ids)).tolist() == [1, -1, -1] * (length // 3)
+    assert IdIndex(pa.array(["a"])).positions(make([None] * length)).tolist() == [-1] * length
+
+
+def test_an_index_of_texts_knows_integers_of_any_size():
+    large = (1 << 64) - 1
+    index = IdIndex(pa.array(["7", str(large)]))
+    assert index.positions([large, 7]).tolist() == [1, 0]
+    assert index.positions(pa.array([7, large] * 10, pa.uint64())).tolist() == [0, 1] * 10
