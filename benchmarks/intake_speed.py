@@ -27,7 +27,7 @@ from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.intake.sources.sql import Query
-from slc_ops.quality import validate
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.settings.deployments import DeltaSource, Deployment, IcebergSource, LakeSource, SqlSource
 
 WEEK = Window.parse("2026-01-05/2026-01-12")
@@ -63,7 +63,7 @@ def extract_again(home: Path) -> None:
 
 
 def validate_window(home: Path) -> None:
-    validate(WindowManifest.read(home / "windows" / WEEK.key), [], PARTITIONED)
+    validate(WindowManifest.read(home / "windows" / WEEK.key), Baseline(), PARTITIONED.quality)
 
 
 CATALOGUE = {"type": "sql", "uri": "sqlite:///catalogue.db"}

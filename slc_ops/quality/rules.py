@@ -99,7 +99,7 @@ def softened(rule: Rule, windows: int, found_before: Collection[str]) -> Rule:
     if rule.code not in CHANGES or rule.severity != "critical":
         return rule
     if rule.code in found_before:
-        why = "the window before had it, too, so it is news and accepted"
+        why = "the previous window had it, too: accepted as a lasting change"
     elif windows < ENOUGH_WINDOWS:
         why = f"only a warning: a stop needs {ENOUGH_WINDOWS} windows to compare with, there are {windows}"
     else:

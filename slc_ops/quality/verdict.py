@@ -1,7 +1,7 @@
 """From statistics to a verdict, its files and its message."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,23 +29,46 @@ VERSION = 12
 NOTED = (*NOTES, REPEATED_TIMES, SKIPPED_TIMES)
 
 
-def validate_against_history(
+@dataclass(frozen=True)
+class Baseline:
+    """The windows that a window is compared with, oldest first."""
+
+    windows: Sequence[WindowManifest] = ()
+    weekdays: Sequence[WindowManifest] | None = None
+    """For daily windows: those of the same weekday, for the number of rows."""
+    found_before: frozenset[str] = frozenset()
+    """Codes of the stop limits that the previous window exceeded: twice in a row, a change is accepted."""
+    earlier: Sequence[WindowManifest] = ()
+    """The windows whose events may not occur again."""
+
+    def identity(self) -> list[Any]:
+        """Return the content of the windows as JSON."""
+        windows, earlier, weekdays = (
+            None if part is None else [each.digest for each in part]
+            for part in (self.windows, self.earlier, self.weekdays)
+        )
+        return [windows, earlier, weekdays, sorted(self.found_before)]
+
+
+def validate(
     manifest: WindowManifest,
-    trailing: Sequence[WindowManifest],
+    baseline: Baseline,
     quality: Quality,
     engine: Engine = LOCAL,
     *,
     suite: bool = True,
-    earlier: Sequence[WindowManifest] = (),
-    weekdays: Sequence[WindowManifest] | None = None,
-    found_before: frozenset[str] = frozenset(),
 ) -> ValidationResult:
     """Return the verdict on a window: from its files if they match, else from the suite.
 
-    The verdict is a function of the content of the window, of the trailing and the earlier windows, and of
-    the settings; a stored verdict with the same key is read. Rows with an event id of an ``earlier`` window
-    are quarantined, or stop the window. Without ``suite`` its rules are applied here: the same verdict
-    without pages, for windows that publish nothing.
+    The verdict is a function of the content of the window and of the baseline, and of the settings; a stored
+    verdict with the same key is read. Changes stop only against three or more windows, and not if the
+    previous window had them, too: then they are accepted as real. Rows with an event of an earlier window are
+    quarantined; above the budget they stop the window.
+
+    Writes ``validation.json``, ``validation.html`` and, if rows failed, ``quarantine.parquet`` and
+    ``clean.parquet`` beside the window. Raises :class:`~slc_ops.base.errors.ValidationStopped` if a critical
+    expectation fails, after writing the files. Without ``suite`` its rules are applied here, a hundred times
+    as fast: the same verdict without pages, for windows that publish nothing.
     """
     path = manifest.directory / RESULT
     noted = {name: manifest.notes[name] for name in NOTED if name in manifest.notes}
@@ -54,10 +77,7 @@ def validate_against_history(
             VERSION,
             manifest.digest,
             quality.model_dump(mode="json"),
-            [before.digest for before in trailing],
-            [before.digest for before in earlier],
-            None if weekdays is None else [before.digest for before in weekdays],
-            sorted(found_before),
+            *baseline.identity(),
             *([noted] if noted else []),
         ]
     )
@@ -70,10 +90,8 @@ def validate_against_history(
         if result is not None:
             result.verify(manifest, engine.digest)
             return stop_if_critical(result, manifest, pages=suite)
-    seen = seen_before(manifest, earlier, quality.row_budget)
-    evaluated, now, past = by_rules(
-        manifest, trailing, quality, engine, weekdays, found_before, suite=suite, seen=seen
-    )
+    seen = seen_before(manifest, baseline.earlier, quality.row_budget)
+    evaluated, now, past = by_rules(manifest, baseline, quality, engine, suite=suite, seen=seen)
     findings = findings_of(evaluated, now, past, manifest)
     heavy = scaled(manifest, quality.user_item_limit)
     if len(heavy) and quality.user_item_limit is not None:
@@ -87,7 +105,7 @@ def validate_against_history(
             "key": key,
             "window": manifest.window.as_dict(),
             "digest": manifest.digest,
-            "trailing": [str(window.window) for window in trailing],
+            "trailing": [str(window.window) for window in baseline.windows],
             **result.file_form(),
             "expectations": [expectation.as_dict() for expectation in evaluated],
             "statistics": now.summary(),
@@ -99,19 +117,14 @@ def validate_against_history(
 
 
 def stops_of(
-    manifest: WindowManifest,
-    trailing: Sequence[WindowManifest],
-    quality: Quality,
-    engine: Engine = LOCAL,
-    weekdays: Sequence[WindowManifest] | None = None,
-    found_before: frozenset[str] = frozenset(),
+    manifest: WindowManifest, baseline: Baseline, quality: Quality, engine: Engine = LOCAL
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the codes that stop the window, and those of changes that exceed a stop limit, stop or not.
 
     It is called for many earlier windows before they join a baseline, where a suite each would take seconds.
     The library evaluates the deployment's own expectations, once per window's content.
     """
-    evaluated, _, _ = by_rules(manifest, trailing, quality, engine, weekdays, found_before)
+    evaluated, _, _ = by_rules(manifest, baseline, quality, engine)
     unmet = [each.rule for each in evaluated if not each.met]
     return (
         frozenset(rule.code for rule in unmet if rule.severity == "critical"),
@@ -121,24 +134,24 @@ def stops_of(
 
 def by_rules(
     manifest: WindowManifest,
-    trailing: Sequence[WindowManifest],
+    baseline: Baseline,
     quality: Quality,
     engine: Engine = LOCAL,
-    weekdays: Sequence[WindowManifest] | None = None,
-    found_before: frozenset[str] = frozenset(),
     *,
     suite: bool = False,
     seen: Seen = NOTHING,
 ) -> tuple[list[Evaluated], Statistics, list[Statistics]]:
     """Evaluate every rule with a defined measure, by the ``suite`` or here; return results and statistics."""
-    now = with_seen(statistics_of(manifest, quality.logit_limit, engine), manifest, seen)
-    before = [(window, statistics_of(window, quality.logit_limit, engine)) for window in trailing]
-    same = [statistics_of(window, quality.logit_limit, engine) for window in weekdays or ()]
+    limit, weekdays = quality.logit_limit, baseline.weekdays
+    now = with_seen(statistics_of(manifest, limit, engine), manifest, seen)
+    before = [(window, statistics_of(window, limit, engine)) for window in baseline.windows]
+    same = [statistics_of(window, limit, engine) for window in weekdays or ()]
     table = measures(now, manifest, before, same)
-    checks = row_checks(manifest.window.start, manifest.window.end, quality.logit_limit)
+    checks = row_checks(manifest.window.start, manifest.window.end, limit)
     counts = {"rows_unusual": len(before) if weekdays is None else len(same)}
     asked = [
-        softened(rule, counts.get(rule.code, len(before)), found_before) for rule in rules(quality, checks)
+        softened(rule, counts.get(rule.code, len(before)), baseline.found_before)
+        for rule in rules(quality, checks)
     ]
     if suite:
         evaluated = evaluate(table, asked)

@@ -227,10 +227,10 @@ def _is_finished(files: RefreshFiles) -> bool:
 
 def _observer(installation: Installation, name: str, window: Path) -> Any:
     """Return the observer of an extraction; None without the deployment's settings."""
-    from slc_ops.quality import observer
+    from slc_ops.quality.statistics import RowStatistics
 
     known = _settings(installation).get(name)
-    return observer(WindowManifest.read(window).window, known) if known else None
+    return RowStatistics(WindowManifest.read(window).window, known.quality.logit_limit) if known else None
 
 
 def _settings(installation: Installation) -> dict[str, Deployment]:

@@ -79,8 +79,8 @@ def _extracted(
     """Return the windows with rows, and the manifest of the newest."""
     from slc_ops.intake.extract import extract as extract_window
     from slc_ops.intake.labels import WAITING
-    from slc_ops.quality import observer
     from slc_ops.quality.history import reach
+    from slc_ops.quality.statistics import RowStatistics
     from slc_ops.rows.engine import engine_of
 
     engine = engine_of(deployment.engine)  # an unreachable cluster stops the refresh here
@@ -94,7 +94,7 @@ def _extracted(
             installation.windows(name),
             refresh=each in late,
             home=home,
-            observer=observer(each, deployment),
+            observer=RowStatistics(each, deployment.quality.logit_limit),
             by=engine,
         )
         if manifest.rows and each in wanted:
@@ -155,9 +155,9 @@ def validate(installation: Installation, name: str, window: Window) -> Path:
 def _planned(installation: Installation, name: str, deployment: Deployment, window: Window) -> Plan | None:
     from slc_ops.intake.manifest import WindowManifest
     from slc_ops.methods.fitting.window_sums import keep_sums
-    from slc_ops.quality import validate as validate_window
     from slc_ops.quality.history import History
     from slc_ops.quality.statistics import statistics_of
+    from slc_ops.quality.verdict import validate as validate_window
     from slc_ops.rows.engine import engine_of
 
     engine = engine_of(deployment.engine)
@@ -165,24 +165,15 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
     def manifest_of(each: Window) -> WindowManifest:
         return WindowManifest.read(installation.windows(name) / each.key)
 
-    checked = deployment
+    quality = deployment.quality
     if deployment.on_new_backbone == "split":  # a mixture does not stop the window: it is split afterwards
-        quality = deployment.quality.model_copy(update={"allow_mixed_backbones": True})
-        checked = deployment.model_copy(update={"quality": quality})
-    history = History(manifest_of, checked.quality, engine)
+        quality = quality.model_copy(update={"allow_mixed_backbones": True})
+    history = History(manifest_of, quality, engine)
 
     def usable_rows(each: Window) -> PlannedWindow:
         manifest = manifest_of(each)
-        baseline = history.baseline(each)
         result = validate_window(
-            manifest,
-            baseline.windows,
-            checked,
-            engine,
-            suite=not installation.rehearsal,
-            earlier=history.earlier(each),
-            weekdays=baseline.weekdays,
-            found_before=baseline.found_before,
+            manifest, history.baseline(each), quality, engine, suite=not installation.rehearsal
         )
         # The usable rows are a function of the window's content, the events of earlier windows, the suite's
         # settings and the code.
@@ -191,7 +182,7 @@ def _planned(installation: Installation, name: str, deployment: Deployment, wind
             [
                 manifest.digest,
                 *filter(None, [result.seen_digest]),
-                checked.quality.model_dump(mode="json"),
+                quality.model_dump(mode="json"),
                 code_version(),
                 *engines,
             ]

@@ -7,7 +7,7 @@ import pytest
 
 from slc_ops.demo.simulate import simulate
 from slc_ops.intake.extract import extract
-from slc_ops.quality import validate
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.settings.deployments import Installation
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, WEEKS, Bench
 
@@ -20,7 +20,7 @@ def good_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = []
     for window in NEWEST.before(WEEKS - 1):
         manifest = extract(DEPLOYMENT, window, home / "windows" / "demo", home=home)
-        validate(manifest, known, DEPLOYMENT)
+        validate(manifest, Baseline(known), DEPLOYMENT.quality)
         known.append(manifest)
     return home
 

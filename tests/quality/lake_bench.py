@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality import ValidationResult, validate
-from slc_ops.quality.result import RESULT
-from slc_ops.quality.verdict import validate_against_history
+from slc_ops.quality.result import RESULT, ValidationResult
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.settings.deployments import Deployment, Installation, LakeSource, Quality
 
 WEEKS = 4
@@ -56,7 +55,7 @@ class Bench:
             )
             for each in [*window.before(WEEKS - 1), window]
         ]
-        return validate(newest, trailing, self.deployment, earlier=trailing)
+        return validate(newest, Baseline(trailing, earlier=trailing), self.deployment.quality)
 
 
 Damage = Callable[[Bench], None]
@@ -67,4 +66,4 @@ def validate_by_rules(
 ) -> ValidationResult:
     """What a replay says of a window, although the suite has spoken: its rules, applied anew."""
     (manifest.directory / RESULT).unlink(missing_ok=True)
-    return validate_against_history(manifest, trailing, quality, suite=False)
+    return validate(manifest, Baseline(trailing), quality, suite=False)

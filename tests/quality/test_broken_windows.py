@@ -15,7 +15,7 @@ import yaml
 
 from slc_ops.base.errors import InputError, ValidationStopped
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality.verdict import stops_of
+from slc_ops.quality.verdict import Baseline, stops_of
 from slc_ops.refresh import pipeline
 from tests.quality import damage as d
 from tests.quality.damage import FEW, MANY
@@ -247,7 +247,7 @@ def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not
         stopped = True
     directory = bench.installation.windows("demo")
     *trailing, newest = [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
-    assert bool(stops_of(newest, trailing, bench.deployment.quality)[0]) == stopped
+    assert bool(stops_of(newest, Baseline(trailing), bench.deployment.quality)[0]) == stopped
     if not stopped:
         by_suite = bench.validate()
         by_rules = validate_by_rules(newest, trailing, bench.deployment.quality)

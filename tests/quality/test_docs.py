@@ -9,7 +9,8 @@ import pytest
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.intake.extract import extract
-from slc_ops.quality import validate, verdict
+from slc_ops.quality import verdict
+from slc_ops.quality.verdict import Baseline, validate
 from tests.quality import damage as d
 from tests.quality.lake_bench import NEWEST, Bench
 
@@ -77,7 +78,7 @@ def test_only_the_newest_windows_keep_a_page(bench: Bench) -> None:
     known = []
     for window in [*NEWEST.before(3), NEWEST]:
         manifest = extract(bench.deployment, window, directory, home=bench.installation.home)
-        validate(manifest, known, bench.deployment)
+        validate(manifest, Baseline(known), bench.deployment.quality)
         known.append(manifest)
     assert len(list(directory.glob("*/validation.html"))) == 2
     assert len(links(directory / "index.html").found) == 2

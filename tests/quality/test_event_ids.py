@@ -11,9 +11,10 @@ from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality import event_ids as module
-from slc_ops.quality import observer, validate
 from slc_ops.quality.event_ids import FILE, seen_before
 from slc_ops.quality.history import History
+from slc_ops.quality.statistics import RowStatistics
+from slc_ops.quality.verdict import Baseline, validate
 from tests.quality.lake_bench import NEWEST, ROWS, Bench
 
 CODE = "event_id_seen_before"
@@ -56,7 +57,7 @@ def test_other_earlier_windows_are_another_verdict(bench: Bench) -> None:
     assert bench.validate().quarantined == 5
     directory = bench.installation.windows("demo")
     manifest = WindowManifest.read(directory / NEWEST.key)
-    assert validate(manifest, [], bench.deployment).quarantined == 0
+    assert validate(manifest, Baseline(), bench.deployment.quality).quarantined == 0
 
 
 def test_a_sample_of_large_windows_finds_them_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,9 @@ def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Be
                 each,
                 directory.parent / name,
                 home=bench.installation.home,
-                observer=observer(each, bench.deployment) if name == "seen" else None,
+                observer=RowStatistics(each, bench.deployment.quality.logit_limit)
+                if name == "seen"
+                else None,
             )
             for each in (NEWEST.before(1)[0], NEWEST)
         ]
@@ -100,7 +103,8 @@ def test_the_windows_that_are_learned_from_are_looked_through(bench: Bench) -> N
         return extract(bench.deployment, window, directory, home=bench.installation.home)
 
     history = History(manifest_of, bench.deployment.quality)
-    assert [each.window for each in history.earlier(NEWEST)] == NEWEST.before(3)
+    earlier = history.baseline(NEWEST).earlier
+    assert [each.window for each in earlier] == NEWEST.before(3)
     manifest = manifest_of(NEWEST)
     with pytest.raises(ValidationStopped, match=CODE):
-        validate(manifest, [], bench.deployment, suite=False, earlier=history.earlier(NEWEST))
+        validate(manifest, Baseline(earlier=earlier), bench.deployment.quality, suite=False)

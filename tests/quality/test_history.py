@@ -1,4 +1,4 @@
-"""A stop needs history, what is found twice in a row is news, no window is stopped and a baseline at once."""
+"""A stop needs history, a change found twice in a row is accepted, and no stopped window is a baseline."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -13,8 +13,9 @@ from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality import ValidationResult, validate
 from slc_ops.quality.history import History, reach
+from slc_ops.quality.result import ValidationResult
+from slc_ops.quality.verdict import validate
 from slc_ops.settings.deployments import Deployment, LakeSource
 
 FIRST = Window.parse("2026-01-05/2026-01-12")
@@ -60,15 +61,7 @@ class Log:
         self.compared = [each.window for each in baseline.windows]
         self.weekdays = baseline.weekdays
         try:
-            return validate(
-                self.manifest_of(window),
-                baseline.windows,
-                self.deployment,
-                suite=False,
-                earlier=self._history.earlier(window),
-                weekdays=baseline.weekdays,
-                found_before=baseline.found_before,
-            )
+            return validate(self.manifest_of(window), baseline, self.deployment.quality, suite=False)
         except ValidationStopped as stopped:
             return stopped.kept
 
@@ -87,9 +80,9 @@ class Log:
                 found.append(f"stopped {verdict.split(': ')[1]}")
             else:
                 soft = [one for one in verdict.findings if "only a warning" in one.expected]
-                news = [one for one in verdict.findings if "news" in one.expected]
+                lasting = [one for one in verdict.findings if "lasting change" in one.expected]
                 empty = [one for one in verdict.findings if one.code == "history_empty"]
-                found.append(" ".join(one.code for one in (*empty, *soft, *news)))
+                found.append(" ".join(one.code for one in (*empty, *soft, *lasting)))
         return found
 
 
@@ -113,7 +106,7 @@ def test_a_log_that_goes_live_on_a_sunday_is_not_stopped(weekly: Log) -> None:
     assert found == ["history_empty", "rows_unusual", "", "", ""]
 
 
-def test_against_three_windows_growth_stops_once_and_twice_in_a_row_it_is_news(weekly: Log) -> None:
+def test_against_three_windows_growth_stops_once_and_twice_in_a_row_it_is_accepted(weekly: Log) -> None:
     found = weekly.run(rows(200, 200, 200, 1600, 1600, 1600, 1600, 1600))
     assert found[3:] == ["stopped rows_unusual", "rows_unusual", "rows_unusual", "", ""]
 

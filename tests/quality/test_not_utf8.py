@@ -9,8 +9,8 @@ import pytest
 
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.intake.extract import extract
-from slc_ops.quality import validate
 from slc_ops.quality.result import ValidationResult
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.settings.deployments import Deployment
 from tests.quality.lake_bench import NEWEST, ROWS, Bench
 
@@ -41,7 +41,7 @@ def judged(bench: Bench, form: str, column: str, count: int = 1) -> ValidationRe
         pq.write_table(rows, home / "odd" / "part.parquet")
     deployment = Deployment.model_validate({"source": SOURCES[form]})
     manifest = extract(deployment, NEWEST, home / "odd_windows", home=home)
-    return validate(manifest, [], deployment)
+    return validate(manifest, Baseline(), deployment.quality)
 
 
 @pytest.mark.parametrize("form", SOURCES)

@@ -13,8 +13,8 @@ from slc_ops.base.files import read_json
 from slc_ops.intake import writing
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality import observer, validate
-from slc_ops.quality.statistics import FILE, ITEMS
+from slc_ops.quality.statistics import FILE, ITEMS, RowStatistics
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.rows import stored
 from slc_ops.settings.deployments import FilesSource
 from tests.quality.lake_bench import NEWEST, Bench
@@ -27,7 +27,7 @@ def observed(bench: Bench, name: str) -> WindowManifest:
         NEWEST,
         bench.installation.windows(name),
         home=bench.installation.home,
-        observer=observer(NEWEST, bench.deployment),
+        observer=RowStatistics(NEWEST, bench.deployment.quality.logit_limit),
     )
 
 
@@ -52,9 +52,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_validating_a_fresh_window_reads_no_row(bench: Bench, opened: list[str]) -> None:
     manifest = observed(bench, "fresh")
     opened.clear()
-    assert [each.code for each in validate(manifest, [], bench.deployment).findings] == ["history_empty"]
+    assert [each.code for each in validate(manifest, Baseline(), bench.deployment.quality).findings] == [
+        "history_empty"
+    ]
     assert "log.parquet" not in opened
-    validate(not_observed(bench, "unseen"), [], bench.deployment)
+    validate(not_observed(bench, "unseen"), Baseline(), bench.deployment.quality)
     assert "log.parquet" in opened  # the count does count
 
 
@@ -63,14 +65,14 @@ def test_rows_are_read_again_where_some_must_be_put_aside(bench: Bench, opened: 
     bench.write(rows.set_column(5, "logit", pa.array([np.nan, *rows["logit"].to_pylist()[1:]])))
     manifest = observed(bench, "fresh")
     opened.clear()
-    assert validate(manifest, [], bench.deployment).quarantined == 1
+    assert validate(manifest, Baseline(), bench.deployment.quality).quarantined == 1
     assert "log.parquet" in opened
 
 
 def test_another_limit_reads_the_rows_again(bench: Bench) -> None:
     manifest = observed(bench, "fresh")
     bench.configure(quality={"logit_limit": 1.0, "row_budget": 0.99})
-    found = validate(manifest, [], bench.deployment)
+    found = validate(manifest, Baseline(), bench.deployment.quality)
     assert found.quarantined == sum(abs(x) > 1 for x in pq.read_table(manifest.path)["logit"].to_pylist())
 
 
@@ -89,7 +91,7 @@ def test_the_statistics_are_those_of_the_stored_rows(
     before = (seen.directory / FILE).read_bytes(), pq.read_table(seen.directory / ITEMS)
     for manifest in (seen, unseen):
         with suppress(ValidationStopped):  # what is compared are the files
-            validate(manifest, [], bench.deployment)
+            validate(manifest, Baseline(), bench.deployment.quality)
     assert (unseen.directory / FILE).read_bytes() == before[0] == (seen.directory / FILE).read_bytes()
     assert pq.read_table(unseen.directory / ITEMS).equals(before[1])
     one, other = (read_json(each.directory / "validation.json") for each in (seen, unseen))

@@ -11,7 +11,7 @@ from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.files import read_json
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.quality.own import FILE, own_evaluated
-from slc_ops.quality.verdict import stops_of
+from slc_ops.quality.verdict import Baseline, stops_of
 from slc_ops.settings.deployments import load_deployments
 from slc_ops.settings.expectations import ARGUMENTS, OwnExpectation
 from tests.quality.lake_bench import NEWEST, ROWS, Bench, validate_by_rules
@@ -39,7 +39,7 @@ def test_an_unmet_one_stops_the_window_its_use_as_a_yardstick_and_a_replay(bench
     with pytest.raises(ValidationStopped, match=r"values_to_be_between_logit: .* rows fail .*min_value 0"):
         bench.validate()
     *trailing, newest = manifests(bench)
-    assert stops_of(newest, trailing, bench.deployment.quality)[0]
+    assert stops_of(newest, Baseline(trailing), bench.deployment.quality)[0]
     with pytest.raises(ValidationStopped, match="values_to_be_between_logit"):
         validate_by_rules(newest, trailing, bench.deployment.quality)
     below = sum(value < 0 for value in bench.read()["logit"].to_pylist())
@@ -56,7 +56,7 @@ def test_one_that_warns_annotates_and_one_that_is_met_stands_on_the_page(bench: 
         ("values_to_be_between_logit", "warning")
     ]
     *trailing, newest = manifests(bench)
-    assert not stops_of(newest, trailing, bench.deployment.quality)[0]
+    assert not stops_of(newest, Baseline(trailing), bench.deployment.quality)[0]
     assert validate_by_rules(newest, trailing, bench.deployment.quality).status == "warned"
     assert "expect_table_row_count_to_equal(rows)" in result.docs_path.read_text(encoding="utf-8")
 

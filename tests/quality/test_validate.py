@@ -17,8 +17,8 @@ import yaml
 from slc_ops.base.errors import ValidationStopped
 from slc_ops.base.window import Window
 from slc_ops.intake.extract import extract
-from slc_ops.quality import validate
 from slc_ops.quality.statistics import Statistics, statistics_of
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.settings.deployments import Deployment, LakeSource
 from tests.quality import damage as d
 from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, Bench
@@ -62,7 +62,7 @@ def test_past_windows_are_never_read_again(bench: Bench) -> None:
 
 def test_the_first_window_of_all_is_judged_without_a_past(bench: Bench) -> None:
     manifest = extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo"), home=bench.installation.home)
-    result = validate(manifest, [], DEPLOYMENT)
+    result = validate(manifest, Baseline(), DEPLOYMENT.quality)
     evaluated = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
     assert [(each.code, each.severity) for each in result.findings] == [("history_empty", "warning")]
     assert "label_one_class" in evaluated
@@ -102,7 +102,7 @@ def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> No
     os.rename(bench.installation.home, tmp_path / "elsewhere")
     directory = tmp_path / "elsewhere" / "windows" / "demo"
     *trailing, newest = [extract(DEPLOYMENT, each, directory) for each in [*NEWEST.before(3), NEWEST]]
-    moved = validate(newest, trailing, DEPLOYMENT)
+    moved = validate(newest, Baseline(trailing), DEPLOYMENT.quality)
     assert moved.clean_path == directory / NEWEST.key / "clean.parquet"
     assert moved.clean_path.exists()
 
@@ -185,7 +185,7 @@ def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: P
         deployment = Deployment(source=source, window={"zone": "Europe/Berlin"})
         manifest = extract(deployment, window, tmp_path / "windows", home=tmp_path)
         assert (manifest.rows, manifest.notes[note]) == (600, 1)
-        result = validate(manifest, [], deployment)
+        result = validate(manifest, Baseline(), deployment.quality)
         assert result.status == "warned"
         (said,) = [finding for finding in result.findings if finding.code == note]
         assert (said.observed, said.severity) == (1, "warning")

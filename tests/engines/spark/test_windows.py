@@ -23,7 +23,8 @@ from slc_ops.intake.erased import Erased
 from slc_ops.intake.erasing import erase_window, rows_of
 from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
-from slc_ops.quality import observer, validate
+from slc_ops.quality.statistics import RowStatistics
+from slc_ops.quality.verdict import Baseline, validate
 from slc_ops.rows.engine import LOCAL, Engine
 from slc_ops.settings.deployments import DeltaSource, Deployment, FilesSource, LakeSource
 from tests.engines.spark.cluster import Cluster, why_not
@@ -84,7 +85,7 @@ def pulled(
     home: Path, engine: Engine, settings: Deployment, window: Window = WEEK, **more: Any
 ) -> WindowManifest:
     name = "local" if engine is LOCAL else "spark"
-    watching = observer(window, settings)
+    watching = RowStatistics(window, settings.quality.logit_limit)
     return extract(settings, window, home / name, home=home, observer=watching, by=engine, **more)
 
 
@@ -93,7 +94,7 @@ def judged(home: Path, engine: Engine, settings: Deployment) -> tuple[WindowMani
     before = pulled(home, engine, settings, WEEK.before(1)[0])
     manifest = pulled(home, engine, settings)
     with suppress(ValidationStopped):
-        validate(manifest, [before], settings, engine)
+        validate(manifest, Baseline([before]), settings.quality, engine)
     return manifest, read_json(manifest.directory / "validation.json")
 
 
@@ -185,7 +186,7 @@ def test_statistics_under_another_limit_come_from_the_stored_rows(engine: SparkE
     found = []
     for each in (LOCAL, engine):
         manifest = pulled(home, each, deployment())
-        result = validate(manifest, [], deployment(quality=quality), each)
+        result = validate(manifest, Baseline(), deployment(quality=quality).quality, each)
         found.append((result.quarantined, read_json(manifest.directory / "statistics.json")))
     assert found[0][0] == found[1][0] > 100
     assert_close(found[1][1], found[0][1], 1e-12)
@@ -226,7 +227,7 @@ def test_a_window_without_rows_and_a_broken_file_are_told_alike(engine: SparkEng
 
 def validate_refused(manifest: WindowManifest, engine: Engine) -> str:
     with pytest.raises(ValidationStopped) as refusal:
-        validate(manifest, [], deployment(), engine)
+        validate(manifest, Baseline(), deployment().quality, engine)
     return str(refusal.value).split("all findings")[0]
 
 
@@ -245,7 +246,12 @@ def test_a_worker_killed_while_it_writes_changes_nothing(
     again = home / "again"
     try:
         after = extract(
-            deployment(), WEEK, again, home=home, observer=observer(WEEK, deployment()), by=engine
+            deployment(),
+            WEEK,
+            again,
+            home=home,
+            observer=RowStatistics(WEEK, deployment().quality.logit_limit),
+            by=engine,
         )
     finally:
         killer.join()
@@ -261,7 +267,7 @@ def test_one_process_can_use_and_erase_what_a_cluster_wrote(engine: SparkEngine,
     manifest, left = pulled(home, engine, deployment()), pulled(home, LOCAL, deployment())
     manifest.verify()
     with suppress(ValidationStopped):
-        validate(manifest, [], deployment())
+        validate(manifest, Baseline(), deployment().quality)
     assert LOCAL.read(manifest.path).digest() == LOCAL.read(left.path).digest()
     erased = Erased(home, "spark").add(["user-000007"])
     assert rows_of(manifest.path, erased) == rows_of(left.path, erased) > 0
