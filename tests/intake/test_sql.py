@@ -79,7 +79,7 @@ def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, ans
 def test_rows_stream_in_batches_while_the_server_makes_them(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slc_ops.intake.sources.postgresql.BATCH_BYTES", 1)
+    monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
     slowly = QUERY.replace("score as logit", "score as logit, pg_sleep(0.004)::text as group_id")
     batches = open_source(deployment(slowly).source, Path(), WEEK).batches()
     first = next(batches)
@@ -96,7 +96,7 @@ def test_rows_stream_in_batches_while_the_server_makes_them(
 def test_an_extraction_that_ends_early_lets_the_server_go(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slc_ops.intake.sources.postgresql.BATCH_BYTES", 1)
+    monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
     batches = open_source(deployment().source, Path(), WEEK).batches()
     next(batches)
     batches.close()  # type: ignore[attr-defined]  # a generator

@@ -8,9 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SettingsError, SlcError, SourceUnavailable
-from slc_ops.intake.sources.adbc import MODULES
+from slc_ops.intake.sources.drivers import DRIVERS, Access
 from slc_ops.intake.sources.sql import Query
-from slc_ops.intake.sources.warehouses import connection_of
 from slc_ops.settings.deployments import SqlSource
 from tests.intake.conftest import WEEK
 
@@ -21,6 +20,10 @@ def source(**settings: Any) -> SqlSource:
     return SqlSource.model_validate({"query": QUERY, "url_env": "LOGS", **settings})
 
 
+def access_of(url: sa.URL, settings: SqlSource) -> Access:
+    return DRIVERS[url.get_backend_name()].access(url, settings)
+
+
 def asked(home: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any) -> None:
     monkeypatch.setenv("LOGS", url)
     list(Query(source(**settings), home, WEEK).batches())
@@ -28,7 +31,7 @@ def asked(home: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any
 
 def test_a_snowflake_url_is_the_driver_s_own_with_a_session_in_utc() -> None:
     url = sa.make_url("snowflake://ann:p%40ss@org-acc/logs/public?warehouse=small&role=reader")
-    found = connection_of(url, source(limit_seconds=60))
+    found = access_of(url, source(limit_seconds=60))
     place, _, query = str(found.address).partition("?")
     assert place == "ann:p%40ss@org-acc/logs/public"
     assert set(query.split("&")) == {
@@ -38,19 +41,19 @@ def test_a_snowflake_url_is_the_driver_s_own_with_a_session_in_utc() -> None:
     assert [found.name(name) for name in ("EVENT_ID", "Event", "at")] == ["event_id", "Event", "at"]
     assert found.parameter == "cast(? as timestamp_tz)"
     assert found.value(WEEK.start) == "2026-01-05 00:00:00+00:00"
-    assert connection_of(url, source(naive_time_zone="UTC")).parameter == "cast(? as timestamp_ntz)"
-    assert connection_of(url, source(epoch_unit="s")).parameter == "?"
+    assert access_of(url, source(naive_time_zone="UTC")).parameter == "cast(? as timestamp_ntz)"
+    assert access_of(url, source(epoch_unit="s")).parameter == "?"
 
 
 def test_a_key_instead_of_a_password_is_handed_to_the_driver_alone() -> None:
-    found = connection_of(sa.make_url("snowflake://ann@acc/logs?private_key_file=/keys/a.p8"), source())
+    found = access_of(sa.make_url("snowflake://ann@acc/logs?private_key_file=/keys/a.p8"), source())
     assert found.options["adbc.snowflake.sql.client_option.jwt_private_key"] == "/keys/a.p8"
     assert found.options["adbc.snowflake.sql.auth_type"] == "auth_jwt"
     assert "private_key_file" not in str(found.address)
 
 
 def test_a_bigquery_url_names_project_and_dataset() -> None:
-    found = connection_of(sa.make_url("bigquery://my-project/logs?location=EU"), source())
+    found = access_of(sa.make_url("bigquery://my-project/logs?location=EU"), source())
     own = "adbc.bigquery.sql"
     assert found.options == {
         f"{own}.project_id": "my-project", f"{own}.dataset_id": "logs", f"{own}.location": "EU",
@@ -61,7 +64,7 @@ def test_a_bigquery_url_names_project_and_dataset() -> None:
         ("bigquery://p/d?key=1", "no parameter 'key'"),
     ):
         with pytest.raises(SettingsError, match=said):
-            connection_of(sa.make_url(wrong), source())
+            access_of(sa.make_url(wrong), source())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_a_warehouse_that_does_not_answer_may_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_port: int
 ) -> None:
     """The real drivers, up to the point where the network would be needed."""
-    monkeypatch.setattr("slc_ops.intake.sources.warehouses.LOGIN_SECONDS", 1)
+    monkeypatch.setattr("slc_ops.intake.sources.drivers.LOGIN_SECONDS", 1)
     closed = f"127.0.0.1:{unused_port}"
     for url in (
         f"snowflake://ann:secret-1@{closed}/logs/public?account=acc&protocol=http",
@@ -161,7 +164,7 @@ def test_what_is_wrong_with_a_warehouse_is_said_in_one_line(
     assert "secret-1" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("module", sorted(MODULES.values()))
+@pytest.mark.parametrize("module", sorted(each.module for each in DRIVERS.values()))
 def test_every_driver_can_be_loaded(module: str) -> None:
     import importlib
 

@@ -1,11 +1,15 @@
-"""Databases as Arrow batches through ADBC: code that all drivers share."""
+"""The loader of databases with an ADBC driver: a query as Arrow batches.
+
+:mod:`slc_ops.intake.sources.drivers` has the differences between drivers.
+"""
 
 import queue
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from decimal import Decimal
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,77 +21,60 @@ import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
+from slc_ops.intake.sources.drivers import DRIVERS, Access
 from slc_ops.settings.sources import SqlSource
-
-ColumnOf = Callable[[list[Any]], pa.Array]
-"""Converts Python values to an Arrow column, as the path through SQLAlchemy does."""
-
-MODULES = {
-    "bigquery": "adbc_driver_bigquery",
-    "grpc": "adbc_driver_flightsql",
-    "postgresql": "adbc_driver_postgresql",
-    "snowflake": "adbc_driver_snowflake",
-}
-"""Database → the module of its driver."""
-REFUSED = {
-    "INVALID_ARGUMENT", "INVALID_DATA", "NOT_FOUND", "NOT_IMPLEMENTED", "UNAUTHENTICATED", "UNAUTHORIZED",
-}  # fmt: skip
-"""Status codes for which a retry is useless."""
 
 
 def has_driver(backend: str) -> bool:
     """Return True when an ADBC driver for the database is installed."""
-    return backend in MODULES and find_spec(MODULES[backend]) is not None
+    return backend in DRIVERS and find_spec(DRIVERS[backend].module) is not None
 
 
 def arrow_batches(
-    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
+    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the query, at most ``batch_rows`` at a time; a thread fetches ahead."""
-    if url.get_backend_name() == "postgresql":
-        from slc_ops.intake.sources.postgresql import batches
-
-        return ahead(batches(url, source, bounds, shown, column_of))
-    return ahead(prepared_batches(url, source, bounds, shown, column_of))
+    return ahead(fetched(url, source, bounds, shown))
 
 
-def prepared_batches(
-    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str, column_of: ColumnOf
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a prepared statement with the window's bounds as parameters.
-
-    These servers have no read-only sessions: the user of the URL should have read access only.
-    """
-    from slc_ops.intake.sources.warehouses import connection_of
-
-    if not re.match(r"\s*(select|with)\b", source.query, re.IGNORECASE):
-        raise InputError(f"the query for {shown} must begin with SELECT or WITH: a source may only read")
-    asked = connection_of(url, source)
-    values = [asked.value(bounds[name]) for name in BOUND.findall(source.query)]
-    dbapi = import_module(f"{MODULES[url.get_backend_name()]}.dbapi")
-    with (
-        asking(shown),
-        closing(dbapi.connect(**asked.place, db_kwargs=asked.options, autocommit=True)) as link,
-        link.cursor() as cursor,
-        limited(cursor, source, shown) as clock,
-    ):
-        cursor.execute(BOUND.sub(asked.parameter, source.query), values)
-        for batch in clock.with_each(iter(cursor.fetch_record_batch())):
-            names = [asked.name(name) for name in batch.schema.names]
-            yield from cut(batch.columns, names, source.batch_rows, column_of)
-
-
-@contextmanager
-def asking(shown: str) -> Iterator[None]:
-    """Turn a driver's errors into one-line errors; an unreachable server is :class:`SourceUnavailable`."""
+def fetched(url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the query with the window's bounds as parameters of it, or of the session."""
     import adbc_driver_manager as manager
 
+    driver = DRIVERS[url.get_backend_name()]
+    access = driver.access(url, source)
+    query = only_reading(BOUND.sub(access.parameter, source.query), access, shown)
+    values = [access.value(bounds[name]) for name in BOUND.findall(source.query)]
+    dbapi = import_module(f"{driver.module}.dbapi")
     try:
-        yield
+        with closing(dbapi.connect(**access.arguments)) as connection, connection.cursor() as cursor:
+            if access.remember is not None:
+                access.remember(connection, bounds)
+            with limited(cursor, source, shown) as clock:
+                cursor.adbc_statement.set_options(**access.statement)
+                cursor.execute(query, values if access.remember is None else None)
+                for batch in clock.with_each(iter(cursor.fetch_record_batch())):
+                    names = [access.name(name) for name in batch.schema.names]
+                    yield from cut(batch.columns, names, source.batch_rows)
     except (manager.Error, pa.ArrowException, OSError) as error:
-        if isinstance(error, manager.Error) and error.status_code.name in REFUSED:
-            raise InputError(f"the server {shown} refused the query: {one_line(error)}") from None
-        raise SourceUnavailable(f"the server {shown} failed: {one_line(error)}") from None
+        text = one_line(str(error)[max(str(error).find("ERROR:"), 0) :])  # drops the query before it
+        if access.may_pass(error, text):
+            raise SourceUnavailable(f"the database {shown} failed: {text}") from None
+        raise InputError(f"the database {shown} refused the query, which may only read: {text}") from None
+
+
+def only_reading(query: str, access: Access, shown: str) -> str:
+    """Return a query that cannot write.
+
+    A subquery admits a single SELECT only. Warehouses have no read-only sessions: there, the user of the URL
+    should have read access only.
+    """
+    if access.read_only:
+        inner = query.rstrip().rstrip(";")
+        return f"SELECT * FROM (\n{inner}\n) AS slc_ops_rows"  # noqa: S608 - the operator's own query
+    if not re.match(r"\s*(select|with)\b", query, re.IGNORECASE):
+        raise InputError(f"the query for {shown} must begin with SELECT or WITH: a source may only read")
+    return query
 
 
 @contextmanager
@@ -106,18 +93,21 @@ def limited(cursor: Any, source: SqlSource, shown: str) -> Iterator[Patience]:
             ) from None
 
 
-def cut(
-    columns: list[pa.Array], names: list[str], rows: int, column_of: ColumnOf
-) -> Iterator[pa.RecordBatch]:
+def cut(columns: list[pa.Array], names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     """Yield batches of at most ``rows`` rows with plain values; raise for a duplicate column name."""
-    if len(set(names)) < len(names):
-        raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
-    found = pa.record_batch([plain(column, column_of) for column in columns], names=names)
+    each_once(names)
+    found = pa.record_batch([plain(column) for column in columns], names=names)
     for first in range(0, found.num_rows, rows):
         yield found.slice(first, rows)
 
 
-def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
+def each_once(names: list[str]) -> None:
+    """Raise for a duplicate column name."""
+    if len(set(names)) < len(names):
+        raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
+
+
+def plain(found: pa.Array) -> pa.Array:
     """Convert values as SQLAlchemy returns them: exact decimals, UUIDs as text, float32 by shortest digits.
 
     Decimals with scale 0 (NUMBER in warehouses) become 64-bit integers.
@@ -140,6 +130,24 @@ def plain(found: pa.Array, column_of: ColumnOf) -> pa.Array:
                 f"the query returns {found.type} beyond 64 bits; cast the column to text in the query"
             ) from None
     return found
+
+
+def column_of(values: Sequence[Any]) -> pa.Array:
+    """Convert Python values to an Arrow column; raise for a mixture of times with and without a zone."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if uuid.UUID in kinds:
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    if datetime in kinds:
+        naive = sum(value.tzinfo is None for value in values if value is not None)
+        if 0 < naive < sum(value is not None for value in values):
+            raise InputError(f"the query returns {naive} times without a zone among times with one")
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(
+            f"the query returns a column of mixed types: {found}; cast it in the query"
+        ) from None
 
 
 def ahead(batches: Iterator[pa.RecordBatch], depth: int = 2) -> Iterator[pa.RecordBatch]:

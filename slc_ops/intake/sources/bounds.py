@@ -16,8 +16,8 @@ BOUND = re.compile(r"(?<![:\w]):(window_start|window_end)\b")
 """A bound in a query; ``::window_start`` is a cast to a type of that name."""
 
 
-def one_line(error: Exception) -> str:
-    """Return an error's text without colours, in one line of bounded length.
+def one_line(error: Exception | str) -> str:
+    """Return an error or its text without colours, in one line of bounded length.
 
     >>> one_line(ValueError("no\\n  \x1b[31mtable\x1b[0m"))
     'no table'

@@ -3,9 +3,7 @@
 import json
 import os
 import sqlite3
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,11 @@ from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import DatasetName, in_database
-from slc_ops.intake.sources.adbc import arrow_batches, has_driver
+from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
+from slc_ops.intake.sources.drivers import DRIVERS
 from slc_ops.settings.connections import Connection, find_connection
 from slc_ops.settings.sources import SqlSource
-
-NEEDED = {
-    "bigquery": {"bigquery": "adbc-driver-bigquery"},
-    "grpc": {"warehouse": "adbc-driver-flightsql"},
-    "postgresql": {"mlflow": "psycopg"},
-    "snowflake": {"snowflake": "adbc-driver-snowflake"},
-}
-"""Database → the extra with its driver; other databases need their dialect's driver."""
 
 
 class Query:
@@ -70,7 +61,7 @@ class Query:
         if not has_driver(self.url.get_backend_name()):
             return self.through_python()
         values = bounds(self.source, self.window)
-        return arrow_batches(self.url, self.source, values, self._shown(), column_of)
+        return arrow_batches(self.url, self.source, values, self._shown())
 
     def through_python(self) -> Iterator[pa.RecordBatch]:
         """Yield the same rows through SQLAlchemy."""
@@ -89,8 +80,7 @@ class Query:
                     bounds(self.source, self.window, text=engine.dialect.name == "sqlite"),
                 )
                 names = list(result.keys())
-                if len(set(names)) < len(names):
-                    raise InputError(f"the query returns a column twice: {', '.join(names)}; name each once")
+                each_once(names)
                 for rows in patience.with_each(result.partitions(self.source.batch_rows)):
                     columns = zip(*rows, strict=True)
                     yield pa.record_batch([column_of(values) for values in columns], names=names)
@@ -112,8 +102,10 @@ class Query:
             return sa.create_engine(self.url, poolclass=sa.NullPool, connect_args=self._connect_args())
         except (saexc.NoSuchModuleError, ModuleNotFoundError):
             backend = self.url.get_backend_name()
-            if backend in NEEDED:
-                raise MissingExtra(self._shown(), NEEDED[backend]) from None
+            if backend in DRIVERS:
+                driver = DRIVERS[backend]
+                missing = {driver.extra: driver.module.replace("_", "-")}
+                raise MissingExtra(self._shown(), missing) from None
             raise SettingsError(
                 f"{self._shown()} needs SQLAlchemy's dialect for {backend} and its driver, which is not "
                 "installed"
@@ -227,21 +219,3 @@ def bigquery_url(found: Connection) -> sa.URL:
     return sa.URL.create(
         "bigquery", host=found.extra.get("project") or None, database=found.schema or None, query=texts
     )
-
-
-def column_of(values: Sequence[Any]) -> pa.Array:
-    """Convert Python values to an Arrow column; raise for a mixture of times with and without a zone."""
-    kinds = {type(value) for value in values} - {type(None)}
-    if uuid.UUID in kinds:
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
-    if datetime in kinds:
-        naive = sum(value.tzinfo is None for value in values if value is not None)
-        if 0 < naive < sum(value is not None for value in values):
-            raise InputError(f"the query returns {naive} times without a zone among times with one")
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(
-            f"the query returns a column of mixed types: {found}; cast it in the query"
-        ) from None
