@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slc_ops.base.once import Once
+from slc_ops.base.threads import Once
 from slc_ops.evidence.folds import Fold
 from slc_ops.evidence.slices import Slicing, by_density, by_group, by_time
 from slc_ops.methods import FitOptions

@@ -24,7 +24,7 @@ from slc_ops.numerics.time_bins import timestamp_of
 from slc_ops.rows.interactions import InteractionLog
 from slc_ops.rows.passes import Partial, Totals
 from slc_ops.rows.rows import NO_COLUMNS, TIME, Columns, Log, Rows
-from slc_ops.rows.selection import order_statistics, span_of_time
+from slc_ops.rows.selection import extent, order_statistics
 
 TIME_SLICES = 7
 MAX_GROUPS = 50
@@ -131,7 +131,7 @@ def _by_moment(edges: NDArray[Any], rows: Rows) -> NDArray[Any]:
 
 def time_range(log: Log) -> tuple[float, float]:
     """Return the first and the last timestamp of all rows."""
-    span = span_of_time(partial(_over_all, log))
+    span = _over_all(log, extent)
     return timestamp_of(span.low), timestamp_of(span.high)
 
 

@@ -4,7 +4,7 @@ A source has columns and a number of rows, and streams any of its columns in row
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from slc_ops.base.buffers import as_arrow
 from slc_ops.base.errors import BadRowsError, ColumnError, InputError
 from slc_ops.base.tabular import SUFFIXES, TabularFile, suffix_of
+from slc_ops.base.threads import made_ahead
 from slc_ops.rows.columns import as_logits
 
 BATCH_ROWS = 1 << 18
@@ -77,7 +78,9 @@ class ParquetSource:
             with pq.ParquetFile(self._path, read_dictionary=text, page_checksum_verification=True) as file:
                 groups = None if self._groups is None else list(range(*self._groups))
                 batches = file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(columns))
-                yield from _one_ahead(batches, columns)
+                with closing(made_ahead(batches)) as ahead:
+                    for batch in ahead:
+                        yield batch.select(list(columns))  # in the requested order
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self._path} cannot be read to its end: {error}") from None
 
@@ -85,15 +88,6 @@ class ParquetSource:
         if self._groups is None:
             return str(self._path)
         return f"{self._path} (row groups {self._groups[0]} to {self._groups[1] - 1})"
-
-
-def _one_ahead(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Decode the next batch while the current one is in use; return columns in the requested order."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch.select(list(columns))
 
 
 class Joined:

@@ -143,11 +143,6 @@ def quantile_edges(add_up: AddUp, bins: int) -> Floats:
     return np.unique(np.array([low, *_select(add_up, span, np.arange(1, bins), bins), high]))
 
 
-def span_of_time(add_up: AddUp) -> Extent:
-    """Return the range of all rows with positive weight."""
-    return add_up(extent)
-
-
 def order_statistics(add_up: AddUp, ranks: NDArray[np.int_], n_rows: int) -> Floats:
     """Return the timestamps at these ranks (from 1) among ``n_rows`` rows without weights."""
     return np.array(_select(add_up, add_up(extent), ranks, n_rows))

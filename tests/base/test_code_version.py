@@ -31,7 +31,7 @@ DECIDES_NOTHING = {
     "base/locks.py": "who may write now",
     "base/memory.py": "whose memory it is",
     "base/names.py": "which names are allowed",
-    "base/once.py": "what is asked only once",
+    "base/threads.py": "when something is computed, not what",
     "base/text.py": "how a number is shown",
     "refresh/gate.py": "who may promote",
     "refresh/schedule.py": "which windows are refused, and when",

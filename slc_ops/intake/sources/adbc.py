@@ -3,11 +3,9 @@
 :mod:`slc_ops.intake.sources.drivers` has the differences between drivers.
 """
 
-import queue
 import re
-import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -20,6 +18,7 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from slc_ops.base.errors import InputError, SourceUnavailable
+from slc_ops.base.threads import made_ahead
 from slc_ops.intake.sources.bounds import BOUND, Patience, in_time, one_line
 from slc_ops.intake.sources.drivers import DRIVERS, Access
 from slc_ops.settings.sources import SqlSource
@@ -34,10 +33,12 @@ def arrow_batches(
     url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the query, at most ``batch_rows`` at a time; a thread fetches ahead."""
-    return ahead(fetched(url, source, bounds, shown))
+    return made_ahead(fetched(url, source, bounds, shown), depth=3)
 
 
-def fetched(url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str) -> Iterator[pa.RecordBatch]:
+def fetched(
+    url: sa.URL, source: SqlSource, bounds: dict[str, Any], shown: str
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of the query with the window's bounds as parameters of it, or of the session."""
     import adbc_driver_manager as manager
 
@@ -148,42 +149,3 @@ def column_of(values: Sequence[Any]) -> pa.Array:
         raise InputError(
             f"the query returns a column of mixed types: {found}; cast it in the query"
         ) from None
-
-
-def ahead(batches: Iterator[pa.RecordBatch], depth: int = 2) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches, produced by a thread up to ``depth`` batches ahead."""
-    made: queue.Queue[tuple[pa.RecordBatch | None, BaseException | None]] = queue.Queue(depth)
-    left = threading.Event()
-
-    def put(batch: pa.RecordBatch | None, error: BaseException | None) -> None:
-        while not left.is_set():
-            try:
-                return made.put((batch, error), timeout=0.1)
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        try:
-            for batch in batches:
-                put(batch, None)
-                if left.is_set():
-                    break
-            put(None, None)
-        except BaseException as error:  # raised in the consumer
-            put(None, error)
-        finally:
-            batches.close()  # type: ignore[attr-defined]  # a generator; closes the connection
-
-    thread = threading.Thread(target=work, name="slc-ops-fetch", daemon=True)
-    thread.start()
-    try:
-        while True:
-            batch, error = made.get()
-            if error is not None:
-                raise error
-            if batch is None:
-                return
-            yield batch
-    finally:
-        left.set()
-        thread.join()

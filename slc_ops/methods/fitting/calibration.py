@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slc_ops.base.errors import FitError, InputError, OneClassError
-from slc_ops.base.once import Once
+from slc_ops.base.threads import Once
 from slc_ops.methods.fitting.options import FitOptions, Forgetting
 from slc_ops.methods.fitting.summed_log import Summed
 from slc_ops.numerics.kernels import Floats, Sums, dot, key_sums, slices

@@ -1,7 +1,9 @@
-"""A cache for several threads: the first caller computes a value, the others wait."""
+"""Work in threads: a cache whose first caller computes while others wait, and values made ahead."""
 
 import threading
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Callable, Generator, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,3 +40,23 @@ class Once:
         with self._lock:
             for name in [name for name in self._values if wanted(name)]:
                 self._values.pop(name, None)
+
+
+def made_ahead(values: Generator[T, None, None], depth: int = 1) -> Generator[T, None, None]:
+    """Yield the same values; a thread makes up to ``depth`` of them while the current one is in use.
+
+    The generator is closed in that thread, also when the consumer stops early.
+
+    >>> list(made_ahead(k * k for k in range(4)))
+    [0, 1, 4, 9]
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="slc-ops-ahead") as pool:
+        coming = deque(pool.submit(next, values, _ABSENT) for _ in range(depth))
+        try:
+            while (value := coming.popleft().result()) is not _ABSENT:
+                coming.append(pool.submit(next, values, _ABSENT))
+                yield value  # type: ignore[misc]  # not the mark of the end
+        finally:
+            for each in coming:
+                each.cancel()
+            pool.submit(values.close)
