@@ -1,8 +1,19 @@
 """The smaller blocks of the deployments file: decision, forget and notify."""
 
 from typing import Annotated, Any, Literal, get_args
+from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+def known_zone(zone: str) -> str:
+    """Return the name of a time zone; raise ``ValueError`` for another text."""
+    if zone not in available_timezones():
+        raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Europe/Berlin")
+    return zone
+
+
+Zone = Annotated[str, AfterValidator(known_zone)]
 
 
 class SettingsBlock(BaseModel):

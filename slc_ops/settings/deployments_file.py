@@ -127,20 +127,12 @@ def short(value: str | int | float) -> str:
     )
 
 
-def _keys() -> list[str]:
+def _keys() -> set[str]:
     """Return every key that a block may have."""
-    from slc_ops.settings import deployments as d
+    from slc_ops.settings.blocks import SettingsBlock
 
-    blocks = (
-        d.Deployment,
-        d.Decision,
-        d.Quality,
-        d.OwnExpectation,
-        d.Limit,
-        d.Notify,
-        d.Notifier,
-        d.WindowGrid,
-        d.Schedule,
-    )
-    parts: tuple[type[d.SettingsBlock], ...] = (*blocks, *d.SOURCES, d.Partition)
-    return sorted({key for part in parts for key in part.model_fields})
+    keys, blocks = set[str](), [SettingsBlock]
+    for block in blocks:
+        keys.update(block.model_fields)
+        blocks += block.__subclasses__()
+    return keys

@@ -10,13 +10,12 @@ from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 from urllib.parse import parse_qsl, urlsplit
-from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.window import parse_timestamp
-from slc_ops.settings.blocks import SettingsBlock
+from slc_ops.settings.blocks import SettingsBlock, Zone
 
 CONTRACT_COLUMNS = (
     "event_id", "event_time", "user_id", "item_id", "label", "logit",
@@ -59,7 +58,7 @@ class Mapped(SettingsBlock):
     columns: dict[str, str] = Field(
         default_factory=dict, description="column of the log → the source's column"
     )
-    naive_time_zone: str | None = Field(
+    naive_time_zone: Zone | None = Field(
         default=None,
         description="zone of naive event times; unset: they are refused. A repeated local time counts as the "
         "first of the two, a skipped one is moved forward; both are counted",
@@ -77,13 +76,6 @@ class Mapped(SettingsBlock):
             if not name:
                 raise ValueError(f"column {column!r} is mapped to an empty name")
         return columns
-
-    @field_validator("naive_time_zone")
-    @classmethod
-    def _known_zone(cls, zone: str | None) -> str | None:
-        if zone is not None and zone not in available_timezones():
-            raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Europe/Berlin")
-        return zone
 
 
 class Partition(SettingsBlock):

@@ -3,12 +3,11 @@
 import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import available_timezones
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from slc_ops.base.window import MONDAY, Cadence
-from slc_ops.settings.blocks import SettingsBlock
+from slc_ops.settings.blocks import SettingsBlock, Zone
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 MAX_WINDOW_LENGTH = timedelta(days=366)
@@ -45,14 +44,7 @@ class WindowGrid(SettingsBlock):
         default="monday",
         description="a day on which a window starts; `monday` counts from Monday 1970-01-05",
     )
-    zone: str = Field(default="UTC", description="time zone of the days, `UTC` or such as `Europe/Berlin`")
-
-    @field_validator("zone")
-    @classmethod
-    def _known_zone(cls, zone: str) -> str:
-        if zone not in available_timezones():
-            raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Europe/Berlin")
-        return zone
+    zone: Zone = Field(default="UTC", description="time zone of the days, `UTC` or such as `Europe/Berlin`")
 
     @property
     def cadence(self) -> Cadence:
