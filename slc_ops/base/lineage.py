@@ -104,7 +104,7 @@ def _teller(
             },
         )
         job = Job(namespace=namespace, name=f"{deployment}.{step}")
-        inputs = [_input(each) for each in reads()]
+        inputs = [_dataset(each, written=False) for each in reads()]
     except ImportError:
         _log.warning("OpenLineage is configured, but not installed; run: pip install 'slc-ops[lineage]'")
         return None
@@ -121,40 +121,30 @@ def _teller(
                     run=run,
                     job=job,
                     inputs=inputs,
-                    outputs=[_output(each) for each in outputs],
+                    outputs=[_dataset(each, written=True) for each in outputs],
                     producer=PRODUCER,
                 )
             )
         except Exception as error:
-            _log.warning("OpenLineage was not told of %s: %s", step, error)
+            _log.warning("the lineage of %s was not sent: %s", step, error)
             return False
         return True
 
     return emit if emit("START", ()) else None
 
 
-def _facets(data: Data) -> dict[str, Any]:
-    from openlineage.client.facet_v2 import dataset_version_dataset
+def _dataset(data: Data, *, written: bool) -> Any:
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.facet_v2 import dataset_version_dataset, output_statistics_output_dataset
 
-    if data.version is None:
-        return {}
-    version = dataset_version_dataset.DatasetVersionDatasetFacet(data.version, producer=PRODUCER)
-    return {"version": version}
-
-
-def _input(data: Data) -> Any:
-    from openlineage.client.event_v2 import InputDataset
-
-    return InputDataset(namespace=data.namespace, name=data.name, facets=_facets(data))
-
-
-def _output(data: Data) -> Any:
-    from openlineage.client.event_v2 import OutputDataset
-    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
-
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {"namespace": data.namespace, "name": data.name, "facets": {}}
+    if data.version is not None:
+        version = dataset_version_dataset.DatasetVersionDatasetFacet(data.version, producer=PRODUCER)
+        named["facets"]["version"] = version
+    if not written:
+        return InputDataset(**named)
+    counted: dict[str, Any] = {}
     if data.rows is not None:
-        found["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
-            rowCount=data.rows, producer=PRODUCER
-        )
-    return OutputDataset(namespace=data.namespace, name=data.name, facets=_facets(data), outputFacets=found)
+        facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
+        counted["outputStatistics"] = facet(rowCount=data.rows, producer=PRODUCER)
+    return OutputDataset(**named, outputFacets=counted)

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import WEEK, Window
 from slc_ops.demo.population import Platform, monday, week_of_rows
-from slc_ops.intake.dataset_names import DatasetName
 from slc_ops.settings.sources import SimulatorSource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,9 +31,9 @@ class Simulation:
             raise SettingsError(f"the simulator's platform: {error}") from None
 
     @staticmethod
-    def datasets(source: SimulatorSource, home: Path) -> list[DatasetName]:
+    def datasets(source: SimulatorSource, home: Path) -> list[Data]:
         """Return the data set names for lineage."""
-        return [DatasetName("slc_ops", source.kind)]
+        return [Data("slc_ops", source.kind)]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the simulation."""

@@ -1,10 +1,11 @@
 """Names of a source's data sets for OpenLineage: namespace and name, by its naming specification."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from slc_ops.base.lineage import Data
 
 PORTS = {"postgres": 5432, "mysql": 3306, "redshift": 5439}
 SCHEMAS = {"postgres": "public"}
@@ -12,26 +13,18 @@ _TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/|[()]|[\w$.]+", re.DOTALL
 _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*){0,2}")
 
 
-@dataclass(frozen=True)
-class DatasetName:
-    """A data set for lineage."""
-
-    namespace: str
-    name: str
-
-
-def at(location: str, home: Path) -> DatasetName:
+def at(location: str, home: Path) -> Data:
     """Return the data set of a path or an object store address.
 
     >>> at("s3://logs/answers/2026", Path("/data"))
-    DatasetName(namespace='s3://logs', name='answers/2026')
+    Data(namespace='s3://logs', name='answers/2026', version=None, rows=None)
     >>> at("lake/demo", Path("/data"))
-    DatasetName(namespace='file', name='/data/lake/demo')
+    Data(namespace='file', name='/data/lake/demo', version=None, rows=None)
     """
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
-        return DatasetName("file", str(home / parts.path if not parts.scheme else Path(parts.path)))
-    return DatasetName(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/")
+        return Data("file", str(home / parts.path if not parts.scheme else Path(parts.path)))
+    return Data(f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/")
 
 
 def tables_of(query: str) -> list[str]:
@@ -63,22 +56,22 @@ def tables_of(query: str) -> list[str]:
     return list(found)
 
 
-def in_database(url: Any, query: str) -> list[DatasetName]:
+def in_database(url: Any, query: str) -> list[Data]:
     """Return the tables of a query in the database of a SQLAlchemy URL, without user and password.
 
     >>> import sqlalchemy as sa
     >>> in_database(sa.make_url("postgresql+psycopg://ann:x@db.example/school"), "SELECT 1 FROM answers")
-    [DatasetName(namespace='postgres://db.example:5432', name='school.public.answers')]
+    [Data(namespace='postgres://db.example:5432', name='school.public.answers', version=None, rows=None)]
     """
     kind = url.get_backend_name()
     kind = "postgres" if kind == "postgresql" else kind
     if kind in ("sqlite", "duckdb"):
-        return [DatasetName(f"{kind}://{url.database}", table) for table in tables_of(query)]
+        return [Data(f"{kind}://{url.database}", table) for table in tables_of(query)]
     port = url.port or PORTS.get(kind)
     namespace = f"{kind}://{url.host}" + (f":{port}" if port else "")
     found = []
     for table in tables_of(query):
         missing = 2 - table.count(".")
         known = [*([SCHEMAS[kind]] if missing == 2 and kind in SCHEMAS else []), table]
-        found.append(DatasetName(namespace, ".".join([*([url.database or ""] if missing else []), *known])))
+        found.append(Data(namespace, ".".join([*([url.database or ""] if missing else []), *known])))
     return found

@@ -59,8 +59,7 @@ def extract(installation: Installation, name: str, window: Window) -> list[Windo
 
     def reads() -> list[Data]:
         both = [each for each in (deployment.source, deployment.labels) if each is not None]
-        named = [name for each in both for name in reader_of(each).datasets(each, home)]
-        return [Data(each.namespace, each.name) for each in named]
+        return [data for each in both for data in reader_of(each).datasets(each, home)]
 
     with lineage("extract", name, window, reads, silent=installation.rehearsal) as written:
         found, newest = _extracted(installation, name, window, deployment, home)

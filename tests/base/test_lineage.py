@@ -119,4 +119,4 @@ def test_a_server_that_does_not_answer_is_a_warning(
     ):
         pass
     (record,) = [each for each in caplog.records if each.name == "slc_ops.base.lineage"]
-    assert "OpenLineage was not told of extract" in record.getMessage()
+    assert "the lineage of extract was not sent" in record.getMessage()

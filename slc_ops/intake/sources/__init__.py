@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import DatasetName
 from slc_ops.settings.sources import READERS, Mapped
 
 
@@ -38,7 +38,7 @@ class Reader(Protocol):
     def __call__(self, source: Any, home: Path, window: Window) -> Source:
         """Open a window of the source; paths are relative to ``home``."""
 
-    def datasets(self, source: Any, home: Path) -> list[DatasetName]:
+    def datasets(self, source: Any, home: Path) -> list[Data]:
         """Return the data sets of the source, for lineage."""
 
 

@@ -20,9 +20,10 @@ import pyarrow.fs as pafs
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import selection
-from slc_ops.intake.dataset_names import DatasetName, at
+from slc_ops.intake.dataset_names import at
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.intake.sources.locations import locate
 from slc_ops.intake.sources.parquet import Parts, SourceFile
@@ -52,7 +53,7 @@ class Delta:
         self.parts = Parts(self.filesystem, source, window, inside=True)
 
     @staticmethod
-    def datasets(source: DeltaSource, home: Path) -> list[DatasetName]:
+    def datasets(source: DeltaSource, home: Path) -> list[Data]:
         """Return the data set for lineage."""
         return [at(source.path, home)]
 

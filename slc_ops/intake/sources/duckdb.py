@@ -10,8 +10,9 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import DatasetName, at, tables_of
+from slc_ops.intake.dataset_names import at, tables_of
 from slc_ops.intake.sources.bounds import BOUND, bounds, in_time, one_line
 from slc_ops.settings.sources import DuckdbSource
 
@@ -39,10 +40,10 @@ class Duckdb:
         self.path = home / source.path
 
     @staticmethod
-    def datasets(source: DuckdbSource, home: Path) -> list[DatasetName]:
+    def datasets(source: DuckdbSource, home: Path) -> list[Data]:
         """Return the data sets for lineage."""
         tables = [source.table] if source.table else tables_of(source.query or "")
-        return [DatasetName(f"duckdb://{at(source.path, home).name}", table) for table in tables]
+        return [Data(f"duckdb://{at(source.path, home).name}", table) for table in tables]
 
     def describe(self) -> dict[str, Any]:
         """Return the file with its table or the digest of the query."""

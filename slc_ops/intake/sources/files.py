@@ -11,10 +11,11 @@ from pyarrow import fs as pafs
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.tabular import TabularFile
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import NUMBERS
-from slc_ops.intake.dataset_names import DatasetName, at
+from slc_ops.intake.dataset_names import at
 from slc_ops.intake.sources.locations import reading, refuse_tables
 from slc_ops.settings.sources import FilesSource
 
@@ -30,7 +31,7 @@ class Files:
         self._opened: dict[Path, TabularFile] = {}
 
     @staticmethod
-    def datasets(source: FilesSource, home: Path) -> list[DatasetName]:
+    def datasets(source: FilesSource, home: Path) -> list[Data]:
         """Return the data sets for lineage."""
         return [at(path, home) for path in source.paths]
 

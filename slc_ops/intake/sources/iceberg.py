@@ -12,9 +12,9 @@ import pyarrow as pa
 from slc_ops.base.errors import InputError, SourceUnavailable
 from slc_ops.base.extras import require
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.contract import repetitive_text, selection
-from slc_ops.intake.dataset_names import DatasetName
 from slc_ops.intake.sources.bounds import one_line
 from slc_ops.settings.sources import IcebergSource
 
@@ -34,9 +34,9 @@ class Iceberg:
         self.source, self.home, self.window = source, home, window
 
     @staticmethod
-    def datasets(source: IcebergSource, home: Path) -> list[DatasetName]:
+    def datasets(source: IcebergSource, home: Path) -> list[Data]:
         """Return the data set for lineage."""
-        return [DatasetName(f"iceberg://{source.catalog}", source.table)]
+        return [Data(f"iceberg://{source.catalog}", source.table)]
 
     def describe(self) -> dict[str, Any]:
         """Return the table and its snapshot."""

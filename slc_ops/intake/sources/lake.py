@@ -14,8 +14,9 @@ import pyarrow.fs as pafs
 
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import DatasetName, at
+from slc_ops.intake.dataset_names import at
 from slc_ops.intake.sources.locations import locate, reading, refuse_tables
 from slc_ops.intake.sources.parquet import Parts, SourceFile
 from slc_ops.settings.sources import LakeSource
@@ -35,7 +36,7 @@ class Lake:
         self.parts = Parts(self.filesystem, source, window, inside=not self.selects)
 
     @staticmethod
-    def datasets(source: LakeSource, home: Path) -> list[DatasetName]:
+    def datasets(source: LakeSource, home: Path) -> list[Data]:
         """Return the data set for lineage."""
         return [at(source.path, home)]
 

@@ -14,8 +14,9 @@ from sqlalchemy import exc as saexc
 from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
 from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
+from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
-from slc_ops.intake.dataset_names import DatasetName, in_database
+from slc_ops.intake.dataset_names import in_database
 from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.intake.sources.drivers import DRIVERS
@@ -38,7 +39,7 @@ class Query:
         self.url = database_url(source, home)
 
     @staticmethod
-    def datasets(source: SqlSource, home: Path) -> list[DatasetName]:
+    def datasets(source: SqlSource, home: Path) -> list[Data]:
         """Return the data sets for lineage."""
         return in_database(database_url(source, home), source.query)
 
