@@ -229,7 +229,7 @@ def test_without_three_windows_before_it_no_misfit_is_unusual(bench: Bench) -> N
         extract(bench.deployment, each, bench.installation.windows("demo"), home=bench.installation.home)
         for each in (NEWEST, *NEWEST.before(2))
     )
-    result = validate(manifest, others, bench.deployment)
+    result = validate(manifest, Baseline(others), bench.deployment.quality)
     assert "label_misfit" not in {finding.code for finding in result.findings}
 
 
