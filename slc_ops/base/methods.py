@@ -91,6 +91,7 @@ METHODS: Mapping[str, Method] = {
             "none if a > 0 (self-tested); a < 0 reverses the order",
             monotone=True,
             fits_link=True,
+            long_memory=True,
         ),
         Method(
             "temperature",

@@ -87,13 +87,15 @@ class FoldRows:
         return None if log is None else self._prepared(log)
 
     def _prepared(self, log: Log) -> Calibration:
-        found = Calibration(log, None, self.options)
+        found = Calibration(log, None, self.options, None, self.fold.starts)
         found.keep_rows = self._forgets  # slc_eb and slc_mix select on the same rows
         return found
 
     def _older(self) -> Calibration | None:
         log = self.fold.older_log(self.engine)
-        return None if log is None else Calibration(log, None, self.options, self.fold.forget)
+        return (
+            None if log is None else Calibration(log, None, self.options, self.fold.forget, self.fold.starts)
+        )
 
     def _test(self) -> Log:
         return self._cut[1] if self.fold.test is None else self.fold.test_log(self.engine)

@@ -41,6 +41,8 @@ class Fold(JsonForm):
     older: tuple[Path, ...] = ()
     """The windows for methods that forget, which end with ``offsets``; ``forget`` is their decay."""
     forget: Forgetting | None = None
+    starts: tuple[float, ...] = ()
+    """The starts of the windows to fit on, oldest first, gaps included; empty: not divided into windows."""
 
     @property
     def hold_out(self) -> bool:

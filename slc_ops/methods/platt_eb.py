@@ -14,6 +14,10 @@ stays near it; a model that is far off gets a large t at once, and the line is P
 Platt's, too, at the cost of hardly a pass more: the search starts at Platt's line, and a short step is not
 evaluated.
 
+A refresh fits it on windows. Then the level may differ from window to window, and the rows of one window say
+little about the next: the result is the mean of the line above, fitted on the link's windows, and the moving
+line over the long memory (:mod:`slc_ops.methods.fitting.moving_line`).
+
 >>> import pyarrow as pa
 >>> from slc_ops.rows.interactions import InteractionLog
 >>> rng = np.random.default_rng(3)
@@ -32,8 +36,9 @@ from functools import partial
 import numpy as np
 
 from slc_ops.methods.fitting.calibration import Calibration
-from slc_ops.methods.fitting.link import line_of, link_terms, plain_link
+from slc_ops.methods.fitting.link import FittedLink, line_of, link_terms, plain_link
 from slc_ops.methods.fitting.logistic import Evaluated, Logistic
+from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.results import fitted
 from slc_ops.numerics.kernels import Floats, dot
 from slc_ops.numerics.newton import State, minimise
@@ -43,9 +48,17 @@ WIDTHS = np.geomspace(3.0, 0.01, 10)
 NEGLIGIBLE = 30.0  # in log-likelihood: narrower priors than one this far behind have no weight
 
 
-def fit(calibration: Calibration) -> ParameterSet:
-    """Estimate (a, b₀)."""
-    return fitted(calibration, "platt_eb", line_of(calibration, averaged_link(calibration)))
+def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterSet:
+    """Estimate (a, b₀); ``link`` contains the newest of the calibration's windows, if those are more."""
+    return fitted(link or calibration, "platt_eb", careful_line(calibration, link))
+
+
+def careful_line(calibration: Calibration, link: Calibration | None = None) -> FittedLink:
+    """Return the line; computed once for all methods of a log."""
+    newest = link or calibration
+    return calibration.once(
+        "careful_line", lambda: followed(line_of(newest, averaged_link(newest)), newest, calibration)
+    )
 
 
 def averaged_link(calibration: Calibration) -> Floats:

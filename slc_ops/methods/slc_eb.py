@@ -20,7 +20,9 @@ earlier offsets have no influence.
 Offsets last longer than the level of a deployment. If the newest rows are given separately (``link``),
 variance, share and offsets come from the long log and (a, b₀) from the short one, with the offsets fixed.
 Items that are not in the long log get Platt's line of the rows of the link: the joint line is the line of an
-item with offset 0, Platt's is the average over items, and nothing else is known about a new item.
+item with offset 0, Platt's is the average over items, and nothing else is known about a new item. In a
+refresh both lines allow for levels that differ between windows, as that of ``platt_eb`` does
+(:mod:`slc_ops.methods.fitting.moving_line`).
 
 With Wᵢ = Σ p(1 − p) at the solution, the posterior variance of πᵢ is s²/(Wᵢ + 1/v) + s(1 − s)·v, its prior
 variance s·v (``prior_var`` of the parameter set), and the shrinkage λᵢ = 1 − posterior/prior, which is
@@ -45,12 +47,14 @@ import numpy as np
 
 from slc_ops.base.ids import IdIndex
 from slc_ops.methods.fitting.calibration import Calibration, ItemOffsets
-from slc_ops.methods.fitting.link import fit_link, line_of
+from slc_ops.methods.fitting.link import FittedLink, fit_link, line_of
 from slc_ops.methods.fitting.logistic import Evaluated, Logistic, Terms
+from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.options import EarlierOffsets
 from slc_ops.methods.fitting.prior_sample import is_large
 from slc_ops.methods.fitting.prior_variance import ChoiceRows, Prior, choose_prior
 from slc_ops.methods.fitting.results import fitted, item_effect
+from slc_ops.methods.platt_eb import careful_line
 from slc_ops.numerics.curves import Affine
 from slc_ops.numerics.kernels import Floats
 from slc_ops.numerics.newton import Minimum, State
@@ -67,7 +71,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
     mean = prior_mean_of(calibration, prior)
     if mean is not None:
         model = replace(model, terms=replace(model.terms, known=ItemOffsets(mean)))
-    platt = fit_link(newest)
+    platt = line_of_new_items(calibration, link)
     if prior.variance == 0:
         found_link, offset, variance = platt, *np.zeros((2, calibration.n_items))
     else:
@@ -84,6 +88,7 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
             if settled
             else fit_link(newest, ItemOffsets(_by_code(offset, calibration, newest)))
         )
+        found_link = followed(found_link, newest, calibration, ItemOffsets(offset))
     prior_var = prior.lasting * prior.variance
     shrinkage = 1.0 - variance / prior_var if prior_var else np.zeros_like(variance)
     return fitted(
@@ -94,6 +99,11 @@ def fit(calibration: Calibration, link: Calibration | None = None) -> ParameterS
         cold=Affine(platt.a, platt.b0) if prior.variance > 0 else None,
         provenance=Provenance(prior_mean=mean_in_words(calibration.options.earlier, prior)),
     )
+
+
+def line_of_new_items(calibration: Calibration, link: Calibration | None = None) -> FittedLink:
+    """Return Platt's line of the rows of the link; with windows, that of ``platt_eb``."""
+    return careful_line(calibration, link) if calibration.starts else fit_link(link or calibration)
 
 
 def chosen_prior(calibration: Calibration) -> tuple[Prior, State]:

@@ -31,6 +31,7 @@ from slc_ops.methods.fitting.blocks import BLOCKS, Chosen, choose_blocks
 from slc_ops.methods.fitting.calibration import Calibration
 from slc_ops.methods.fitting.link import fit_link
 from slc_ops.methods.fitting.mixed import ByUser, Mixed, Standard, cells_of
+from slc_ops.methods.fitting.moving_line import followed
 from slc_ops.methods.fitting.older_rows import limited
 from slc_ops.methods.fitting.prior_variance import Prior
 from slc_ops.methods.fitting.results import effect_of, fitted, item_effect
@@ -64,13 +65,14 @@ def fit(
     model = _model(rows, standard_of(calibration), blocks, slc_eb.prior_mean_of(rows, prior))
     found = model.minimise(_start(calibration, rows, model, blocks), blocks.variances)
     effects = _effects(rows, model, found, blocks)
-    parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean).on(newest.log)
+    parts = ParameterSet("slc_mix", Affine(1.0, 0.0), effects, model.standard.mean)
+    line = fit_link(newest, AddedEffects(parts.on(newest.log)))
     platt_too = blocks.variances.item > 0 and not {"group", "user"} & set(blocks.entered)
-    platt = fit_link(newest) if platt_too else None
+    platt = slc_eb.line_of_new_items(calibration, link) if platt_too else None
     return fitted(
         rows,
         "slc_mix",
-        fit_link(newest, AddedEffects(parts)),
+        followed(line, newest, calibration, AddedEffects(parts.on(calibration.log))),
         effects,
         logit_mean=model.standard.mean,
         cold=None if platt is None else Affine(platt.a, platt.b0),

@@ -10,7 +10,7 @@ from slc_ops.base.errors import FitError, InputError
 from slc_ops.base.methods import method_named
 from slc_ops.refresh.kept_fits import fit_key, forget_key, keep_key
 from slc_ops.refresh.plan import Plan, PlannedWindow
-from slc_ops.refresh.window_rules import Reach, forgetting, plan_folds
+from slc_ops.refresh.window_rules import Reach, forgetting, plan_folds, starts_up_to
 
 if TYPE_CHECKING:
     from slc_ops.evidence.folds import FoldPlan
@@ -111,14 +111,15 @@ def rows_to_learn_from(
             return widest.last_windows(len(windows))
         return open_windows(engine, [each.log for each in windows])
 
+    starts = starts_up_to(plan.window, Reach.of(plan.settings))
     older = long = None
     if known.forgets and plan.older:
         widest = opened(plan.older)
-        older = Calibration(widest, None, chosen, forgetting(plan.window, *forget_of(plan)))
+        older = Calibration(widest, None, chosen, forgetting(plan.window, *forget_of(plan)), starts)
     if known.long_memory and len(plan.learned) > len(plan.linked):
-        long = Calibration(opened(plan.learned), None, chosen)
+        long = Calibration(opened(plan.learned), None, chosen, None, starts)
         widest = widest or long.log
-    return Calibration(opened(plan.linked), None, chosen), long, older
+    return Calibration(opened(plan.linked), None, chosen, None, starts), long, older
 
 
 def fitted(

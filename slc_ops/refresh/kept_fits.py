@@ -41,10 +41,11 @@ def fit_key(
         "time_bins": options.time_bins,
         "engine": plan.settings.get("engine"),
     }
-    if method_named(method).forgets:
+    if method_named(method).long_memory:  # the time between windows counts
         ages = {window.log: window.window.key for window in plan.windows}
-        forget = [chosen_on, [ages[path] for path in windows], plan.settings["forget"]]
-        chosen |= {"effects": options.effects, "forget": forget}
+        chosen["windows"] = [ages[path] for path in windows]
+    if method_named(method).forgets:
+        chosen |= {"effects": options.effects, "forget": [chosen_on, plan.settings["forget"]]}
     return digest_json([rows, links, method, chosen]) if all(rows) else ""
 
 

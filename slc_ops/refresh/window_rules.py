@@ -113,14 +113,19 @@ def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Me
     return Memory(*(tuple(each for each in span if each in usable) for span in spans))
 
 
+def starts_up_to(newest: Window, reach: Reach) -> tuple[float, ...]:
+    """Return the starts of the windows of the longest memory, which ends with ``newest``, gaps included."""
+    return tuple(each.start.timestamp() for each in (*newest.before(reach.longest - 1), newest))
+
+
 def forgetting(newest: Window, windows: int, half_life: float) -> "Forgetting | None":
     """Return the weights of older windows; the ``newest`` of the fit has age 0. None: equal weights."""
     from slc_ops.methods.fitting.options import Forgetting
 
     if not windows:
         return None
-    starts = [each.start.timestamp() for each in (*newest.before(windows - 1), newest)]
-    return Forgetting(tuple(starts), half_life)
+    starts = tuple(each.start.timestamp() for each in (*newest.before(windows - 1), newest))
+    return Forgetting(starts, half_life)
 
 
 def plan_folds(
@@ -158,10 +163,11 @@ def plan_folds(
                 )
             parts = (memory.link, memory.offsets, memory.older)
             link, offsets, older = (tuple(files[w] for w in part) for part in parts)
+            last = window.before(1)[0]
             planned.append(
                 Fold(
-                    window, link, files[window], offsets, newest=window == newest, summed=summed,
-                    older=older, forget=forgetting(window.before(1)[0], reach.forget, forget[1]),
+                    window, link, files[window], offsets, newest=window == newest, summed=summed, older=older,
+                    forget=forgetting(last, reach.forget, forget[1]), starts=starts_up_to(last, reach),
                 )
             )  # fmt: skip
     if not planned or planned[-1].window != newest:
@@ -169,7 +175,8 @@ def plan_folds(
             f"there is no window to learn from before {newest}: its later part was scored by fits on its "
             "earlier part"
         )
-        planned.append(Fold(newest, (files[newest],), None, newest=True))
+        alone = starts_up_to(newest, reach)[-1:]
+        planned.append(Fold(newest, (files[newest],), None, newest=True, starts=alone))
     return FoldPlan(tuple(planned), tuple(notes))
 
 

@@ -39,16 +39,21 @@ class Calibration:
         history: Log | None = None,
         options: FitOptions | None = None,
         forget: Forgetting | None = None,
+        starts: tuple[float, ...] = (),
     ) -> None:
-        """``forget`` is for methods that weight old rows less; the shared sums do not use it."""
+        """``forget`` is for methods that weight old rows less; the shared sums do not use it.
+
+        ``starts`` are the starts of the log's windows, oldest first, gaps included; empty if the log is not
+        divided into windows.
+        """
         self.log, self.history, self.options = log, history, options or FitOptions()
-        self.forget = forget
+        self.forget, self.starts = forget, starts
         self.keep_rows = False  # rows of a choice of several methods, if reading again is expensive
         self._once = Once()
 
     def under(self, options: FitOptions) -> "Calibration":
         """Return the same rows under other options; both share computed values."""
-        view = Calibration(self.log, self.history, options, self.forget)
+        view = Calibration(self.log, self.history, options, self.forget, self.starts)
         view._once, view.keep_rows = self._once, self.keep_rows
         return view
 
