@@ -8,7 +8,8 @@
                              o   o   c   c      the published parameters
 
 Every method is fitted on the last ``link_windows`` (c); a method with long memory takes its offsets from the
-last ``offset_windows`` (o and c), a method that forgets its effects from still more, with falling weights.
+last ``offset_windows`` that can be used (o and c), a method that forgets its effects from still more, with
+falling weights.
 Each of the last ``evidence_windows`` that can be scored (T) is one entry of the series that decides the
 method. Windows that are missing, stopped, held or of another backbone are excluded, never replaced. The very
 first window has no earlier one: it is split in time.
@@ -94,23 +95,31 @@ def windows_read_again(window: Window, lookback: int) -> list[Window]:
 def memory_before(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
     """Return the usable windows before a window, for fits that are scored on it.
 
+    Gaps do not shorten the long memory: it has the last usable windows within the longest memory of any
+    method. Levels change faster, so the link has the usable ones of its last calendar windows; if there are
+    none, the last usable ones.
+
     >>> week = Window.parse("2026-02-02/2026-02-09")
-    >>> found = memory_before(week, [*week.before(3)[:2], week], Reach(2, 3, 1))
+    >>> usable = [*week.before(5)[:3], week]
+    >>> found = memory_before(week, usable, Reach(2, 3, 1, forget=5))
     >>> [each.key for each in found.link], [each.key for each in found.offsets]
-    (['2026-01-19'], ['2026-01-12', '2026-01-19'])
+    (['2026-01-05', '2026-01-12'], ['2025-12-29', '2026-01-05', '2026-01-12'])
+    >>> [each.key for each in memory_before(week, usable, Reach(2, 3, 1)).offsets]
+    ['2026-01-12']
     """
-    return Memory(
-        tuple(each for each in window.before(reach.link) if each in usable),
-        tuple(each for each in window.before(reach.memory) if each in usable),
-        tuple(each for each in window.before(reach.longest) if each in usable) if reach.forget else (),
-    )
+    return _memory(window.before(reach.longest), usable, reach)
 
 
 def memory_up_to(window: Window, usable: Collection[Window], reach: Reach) -> Memory:
     """Return the windows of the published parameters: the same number, with the refreshed one included."""
-    counts = (reach.link, reach.memory, reach.longest if reach.forget else 0)
-    spans = ([*window.before(count - 1), window] if count else [] for count in counts)
-    return Memory(*(tuple(each for each in span if each in usable) for span in spans))
+    return _memory([*window.before(reach.longest - 1), window], usable, reach)
+
+
+def _memory(span: Sequence[Window], usable: Collection[Window], reach: Reach) -> Memory:
+    """Return the memories within a span of calendar windows."""
+    known = tuple(each for each in span if each in usable)
+    recent = tuple(each for each in span[-reach.link :] if each in usable)
+    return Memory(recent or known[-reach.link :], known[-reach.memory :], known if reach.forget else ())
 
 
 def starts_up_to(newest: Window, reach: Reach) -> tuple[float, ...]:

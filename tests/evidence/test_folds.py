@@ -150,3 +150,13 @@ def test_rows_of_the_same_moment_stay_together():
     earlier, later = hold_out(steps(np.repeat(np.arange(10), 10)))
     assert not set(earlier.time) & set(later.time)
     assert earlier.n_rows + later.n_rows == 100
+
+
+def test_a_gap_shortens_neither_memory_where_older_windows_are_within_reach():
+    """Five windows are missing: offsets from the last three usable, the link from the last two of them."""
+    weeks = named(0, 1, 2, 3, 9)
+    shape = {"link_windows": 2, "offset_windows": 3, "evidence_windows": 1}
+    newest = plan_folds(weeks, **shape, forget=(12, 8.0)).newest
+    assert [path.name for path in newest.offsets] == [path.name for _, path in weeks[1:4]]
+    assert [path.name for path in newest.calibration] == [path.name for _, path in weeks[2:4]]
+    assert plan_folds(weeks, **shape).newest.hold_out  # beyond the longest memory there is nothing
