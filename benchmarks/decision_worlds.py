@@ -173,14 +173,16 @@ def series(parts: Sequence[pa.Table | None], listed: Sequence[str] = ()) -> list
     assert first is not None
     cut = int(first.num_rows * 0.7)
     earlier = [first.slice(0, cut)]
-    found = [_entry(FIRST, earlier, earlier, first.slice(cut), listed, hold_out=True)]
+    span = max(part.num_rows for part in parts if part is not None)
+    starts = tuple(float(number * span) for number in range(len(parts)))
+    found = [_entry(FIRST, earlier, earlier, first.slice(cut), starts[:1], listed, hold_out=True)]
     weeks = [Window(FIRST.start + k * WEEK, FIRST.end + k * WEEK) for k in range(len(parts))]
     rows = {week: part for week, part in zip(weeks, parts, strict=True) if part is not None}
     for week, part in rows.items():
         memory = memory_before(week, rows, REACH)
         link, offsets = ([rows[each] for each in some] for some in (memory.link, memory.offsets))
         if link:
-            found.append(_entry(week, link, offsets, part, listed))
+            found.append(_entry(week, link, offsets, part, starts[: weeks.index(week)], listed))
     return found
 
 
@@ -189,12 +191,16 @@ def _entry(
     link: list[pa.Table],
     offsets: list[pa.Table],
     test: pa.Table,
+    starts: tuple[float, ...],
     listed: Sequence[str] = (),
     hold_out: bool = False,
 ) -> Entry:
-    short = long = Calibration(InteractionLog.from_table(pa.concat_tables(offsets)), None, OPTIONS)
+    def prepared(tables: list[pa.Table]) -> Calibration:
+        return Calibration(InteractionLog.from_table(pa.concat_tables(tables)), None, OPTIONS, None, starts)
+
+    short = long = prepared(offsets)
     if len(offsets) > len(link):
-        short = Calibration(InteractionLog.from_table(pa.concat_tables(link)), None, OPTIONS)
+        short = prepared(link)
     log = InteractionLog.from_table(test)
     label, users = test["label"].to_numpy(), Clusters.of(test["user_id"].to_numpy(), test.num_rows)
     sums = {}

@@ -3,27 +3,34 @@
 A difference between two methods (:mod:`slc_ops.evidence.series`), better or worse, can be:
 
 * **large**: the mean difference is at least ``min_gain`` and at least one standard error;
-* **clear** at a level: it lies beyond the t-quantile of that level.
+* **clear** at a level: it lies beyond the t-quantile of that level;
+* **plain**, in one window: it is at least ``min_gain`` and four times the users' standard error.
 
-Every refresh applies these rules in order and changes the method at most once:
+The last eight windows decide; where a rule says *in the long run*, all entries do. Every refresh applies
+these rules in order and changes the method at most once:
 
-1. If a method other than ``platt_eb`` serves and is large or clear worse than ``platt_eb``, that takes over.
-   If it is instead clear (99 %) worse than the frozen model, there is no champion.
-2. A method takes over if it has at least two windows, is large or clear better than ``platt_eb`` (and than
-   any other serving method), and is not clear (99 %) worse than the frozen model. Among several the lowest
-   mean wins; within ``min_gain`` of it, the simplest method.
-3. Without a champion, ``platt_eb`` takes over if its mean is better than the frozen model's. With fewer than
+1. Before the entries have ``min_rows`` rows and one of them ``min_users`` users, no method takes over from
+   the frozen model.
+2. If a method other than ``platt_eb`` serves and is large or clear worse than ``platt_eb``, that takes over;
+   also if the method has four windows and its mean is not better, neither lately nor in the long run. If the
+   method is clear (99 %) worse than the frozen model, there is no champion.
+3. A method takes over if it is large or clear better than ``platt_eb`` (and than any other serving method)
+   in the last windows, or clear in the long run, and is not clear (99 %) worse than the frozen model. In one
+   window, or in the later part of the first one, the difference must be plain. The levels hold for all rivals
+   together. A method without a line of its own has the frozen model's level and must be ahead of that model,
+   too: else a level that jumps would make it champion. Among several methods the lowest mean wins; within
+   ``min_gain`` of it, the simplest method.
+4. Without a champion, ``platt_eb`` takes over if its mean is better than the frozen model's. With fewer than
    two windows it takes over unless the frozen model is clear (99 %) better.
-4. If ``platt_eb`` serves and is clear (99 %) worse than the frozen model, there is no champion.
+5. If ``platt_eb`` serves and is clear (99 %) worse than the frozen model, there is no champion.
 
 ``platt`` is in no rule: it is the reference of every published comparison, and a method like the others where
 a deployment lists it.
 
-Returning to the frozen model needs more evidence than leaving it: an unnecessary ``platt_eb`` costs the noise
-of a few parameters, a frozen model costs the drift of the level. On five flight logs, waiting for two windows
-of evidence cost up to a third of the year's gain in one or two expensive weeks. Another method needs two
-windows because one window can be an outlier. No rule compares the newest parameters with the champion's: the
-variation between weeks hides differences between parameters of different ages.
+``platt_eb`` is shrunk towards the frozen model and tells a level that jumps from a lasting one, so it is
+nearly safe beside the frozen model: it begins at once. Waiting for two windows
+of evidence cost up to a third of the year's gain on five flight logs. No rule compares the newest parameters
+with the champion's: the variation between weeks hides differences between parameters of different ages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from slc_ops.base.json_form import JsonForm
-from slc_ops.base.methods import FALLBACK, ladder, may_serve
+from slc_ops.base.methods import FALLBACK, ladder, may_serve, method_named
 from slc_ops.base.text import interval, number, share
 from slc_ops.evidence.series import Entry, Statistic, statistic
 from slc_ops.settings.deployments import Decision
@@ -41,9 +48,17 @@ FROZEN = "base"
 PLATT = "platt"
 """The reference of comparisons for readers; no rule uses it."""
 LEAST_WINDOWS = 2
-"""Scored windows that any method but ``platt_eb`` needs to become champion."""
+"""With fewer scored windows a difference must be plain."""
+PLAIN = 4.0
+"""Standard errors over users that a difference in one window needs."""
+DOUBT_WINDOWS = 4
+"""With so many windows, a method that is not better than a simpler one gives way to it."""
+LAST_WINDOWS = 8
+"""The windows that decide; the long run has all entries."""
 LONG_WAY = 0.99
-"""The confidence level for a return to the frozen model."""
+"""The confidence level for a return to the frozen model at once."""
+BEYOND_ONE_ERROR = 0.3173
+"""The probability of a difference of more than one standard error, in either direction."""
 
 
 Effect = Literal["pass", "hold", "reject", "note"]
@@ -108,7 +123,7 @@ def decide_method(
         reasons.append(Reason("unlisted", "pass", text))
     if may_not and serves in may_not:
         reasons.append(Reason("may_not", "note", f"{serves} serves, though {may_not[serves]}"))
-    method, said = _step(bench, serves, may_not or {})
+    method, said = _early(bench, serves) or _step(bench, serves, may_not or {})
     methods = ladder(listed)
     statistics = {
         m: {r: found for r in methods if r != m and (found := bench.against(m, r)) is not None}
@@ -126,7 +141,7 @@ def is_ahead(entries: Sequence[Entry], method: str, rules: Decision | None = Non
 
 
 def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tuple[str, list[Reason]]:
-    """Apply rules 1 to 4; return the method and the reasons."""
+    """Apply rules 2 to 5; return the method and the reasons."""
     if (beaten := _beaten(bench, serves)) is not None:
         return beaten
     found, notes = _best(bench, serves, may_not)
@@ -140,24 +155,43 @@ def _step(bench: "_SeriesView", serves: str, may_not: Mapping[str, str]) -> tupl
     return method, [*notes, *bench.stays(serves)] if reason is None else [reason, *notes]
 
 
+def _early(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
+    """Apply rule 1; return None with enough rows and users, without entries and with a champion."""
+    rows, users = (
+        sum(each.rows for each in bench.entries),
+        max((each.users for each in bench.entries), default=0),
+    )
+    rules = bench.rules
+    if serves != FROZEN or not bench.entries or (rows >= rules.min_rows and users >= rules.min_users):
+        return None
+    text = (
+        f"{rows} scored rows of at most {users} users in a window are too few; {rules.min_rows} rows and "
+        f"{rules.min_users} users are needed"
+    )
+    return FROZEN, [Reason("too_few", "note", text)]
+
+
 def _beaten(bench: "_SeriesView", serves: str) -> tuple[str, list[Reason]] | None:
-    """Apply rule 1; return None if the serving method is not replaced."""
+    """Apply rule 2; return None if the serving method is not replaced."""
     worse, frozen = bench.against(serves, FALLBACK), bench.against(serves, FROZEN)
     if serves in (FROZEN, FALLBACK) or worse is None or frozen is None:
         return None
     if bench.beaten(worse):
         return FALLBACK, [_reason("worse_than_platt_eb", "pass", bench.words(worse, better=False), worse)]
+    lately, ever = worse, bench.in_the_long_run(serves, FALLBACK)
+    if lately.windows >= DOUBT_WINDOWS and lately.mean >= 0 and ever.mean >= 0:
+        return FALLBACK, [_reason("no_better", "pass", bench.plainly(ever, "no better than"), ever)]
     if _clear(frozen, LONG_WAY, worse=True):
         return FROZEN, [_reason("worse_than_frozen", "pass", bench.words(frozen, better=False), frozen)]
     return None
 
 
 def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tuple[str, Reason | None]:
-    """Apply rules 3 and 4; the reason is None if the serving method stays."""
-    worse = _clear(platt, LONG_WAY, worse=True)
+    """Apply rules 4 and 5; the reason is None if the serving method stays."""
+    ever, worse = bench.in_the_long_run(FALLBACK, FROZEN), _clear(platt, LONG_WAY, worse=True)
     if serves == FALLBACK and worse:
         return FROZEN, _reason("platt_eb_worse", "pass", bench.words(platt, better=False), platt)
-    if serves == FROZEN and platt.mean < 0:
+    if serves == FROZEN and platt.mean < 0 and (ever.windows < DOUBT_WINDOWS or ever.mean < 0):
         return FALLBACK, _reason("platt_eb_better", "pass", bench.words(platt, better=True), platt)
     if serves == FROZEN and not worse and (platt.hold_out or platt.windows < LEAST_WINDOWS):
         text = (
@@ -172,7 +206,7 @@ def _platt_or_frozen(bench: "_SeriesView", serves: str, platt: Statistic) -> tup
 def _best(
     bench: "_SeriesView", serves: str, may_not: Mapping[str, str]
 ) -> tuple[tuple[str, list[Reason]] | None, list[Reason]]:
-    """Apply rule 2; return the method that takes over, or None, and the reasons against the others."""
+    """Apply rule 3; return the method that takes over, or None, and the reasons against the others."""
     rival = FALLBACK if serves == FROZEN else serves
     good: list[tuple[float, str]] = []
     notes: list[Reason] = []
@@ -185,14 +219,16 @@ def _best(
             notes.append(Reason(f"may_not:{method}", "note", f"{method} is not chosen: {may_not[method]}"))
         elif platt is None or frozen is None or over is None:
             notes.append(Reason(f"no_number:{method}", "note", bench.why_no_number(method)))
+        elif all(bench.wins(each) for each in _compared(method, platt, over, frozen)) and not _clear(
+            frozen, LONG_WAY, worse=True
+        ):
+            good.append((over.mean, method))
         elif platt.windows < LEAST_WINDOWS or platt.hold_out:
             text = (
-                f"{method} has evidence from {windows_in_words(0 if platt.hold_out else platt.windows)}; "
-                f"{LEAST_WINDOWS} are needed"
+                f"{bench.plainly(platt, 'not plainly better than')}; with one window the difference must be "
+                f"{PLAIN:g} standard errors ({number(platt.error)}) and {bench.rules.min_gain:g}"
             )
-            notes.append(Reason(f"too_early:{method}", "note", text))
-        elif bench.ahead(platt) and bench.ahead(over) and not _clear(frozen, LONG_WAY, worse=True):
-            good.append((over.mean, method))
+            notes.append(_reason(f"too_early:{method}", "note", text, platt))
         else:
             notes.append(_reason(f"not_better:{method}", "note", bench.not_better(over, platt), over))
     if not good:
@@ -203,6 +239,11 @@ def _best(
     assert found is not None  # noqa: S101 - it was compared above
     others = [replace(note, effect="note") for note in notes]  # they no longer affect the verdict
     return (chosen, [_reason("better", "pass", bench.words(found, better=True), found), *others]), []
+
+
+def _compared(method: str, *found: Statistic) -> tuple[Statistic, ...]:
+    """Return the comparisons to win; that with the frozen model, the last, if the method has its level."""
+    return found if not method_named(method).fits_link else found[:-1]
 
 
 @dataclass(frozen=True)
@@ -216,9 +257,33 @@ class _SeriesView:
 
     def against(self, method: str, reference: str) -> Statistic | None:
         """Return the statistic of two methods over the last windows; None without evidence."""
+        return self._statistic(method, reference, min(self.last, LAST_WINDOWS))
+
+    def in_the_long_run(self, method: str, reference: str) -> Statistic:
+        """Return the statistic of two compared methods over all entries."""
+        found = self._statistic(method, reference, self.last)
+        assert found is not None  # noqa: S101 - they were compared over the last windows
+        return found
+
+    def _statistic(self, method: str, reference: str, last: int) -> Statistic | None:
         if method == reference:
             return None
-        return statistic(self.entries, method, reference, last=self.last, confidence=self.rules.confidence)
+        return statistic(self.entries, method, reference, last=last, confidence=self.rules.confidence)
+
+    @property
+    def rivals(self) -> int:
+        """The number of methods beyond ``platt_eb``, at least 1."""
+        return max(1, len(set(self.methods) - {FROZEN, FALLBACK}))
+
+    def wins(self, found: Statistic) -> bool:
+        """Return True if a difference makes a method champion; the levels hold for all rivals together."""
+        size = -found.mean
+        if found.hold_out or found.windows < LEAST_WINDOWS:
+            return size >= max(self.rules.min_gain, PLAIN * found.error)
+        level = 1 - (1 - self.rules.confidence) / self.rivals
+        ever = self.in_the_long_run(found.method, found.reference)
+        large = size >= self.rules.min_gain and size >= _errors(self.rivals) * found.error
+        return large or _clear(found, level, worse=False) or (size > 0 and _clear(ever, level, worse=False))
 
     def ahead(self, found: Statistic) -> bool:
         """Return True for large or clear better."""
@@ -259,7 +324,7 @@ class _SeriesView:
 
     def not_better(self, over: Statistic, platt: Statistic) -> str:
         """Explain why a method does not take over."""
-        weak = over if not self.ahead(over) else platt
+        weak = over if not self.wins(over) else platt
         same = weak.mean == 0 and weak.error == 0
         worse = _clear(weak, self.rules.confidence, worse=True)
         what = "the same as" if same else "worse than" if worse else "not clearly better than"
@@ -286,6 +351,17 @@ class _SeriesView:
             if method in each.left_out:
                 return f"{method} has no score on {each.window}: {each.left_out[method]}"
         return f"{method} has no score on any window"
+
+
+def _errors(rivals: int) -> float:
+    """Return the standard errors of a large difference: one for up to two rivals, more for a long list.
+
+    >>> [round(_errors(rivals), 2) for rivals in (1, 2, 3, 10)]
+    [1.0, 1.0, 1.25, 1.86]
+    """
+    from scipy.special import ndtri
+
+    return max(1.0, float(ndtri(1 - BEYOND_ONE_ERROR / rivals)))
 
 
 IN_WORDS = {FROZEN: "the frozen model", PLATT: "Platt"}

@@ -49,6 +49,10 @@ class Decision(SettingsBlock):
         "this close to the best, the simplest wins",
     )
     confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals")
+    min_rows: int = Field(default=200, ge=0, description="scored rows before which the frozen model serves")
+    min_users: int = Field(
+        default=10, ge=0, description="users of one scored window before which the frozen model serves"
+    )
     replicates: int = Field(
         default=1000, ge=100, le=1_000_000, description="replicates of the report's bootstrap"
     )

@@ -113,7 +113,7 @@ class Deployment(SettingsBlock):
     )
     forget: Forget = Field(default=Forget(), description="memory of `slc_mix`, below")
     evidence_windows: int = Field(
-        default=8, ge=1, le=520, description="past windows that decide which method serves"
+        default=13, ge=1, le=520, description="past windows that decide which method serves"
     )
     lookback_windows: int = Field(
         default=1, ge=0, le=520, description="past windows that late rows and labels may still reach"

@@ -1,4 +1,6 @@
-"""Which method serves: the four steps, their order, and what is said about them."""
+"""Which method serves: the five rules, their order, and what is said about them."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -53,13 +55,59 @@ def test_the_frozen_model_serves_on_where_platt_eb_is_no_better():
     assert "no better than the frozen model" in found.reasons[-1].sentence
 
 
-def test_an_item_method_needs_two_windows():
-    one = decided(series(eb=[-0.02]), "platt_eb")
-    two = decided(series(eb=[-0.02, -0.015]), "platt_eb")
-    assert (one.method, codes(one)["too_early:slc_eb"]) == ("platt_eb", "note")
-    assert (two.method, codes(two)["better"]) == ("slc_eb", "pass")
-    held = decided(series(eb=[-0.02, -0.02], hold_out=True), "platt_eb")
-    assert held.method == "platt_eb"
+def test_one_window_suffices_for_a_plain_difference():
+    plain = decided(series(eb=[-0.0021]), "platt_eb")
+    assert (plain.method, codes(plain)["better"]) == ("slc_eb", "pass")
+    near = decided(series(eb=[-0.0019]), "platt_eb")
+    assert (near.method, codes(near)["too_early:slc_eb"]) == ("platt_eb", "note")
+    small = decided(series(eb=[-0.0004], se=0.00001), "platt_eb")
+    assert small.method == "platt_eb"
+
+
+def test_the_hold_out_of_the_first_window_counts_as_one():
+    assert decided(series(eb=[-0.02], hold_out=True), "base").method == "slc_eb"
+    assert decided(series(eb=[-0.0019], hold_out=True), "base").method == "platt_eb"
+
+
+def test_no_method_takes_over_before_enough_rows_and_users():
+    few = [replace(each, rows=199) for each in series(eb=[-0.02])]
+    found = decided(few, "base")
+    assert (found.method, codes(found)) == ("base", {"too_few": "note"})
+    alone = [replace(each, users=9) for each in series(eb=[-0.02])]
+    assert decided(alone, "base").method == "base"
+    assert decided([replace(each, rows=100) for each in series(eb=[-0.02] * 2)], "base").method == "slc_eb"
+    assert decided(few, "slc_eb").method == "slc_eb"  # a champion is not taken away for that
+
+
+def test_a_method_that_is_no_better_than_platt_eb_gives_way_after_four_windows():
+    values = [0.0004, -0.0002, 0.0001, 0.0001]
+    assert decided(series(eb=values[:3]), "slc_eb").method == "slc_eb"
+    found = decided(series(eb=values), "slc_eb")
+    assert (found.method, codes(found)) == ("platt_eb", {"no_better": "pass"})
+    earned = decided(series(eb=[-0.02] * 5 + values * 2), "slc_eb", evidence_windows=13)
+    assert earned.method == "slc_eb"  # better in the long run
+
+
+def test_a_small_steady_gain_wins_in_the_long_run():
+    steady = [-0.0010, 0.0002, -0.0009, 0.0001] * 6
+    assert decided(series(eb=steady, se=0.0001), "platt_eb").method == "platt_eb"
+    assert decided(series(eb=steady, se=0.0001), "platt_eb", evidence_windows=24).method == "slc_eb"
+
+
+def test_a_method_with_the_level_of_the_frozen_model_must_beat_that_model():
+    """``rescal`` fits no line: where the level jumps it is ahead of platt_eb as the frozen model is."""
+    listed = ("rescal",)
+    jumps = series(base=[-0.01] * 4, rescal=[-0.01] * 4)
+    assert decided(jumps, "base", listed).method == "base"
+    assert decided(series(base=[-0.01] * 4, rescal=[-0.02] * 4), "base", listed).method == "rescal"
+
+
+def test_a_long_list_asks_for_more_standard_errors():
+    values = [-0.0016, -0.0001, -0.0015, 0.0]
+    names = ("rescal", "ridge", "slc", "slc_t", "slc_iso", "naive")
+    assert decided(series(eb=values), "platt_eb").method == "slc_eb"
+    many = series(eb=values, **{name: [0.001] * 4 for name in names})
+    assert decided(many, "platt_eb", (*LISTED, *names)).method == "platt_eb"
 
 
 def test_an_item_method_may_follow_no_champion_at_once():

@@ -31,7 +31,7 @@ def test_regret_is_what_the_best_of_three_would_have_saved():
     assert regret(entries, ["base"] * len(entries)) == pytest.approx(sum(frozen) / len(frozen))
 
 
-def test_a_window_after_a_gap_has_no_entry_where_no_refresh_would_make_one():
+def test_a_window_after_a_gap_has_an_entry_where_a_refresh_would_make_one():
     parts = tables(WORLDS["bias"], 10, 1)
     whole, gapped = series(parts), series([None if 3 <= k < 8 else part for k, part in enumerate(parts)])
-    assert (len(whole), len(gapped)) == (10, 4)
+    assert (len(whole), len(gapped)) == (10, 5)

@@ -78,7 +78,7 @@ def test_items_with_bias_are_corrected_and_that_beats_platt_and_the_frozen_model
     assert replayed.best == "slc_eb"
     assert replayed.against("platt")["served"].mean < 0
     assert replayed.against("base")["served"].mean < 0
-    assert [each.change for each in replayed.changes] == ["promoted", "promoted"]
+    assert [each.change for each in replayed.changes] == ["promoted"]  # one plain window suffices
 
 
 @pytest.mark.slow
