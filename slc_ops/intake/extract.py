@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,7 +120,8 @@ def extract(
 
 def is_filled(deployment: Deployment, window: Window, home: Path) -> bool:
     """Return True when the source has a row of the window, and the label source one of its span."""
-    rows = in_contract(open_source(deployment.source, home, window), deployment.source, window, {})
+    source = open_source(deployment.source, home, window)
+    rows = in_contract(source.batches(), deployment.source, window, {}, selects=source.selects)
     if next(rows, None) is None:
         return False
     if deployment.labels is None:
@@ -213,7 +214,7 @@ def pull(asked: Pull) -> WindowManifest:
     notes: dict[str, Any] = {}
     settings = deployment.source
     types = known_types(source, settings, notes)
-    rows = in_contract(source, settings, window, notes)
+    rows = in_contract(source.batches(), settings, window, notes, selects=source.selects)
     if labels is not None and deployment.labels is not None:
         types.pop("label", None)
         known = read_labels(labels, deployment.labels, label_span(deployment, window))
@@ -263,24 +264,20 @@ def known_types(source: Source, settings: Mapped, notes: dict[str, Any]) -> dict
     return types
 
 
-class Batches(Protocol):
-    """A provider of rows: a source, or a part of one."""
-
-    @property
-    def selects(self) -> bool: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
 def in_contract(
-    source: Batches, settings: Mapped, window: Window, notes: dict[str, Any]
+    batches: Iterable[pa.RecordBatch],
+    settings: Mapped,
+    window: Window,
+    notes: dict[str, Any],
+    *,
+    selects: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Rename and convert columns; filter by the window unless the source selects the rows.
+    """Rename and convert columns of a source's batches; filter by the window unless the source ``selects``.
 
     Rows without a time belong to no window: ``notes`` counts them, and the suite reports them.
     """
     start, end = pa.scalar(window.start, TIME), pa.scalar(window.end, TIME)
-    for batch in source.batches():
+    for batch in batches:
         chosen = selection(batch.schema.names, settings.columns)
         require_time(chosen, "the source", batch.schema.names, settings)
         rows = pa.record_batch(
@@ -289,7 +286,7 @@ def in_contract(
         rows = one_score(rows)
         notes.setdefault("source_columns", batch.schema.names)
         odd = clock_changes(batch.column(chosen["event_time"]), settings)
-        if not source.selects:
+        if not selects:
             time = rows.column("event_time")
             if time.null_count:
                 notes["rows_without_time"] = notes.get("rows_without_time", 0) + time.null_count

@@ -5,8 +5,6 @@ complete, so a repeated task writes the same file again, and a killed one leaves
 """
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -14,12 +12,10 @@ import pyarrow.parquet as pq
 from slc_ops.base.errors import InputError
 from slc_ops.base.files import make_directory
 from slc_ops.base.parquet import digest_parts, parts_of
-from slc_ops.engines.spark.gathering import ANSWER, Both, PartObserver, gathered
+from slc_ops.engines.spark.gathering import ANSWER, Both, gathered
 from slc_ops.engines.spark.parts import (
     InParts,
     PartPull,
-    PartWriter,
-    SourcePart,
     Written,
     drop_unfinished,
     empty_part,
@@ -50,8 +46,8 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
     parts, directory = source_parts(source), asked.path.absolute()
     make_directory(directory)
     leaves_out = extract.leaves_out(asked.deployment)
-    show = Pulling(
-        PartPull(source.parts, source.selects, settings, window, leaves_out, asked.erased, types, directory)
+    show = PartPull(
+        source.parts, source.selects, settings, window, leaves_out, asked.erased, types, directory
     )
     partwise = partwise_of(observer) if isinstance(observer, RowStatistics) else None
     found: dict[int, Any] = {ANSWER: Both(None, Written())}
@@ -79,15 +75,3 @@ def pull(session: "SparkSession", asked: extract.Pull) -> WindowManifest:
         notes=notes | ({WAITING: 0} if leaves_out else {}) | written.notes,
         file_digest=digest_parts(written.files),
     )
-
-
-@dataclass(frozen=True)
-class Pulling:
-    """Passes the rows of a part of the source to an observer while it writes them."""
-
-    pull: PartPull
-
-    def __call__(self, part: SourcePart, observer: PartObserver | None) -> Iterator[Written]:
-        writer = PartWriter(self.pull, part, observer)
-        for _ in writer:
-            yield writer.written

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from slc_ops.base.code_version import code_version
 from slc_ops.base.errors import SlcError
-from slc_ops.base.hashing import value_hashes
 from slc_ops.engines.spark.cluster import ANSWER as ANSWERS
 from slc_ops.engines.spark.cluster import (
     MOST_PARTS,
@@ -37,6 +36,7 @@ from slc_ops.engines.spark.splits import Split
 from slc_ops.intake.writing import SPAN
 from slc_ops.rows.passes import Addable
 from slc_ops.rows.reading import ParquetSource
+from slc_ops.rows.stored import hashes_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,6 +103,10 @@ class HandsOn:
         waiting, self._waiting = self._waiting, []
         yield from waiting
 
+    def sums(self) -> Addable | None:
+        """Return the sums of the part, at its end; None if only keyed rows count."""
+        return None
+
 
 class PartObserver(Protocol):
     """Receives the rows of one part."""
@@ -117,8 +121,8 @@ class PartObserver(Protocol):
     def keyed(self) -> Iterator[Keyed]:
         """Yield the keyed rows since the last call."""
 
-    def sums(self) -> Addable:
-        """Return the sums of the part, at its end."""
+    def sums(self) -> Addable | None:
+        """Return the sums of the part, at its end; None if only keyed rows count."""
 
 
 class Partwise(Protocol):
@@ -148,6 +152,8 @@ class Both:
                 mine.merge(theirs)
 
 
+ObserverOf = Callable[[int], PartObserver]
+"""Returns the observer of a part, by its number."""
 Showing = Callable[[Any, PartObserver | None], Iterator[Addable | None]]
 """Passes the rows of a part to its observer: yields after each step, and yields its answer last."""
 
@@ -158,7 +164,7 @@ class Watched:
 
     parts: Any
     show: Showing
-    partwise: Partwise | None
+    observer_of: ObserverOf | None
     buckets: int
     fan: int = MOST_PARTS
     code: str = field(default_factory=code_version)
@@ -173,7 +179,7 @@ class Watched:
         payload = error = last = None
         try:
             check_code(self.code)
-            watching = None if self.partwise is None else self.partwise.part(number)
+            watching = None if self.observer_of is None else self.observer_of(number)
             for answer in self.show(self.parts.value[number], watching):
                 last = answer
                 if watching is not None:
@@ -206,11 +212,11 @@ def said_together(partwise: Partwise | None, key: tuple[pa.Scalar, ...], rows: p
 
 
 def keyed_rows(
-    session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
+    session: "SparkSession", parts: Sequence[Any], show: Showing, observer_of: ObserverOf | None, rows: int
 ) -> "DataFrame":
     """Return the parts' keyed rows and answers, those of one kind and bucket in one partition."""
     buckets = max(1, rows // BUCKET_ROWS)
-    task = Watched(session.sparkContext.broadcast(list(parts)), show, partwise, buckets)
+    task = Watched(session.sparkContext.broadcast(list(parts)), show, observer_of, buckets)
     spread = min(buckets, MOST_SPREAD)
     return mapped(frame_of(session, parts), task, _KEYED).repartition(spread, "kind", "bucket")
 
@@ -219,7 +225,7 @@ def gathered(
     session: "SparkSession", parts: Sequence[Any], show: Showing, partwise: Partwise | None, rows: int
 ) -> dict[int, Any]:
     """Map each kind to the sum of its keyed rows; :data:`ANSWER` to that of the answers (:class:`Both`)."""
-    frame = keyed_rows(session, parts, show, partwise, rows)
+    frame = keyed_rows(session, parts, show, None if partwise is None else partwise.part, rows)
 
     def together(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
         return said_together(partwise, key, rows)
@@ -236,8 +242,7 @@ def show_stored(split: Split, observer: PartObserver | None) -> Iterator[None]:
     """Pass the rows of a stored log to an observer, in the spans of extraction."""
     assert observer is not None  # noqa: S101 - stored rows need an observer
     for batch in stored_batches(split):
-        names = [name for name in observer.hashed if name in batch.schema.names]
-        observer.add(batch, {name: value_hashes(batch.column(name)) for name in names})
+        observer.add(batch, hashes_for(observer, batch))
         yield
 
 

@@ -88,22 +88,8 @@ class Written:
 
 
 @dataclass(frozen=True)
-class OnePart:
-    """A part of a source as a provider of rows."""
-
-    parts: Parts
-    one: SourcePart
-    selects: bool
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield its rows with the source's columns."""
-        for part, groups in self.one.pieces:
-            yield from self.parts.batches(part, self.parts.groups(part, groups))
-
-
-@dataclass(frozen=True)
 class PartPull:
-    """The request to extract parts of a window into ``directory``."""
+    """Extracts parts of a window: writes the rows to ``directory``, and passes them to an observer."""
 
     parts: Parts
     selects: bool
@@ -114,31 +100,19 @@ class PartPull:
     types: dict[str, pa.DataType]
     directory: Path
 
-    def rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the window's rows in one part of the source."""
-        rows = in_contract(OnePart(self.parts, one, self.selects), self.settings, self.window, notes)
-        if self.leaves_out:
-            rows = without_waiting(rows, notes)
-        return rows if not self.erased else self.erased.without(rows)
+    def __call__(self, one: SourcePart, observer: Watcher | None) -> Iterator[Written | None]:
+        """Yield None after each batch, so that the observer's keyed rows can be emitted, and the result last.
 
-
-class PartWriter:
-    """Writes one part step by step, so that the observer's keyed rows can be emitted in between."""
-
-    def __init__(self, pull: PartPull, one: SourcePart, observer: Watcher | None) -> None:
-        self._pull, self._one, self._observer = pull, one, observer
-        self.written = Written()
-
-    def __iter__(self) -> Iterator[None]:
-        """Yield after each batch; at the end the part has its final name, if it has any row."""
-        path = self._pull.directory / part_name(self._one.number)
+        At the end the part has its final name, if it has any row.
+        """
+        path = self.directory / part_name(one.number)
         notes: dict[str, Any] = {}
         with replacing(path) as temporary:
-            writer = LogWriter(temporary, self._pull.types, self._observer)
+            writer = LogWriter(temporary, self.types, observer)
             try:
-                for batch in self._pull.rows(self._one, notes):
+                for batch in self._rows(one, notes):
                     writer.add(batch)
-                    yield
+                    yield None
                 writer.close()
             except BaseException:  # an interrupt, too, must not leave a partial file
                 writer.abandon()
@@ -148,8 +122,19 @@ class PartWriter:
         rows = writer.digest.rows
         if not rows:
             path.unlink()
-        self.written = Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
-        yield
+        yield Written(rows, writer.digest, {path.name: digest} if rows else {}, counted)
+
+    def _rows(self, one: SourcePart, notes: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Yield the window's rows in one part of the source."""
+        batches = (
+            batch
+            for part, groups in one.pieces
+            for batch in self.parts.batches(part, self.parts.groups(part, groups))
+        )
+        rows = in_contract(batches, self.settings, self.window, notes, selects=self.selects)
+        if self.leaves_out:
+            rows = without_waiting(rows, notes)
+        return rows if not self.erased else self.erased.without(rows)
 
 
 def empty_part(directory: Path, types: dict[str, pa.DataType]) -> dict[str, str]:

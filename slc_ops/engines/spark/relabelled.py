@@ -78,7 +78,3 @@ class LabelsOfPart(HandsOn):
             )
         )
         self._rows += batch.num_rows
-
-    def sums(self) -> Totals:
-        """Return zero: only keyed rows count."""
-        return Totals(np.zeros(1))

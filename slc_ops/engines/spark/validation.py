@@ -256,7 +256,7 @@ def divide(
     places = session.range(len(splits)).selectExpr("id as number", "-1L as row")
     if ids_repeat:
         total = sum(each.rows for each in splits)
-        keyed = keyed_rows(session, splits, show_stored, EventIds(), total).where(f"kind = {IDS}")
+        keyed = keyed_rows(session, splits, show_stored, IdsOfPart, total).where(f"kind = {IDS}")
         with quiet():
             places = places.union(keyed.groupBy("bucket").applyInArrow(later_places, _PLACES))
     with ExitStack() as folders:
@@ -271,18 +271,6 @@ def divide(
         for folder in made:
             drop_unfinished(folder)
     return found.bad, "" if clean is None else digest_parts(found.clean)
-
-
-class EventIds:
-    """Groups equal event ids of different spans."""
-
-    def part(self, number: int) -> "IdsOfPart":
-        """Return the observer of a part."""
-        return IdsOfPart(number)
-
-    def together(self, kind: int, rows: pa.Table) -> Divided:
-        """Never called: the caller uses the keyed rows directly."""
-        raise NotImplementedError
 
 
 class IdsOfPart(HandsOn):
@@ -301,10 +289,6 @@ class IdsOfPart(HandsOn):
         position = (self._number << ROW_BITS) + self._rows + valid
         self._waiting.append(first_ids(ids.drop_null(), hashes["event_id"][valid], position)[0])
         self._rows += batch.num_rows
-
-    def sums(self) -> Divided:
-        """Return zero: only keyed rows count."""
-        return Divided(0, {})
 
 
 def later_places(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
