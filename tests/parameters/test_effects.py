@@ -165,7 +165,7 @@ def test_a_corrector_takes_groups_and_users_and_counts_what_it_does_not_know(
         "user": 2 * len(ROWS) // 3,
     }
     assert health["unknown"]["group"]["examples"] == ["4"]
-    assert any("asked for users that the parameter set does not know" in each for each in health["warnings"])
+    assert any("user ids that the parameter set does not contain" in each for each in health["warnings"])
     assert (
         f'slc_serving_unknown_rows_total{{deployment="",effect="group"}} {len(ROWS) // 2}'
         in corrector.metrics()
@@ -179,7 +179,7 @@ def test_ids_that_are_not_given_are_unknown_and_counted(written: Path) -> None:
     assert corrector.correct(None, 0.5) == pytest.approx(by_hand(None, 0.5, None, None))
     unknown = {name: each["rows"] for name, each in corrector.health()["unknown"].items()}
     assert unknown == {"item": 1, "group": 32, "user": 32}
-    assert any("is no group given?" in each for each in corrector.health()["warnings"])
+    assert any("is the group id missing?" in each for each in corrector.health()["warnings"])
 
 
 @pytest.mark.parametrize(
