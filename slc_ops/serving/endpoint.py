@@ -105,6 +105,11 @@ class Shared:
         self.threads = ThreadPoolExecutor(2, thread_name_prefix="slc-ops-serve")
         self.deadlines = Deadlines[asyncio.Task[Any] | None](limits.seconds, _cancel)
 
+    def too_long(self) -> Refused:
+        """Return the error for a body above the limit of bytes."""
+        message = f"the body has more than {self.limits.bytes:,} bytes: send the rows in parts"
+        return Refused(413, message, connection="close")
+
 
 def _cancel(task: asyncio.Task[Any] | None) -> None:
     if task is not None:
@@ -137,7 +142,11 @@ class Endpoint:
             try:
                 headers = dict(scope["headers"])
                 work = self._checked(scope, headers)
-                whole = await body.read(receive, headers)
+                message = await receive()
+                whole = message.get("body", b"")
+                body.complete = message["type"] == "http.request" and not message.get("more_body")
+                if not body.complete or len(whole) > shared.small:
+                    whole = await body.read(message, receive)
                 asked = Asked(whole, headers, scope["query_string"], scope.get("path_params", NO_HEADERS))
                 if len(whole) <= shared.small and not self._in_thread:
                     reply = work(asked)
@@ -176,7 +185,7 @@ class Endpoint:
         return _error(500, "internal error; see the server's log")
 
     def _checked(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Work:
-        """Check the token, the path and the HTTP method; return the handler."""
+        """Check the token, the path, the HTTP method and the stated size; return the handler."""
         expected = self._shared.expected
         if (
             expected is not None
@@ -191,6 +200,11 @@ class Endpoint:
             raise Refused(
                 405, f"{self._path} does not accept {scope['method'][:20]}; use {allowed}", allow=allowed
             )
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            raise Refused(400, "the body is compressed; expected no compression")
+        stated = headers.get(b"content-length", b"0")
+        if stated.isdigit() and int(stated) > self._shared.limits.bytes:
+            raise self._shared.too_long()
         return work
 
 
@@ -200,25 +214,18 @@ class _Body:
     def __init__(self, shared: Shared) -> None:
         self._shared, self._held, self.complete = shared, 0, False
 
-    async def read(self, receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
-        """Return the whole body; a limit raises :class:`Refused`."""
-        if headers.get(b"content-encoding", b"identity") != b"identity":
-            raise Refused(400, "the body is compressed; expected no compression")
-        stated = headers.get(b"content-length", b"0")
-        if stated.isdigit() and int(stated) > self._shared.limits.bytes:
-            self._refuse()
+    async def read(self, message: MutableMapping[str, Any], receive: Receive) -> bytes:
+        """Return the whole body, of which ``message`` is the first part; a limit raises :class:`Refused`."""
         chunks: list[bytes] = []
         while True:
-            message = await receive()
             if message["type"] == "http.disconnect":
                 raise ConnectionAbortedError
-            chunk, self.complete = message.get("body", b""), not message.get("more_body")
-            if self.complete and not chunks and len(chunk) <= self._shared.small:
-                return bytes(chunk)
-            self._hold(len(chunk))
-            chunks.append(chunk)
-            if self.complete:
+            chunks.append(message.get("body", b""))
+            self._hold(len(chunks[-1]))
+            if not message.get("more_body"):
+                self.complete = True
                 return b"".join(chunks)
+            message = await receive()
 
     def let_go(self) -> None:
         """Release the bytes when the request ends."""
@@ -229,15 +236,9 @@ class _Body:
         self._held += size
         self._shared.held += size
         if self._held > self._shared.limits.bytes:
-            self._refuse()
+            raise self._shared.too_long()
         if self._shared.held > self._shared.limits.held:
             raise Refused(503, "too many large requests at once; try again", **{"retry-after": "1"})
-
-    def _refuse(self) -> None:
-        limit = self._shared.limits.bytes
-        raise Refused(
-            413, f"the body has more than {limit:,} bytes: send the rows in parts", connection="close"
-        )
 
 
 def _error(status: int, message: str, **headers: str) -> Reply:
