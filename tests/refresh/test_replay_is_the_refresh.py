@@ -26,7 +26,7 @@ from slc_ops.refresh.windows import NoRows
 from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Installation
 from tests.refresh.backbones import named
-from tests.refresh.school import NEWEST, change_week, configure, of_one_class, open_school
+from tests.refresh.school import DEFAULT, NEWEST, change_week, configure, of_one_class, open_school
 
 WEEKS = [*NEWEST.before(6), NEWEST]
 PHASES = (Phase.explicit, Phase.generate)  # an example takes long, so none is made smaller
@@ -79,11 +79,7 @@ EVENTS: dict[str, Change] = {
 def stories(draw: st.DrawFn) -> Story:
     """Settings that decide differently, and weeks to some of which something happens."""
     chosen = {
-        "methods": draw(
-            st.sampled_from(
-                [["platt", "slc_eb"], ["platt", "slc"], ["platt", "ridge", "slc_eb"], ["platt", "slc_t"]]
-            )
-        ),
+        "methods": draw(st.sampled_from([DEFAULT, ["platt", "slc"], ["ridge", "slc_eb"], ["slc_t"]])),
         "link_windows": draw(st.integers(1, 3)),
         "offset_windows": draw(st.integers(1, 4)),
         "evidence_windows": draw(st.integers(2, 6)),

@@ -5,9 +5,11 @@ import pytest
 
 from slc_ops.parameters.parameter_set import ParameterSet
 from slc_ops.refresh import pipeline
+from slc_ops.refresh.evidence import read_backtest
 from slc_ops.refresh.fitting import folds_of
+from slc_ops.registry import Registry
 from slc_ops.settings.deployments import Installation
-from tests.refresh.school import NEWEST, configure
+from tests.refresh.school import DEFAULT, NEWEST, change_week, configure
 
 
 @pytest.fixture
@@ -43,3 +45,24 @@ def test_other_lists_reach_no_further(school: Installation) -> None:
     plan = pipeline.refresh(school, "school", NEWEST, leave_out=("publish", "promote"))
     assert plan.older == ()
     assert len(plan.windows) == 5  # three to learn from, two to be scored on
+
+
+@pytest.mark.slow
+def test_the_default_list_needs_no_groups_and_says_nothing_about_them(
+    school: Installation, recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(school, methods=DEFAULT)
+    for window in (*NEWEST.before(6), NEWEST):
+        change_week(school, window, lambda week: week.drop_columns("group_id"))
+    told: list[str] = []
+    plan = pipeline.refresh(school, "school", NEWEST, tell=told.append)
+    found = read_backtest(plan)
+    assert found.listed == ("base", "platt_eb", "slc_eb", "slc_mix")
+    assert found.methods == ("base", "platt", "platt_eb", "slc_eb", "slc_mix")
+    assert [each.left_out for each in found.entries] == [{}, {}]
+    warned = [str(each.message) for each in recwarn]
+    said = [*told, *warned, caplog.text, *found.notes, plan.files.verdict.read_text()]
+    assert "group" not in " ".join(said).lower()
+    champion = Registry.open(school).champion("school")
+    assert champion is not None
+    assert champion.method in ("slc_eb", "slc_mix")
