@@ -19,7 +19,6 @@ from slc_ops.settings.deployments import Deployment, Installation, LakeSource
 
 LEARNED = Window.parse("2013-01-01/2013-03-01")
 REPLAYED = Window.parse("2013-03-04/2013-12-30")
-METHODS = ("base", "platt", "slc_eb")
 KEPT = 0.8
 
 
@@ -41,7 +40,7 @@ def replay_year(
         tell(f"{arm.name}: replay {REPLAYED}")
         model = train(flights, learned, LEARNED, backbone, seed)
         write_lake(installation, arm, scored(flights, learned, REPLAYED, model, backbone, seed))
-        settings = Deployment(source=LakeSource(path=f"lake/{arm.name}"), methods=METHODS)
+        settings = Deployment(source=LakeSource(path=f"lake/{arm.name}"))
         start, end = (f"{timestamp:%Y-%m-%d}" for timestamp in (REPLAYED.start, REPLAYED.end))
         windows = replay_windows(settings, start, end)
         found[arm.name] = run_replay(
