@@ -120,7 +120,7 @@ def data_folder(installation: Installation, name: str | None) -> Path | None:
     base = (installation.home / "data").resolve()
     found = (base / name).resolve()
     if not found.is_relative_to(base) or not found.exists():
-        raise SettingsError(f"{name!r} is no file or folder below {base}; put the control's data there")
+        raise SettingsError(f"{name!r} is not a file or folder below {base}; put the control's data there")
     return found
 
 

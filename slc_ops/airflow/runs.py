@@ -107,7 +107,7 @@ def reference(plan_file: Any) -> str:
 def planned(installation: Installation, deployment: str, text: str) -> Plan:
     """Return the plan of a reference. Users can write XCom, so the text is validated before use as a path."""
     if not re.fullmatch(r"[0-9]{4}[0-9TZ-]{6,20}/[0-9a-f]{16}", str(text)):
-        raise SettingsError(f"{str(text)[:80]!r} is no reference to a refresh; expected <window>/<key>")
+        raise SettingsError(f"{str(text)[:80]!r} is not a reference to a refresh; expected <window>/<key>")
     keep_memory_between_batches()  # every task that reads rows calls this function
     path = RefreshFiles(installation.refreshes(deployment) / text).plan
     if not path.is_file():

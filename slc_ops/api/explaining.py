@@ -99,9 +99,9 @@ class Explanation:
             seen += ", whose rates a saved set does not keep (explain(item, rows, labels) counts them anew)"
             at = "Where the frozen model is undecided the probability goes"
         bounds = "" if self.low is None else f" [{signed(self.low, 2)}, {signed(self.high, 2)}]"
-        alone = "" if self.raw is None else f"Alone they say {signed(self.raw, 2)} logit; "
+        alone = "" if self.raw is None else f"Their own estimate is {signed(self.raw, 2)} logit; "
         return (
-            f"{seen}. {alone}{share(self.shrinkage)} of that is believed, so its offset is "
+            f"{seen}. {alone}{share(self.shrinkage)} of it remains after shrinkage, so the offset is "
             f"{signed(self.offset, 2)}{bounds}. {at} from "
             f"{share(self.before, 1)} to {share(self.after, 1)} (an unseen {self.effect}: "
             f"{share(self.link_only, 1)}).{self._blocks_in_words}"

@@ -161,12 +161,12 @@ def _run(app: click.Group) -> None:
         reason = storage_refusal(error)
         if reason is None:
             raise
-        click.echo(f"slc-ops: {_one_line(reason)}; make room or give the right, then try again", err=True)
+        click.echo(f"slc-ops: {_one_line(reason)}; free space or grant access, then try again", err=True)
         sys.exit(2)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        click.echo("slc-ops: there is not enough memory here; give it more, or fewer rows at once", err=True)
+        click.echo("slc-ops: there is not enough memory; provide more, or use fewer rows at once", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

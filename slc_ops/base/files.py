@@ -133,7 +133,7 @@ def typed_storage(path: Path) -> Iterator[None]:
         if reason is None:
             raise
         raise StorageError(
-            f"cannot write {path}: {reason}; make room or give the right to write, then try again"
+            f"cannot write {path}: {reason}; free space or grant write permission, then try again"
         ) from None
 
 

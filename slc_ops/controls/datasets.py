@@ -76,7 +76,7 @@ def download(
     if target.exists():
         return target
     if urlsplit(url).scheme not in ("http", "https"):
-        raise SettingsError(f"{url} is no web address")
+        raise SettingsError(f"{url} is not a web address")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     total = _fetch(url, part, progress)

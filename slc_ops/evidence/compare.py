@@ -35,7 +35,7 @@ from slc_ops.rows.passes import Totals
 from slc_ops.rows.rows import Rows
 
 REFERENCE = "platt"
-NO_SCIPY = "intervals need more: pip install 'slc-ops[report]'"
+NO_SCIPY = "intervals need more packages: pip install 'slc-ops[report]'"
 SIDE_BY_SIDE = 2
 """Methods that run in parallel: parts of a fit are single-threaded (sorting, item tables)."""
 

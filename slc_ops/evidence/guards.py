@@ -94,8 +94,8 @@ def _scores_and_labels(name: str, log: InteractionLog) -> Iterator[Finding]:
         column = log.called("logit")
         yield Finding(
             "probabilities-as-logits", column,
-            f"column {column!r} of the {name} rows lies between {number(low)} and {number(high)}, as "
-            f"probabilities do and logits hardly ever: is it a probability (--map probability={column})?",
+            f"column {column!r} of the {name} rows lies between {number(low)} and {number(high)}, "
+            f"as probabilities do and logits rarely do: is it a probability (--map probability={column})?",
         )  # fmt: skip
     if constant and first is not None:
         column = log.called("label")

@@ -180,7 +180,7 @@ def _movers(before: ParameterSet, after: ParameterSet) -> str:
         return ""
     ids = two.ids
     named = ", ".join(f"{ids[int(known[k])].as_py()} by {moved[k]:+.2f}" for k in most if share[k] > 0)
-    return f"; most of it are the items {named}" if named else ""
+    return f"; the items that account for most of it are {named}" if named else ""
 
 
 def _words(found: Lengths) -> str:

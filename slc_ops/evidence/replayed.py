@@ -236,7 +236,7 @@ class Replay:
         if platt is None or frozen is None:
             return "No window could be scored: there is nothing before the first one to learn from."
         text = (
-            f"Over {platt.windows} scored windows what would have been served has an NLL of "
+            f"Over {platt.windows} scored windows the served versions would have an NLL of "
             f"{signed(platt.mean)} against Platt refitted every window and {signed(frozen.mean)} against the "
             f"frozen model; by rows {signed(platt.row_mean)} and {signed(frozen.row_mean)}."
         )

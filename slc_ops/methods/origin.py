@@ -21,7 +21,7 @@ def fit_with_origin(method: str, calibration: Calibration) -> ParameterSet:
     """
     log, options = calibration.log, calibration.options
     if not isinstance(log, InteractionLog):
-        raise InputError(f"{log.describe()} does not lie in this process; fit it with slc_ops.methods.fit")
+        raise InputError(f"{log.describe()} is not in this process; fit it with slc_ops.methods.fit")
     versions = log.backbone_versions
     if len(versions) > 1:
         raise InputError(

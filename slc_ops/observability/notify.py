@@ -163,7 +163,7 @@ def address(connection: Connection) -> str:
         parts = parts._replace(path=f"/{schema.lstrip('/')}")
     if parts.scheme not in web or not parts.hostname:
         raise SettingsError(
-            f"the connection {connection.conn_id!r} is no web address (http or https, with a host)"
+            f"the connection {connection.conn_id!r} is not a web address (http or https, with a host)"
         )
     return parts.geturl()
 

@@ -287,7 +287,7 @@ def check_labels_due(window: Window, lag: timedelta | None, at: datetime, *, hin
     if lag is not None and at < (due := window.end + lag):
         raise SettingsError(
             f"the labels of window {window} are due on {due:%Y-%m-%d %H:%M} UTC (label_lag), and it is "
-            f"{at:%Y-%m-%d %H:%M}; refresh it then, or give {hint} if it is meant"
+            f"{at:%Y-%m-%d %H:%M}; refresh it then, or give {hint} to do it anyway"
         )
 
 
@@ -297,7 +297,7 @@ def check_on_grid(window: Window, cadence: Cadence, name: str, *, hint: str) -> 
         instead = " or ".join(str(each) for each in _windows_at(cadence, window))
         raise SettingsError(
             f"window {window} is no {cadence.name} of {name!r} ({cadence.described}); refresh {instead}, "
-            f"or give {hint} if it is meant"
+            f"or give {hint} to do it anyway"
         )
 
 
@@ -311,7 +311,7 @@ def check_no_overlap(
                 f"window {window} of {name!r} overlaps with {other}, which was refreshed before, so the same "
                 f"rows would count in both; "
                 f"{_way_out(cadence, other, max(each.end for each in refreshed if each != window))}"
-                f"give {hint} if it is meant"
+                f"give {hint} to do it anyway"
             )
 
 
@@ -326,8 +326,8 @@ def _way_out(cadence: Cadence, other: Window, end: datetime) -> str:
         free = cadence.containing(free.end)
     day = end.astimezone(ZoneInfo(cadence.zone)).date()
     return (
-        f"its windows were others then: go on with {free}, or set window.anchor to {day} so that one begins "
-        "there, or give the new cadence a deployment of its own; "
+        f"its windows had other bounds then: continue with {free}, or set window.anchor to {day} so that one "
+        "begins there, or give the new cadence a deployment of its own; "
     )
 
 

@@ -73,7 +73,7 @@ def _public(path: Path) -> "Ed25519PublicKey":
         found = None
     if not isinstance(found, Ed25519PublicKey):
         raise SettingsError(
-            f"{path} is no public Ed25519 key in PEM; openssl pkey -in ledger.pem -pubout -out FILE writes it"
+            f"{path} is not a public Ed25519 key in PEM; write it with openssl pkey -in KEY -pubout -out FILE"
         )
     return found
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 def known_zone(zone: str) -> str:
     """Return the name of a time zone; raise ``ValueError`` for another text."""
     if zone not in available_timezones():
-        raise ValueError(f"{zone!r} is no time zone; use a name such as UTC or Europe/Berlin")
+        raise ValueError(f"{zone!r} is not a time zone; use a name such as UTC or Europe/Berlin")
     return zone
 
 

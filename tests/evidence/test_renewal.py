@@ -96,7 +96,7 @@ def test_small_steps_into_one_direction_are_held_by_their_sum_and_the_items_are_
     found = check_renewal(steps[4], [*rest, *steps[1:4]], MOMENTS)
     assert not found.accepted
     assert "over the last 4 renewals" in found.sentence
-    assert "most of it are the items a by" in found.sentence
+    assert "the items that account for most of it are a by" in found.sentence
 
 
 def test_a_method_without_items_has_a_link_only():

@@ -120,7 +120,7 @@ def test_a_connection_is_read_from_form_or_uri(connection: dict[str, object], ur
 
 @pytest.mark.parametrize("host", ["", "file:///etc/passwd", "ftp://example"])
 def test_a_connection_that_is_no_web_address_is_refused(host: str) -> None:
-    with pytest.raises(SettingsError, match="no web address"):
+    with pytest.raises(SettingsError, match="not a web address"):
         address(Connection(conn_id="team", conn_type="generic", host=host))
 
 

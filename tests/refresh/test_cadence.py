@@ -41,7 +41,7 @@ def test_a_change_of_cadence_is_refused_where_windows_would_overlap_and_says_wha
         check_window(school, "school", Window.parse("2026-02-16/2026-03-02"))
     said = str(refusal.value)
     assert "overlaps with 2026-02-16/2026-02-23" in said
-    assert "go on with 2026-03-02/2026-03-16, or set window.anchor to 2026-02-23" in said
+    assert "continue with 2026-03-02/2026-03-16, or set window.anchor to 2026-02-23" in said
     assert "\n" not in said
 
     check_window(school, "school", Window.parse("2026-03-02/2026-03-16"))
@@ -109,7 +109,7 @@ def test_a_verdict_is_late_once(school: Installation) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"window": {"zone": "Europe/Atlantis"}}, "'Europe/Atlantis' is no time zone"),
+        ({"window": {"zone": "Europe/Atlantis"}}, "'Europe/Atlantis' is not a time zone"),
         ({"window": {"days": 3}}, "window.days"),
         ({"lookback_weeks": 2}, "did you mean 'lookback_windows'?"),
         ({"label_lag": "soon"}, "write a number with m, h or d, for example 12h or 3d; found 'soon'"),

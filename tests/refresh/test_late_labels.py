@@ -100,7 +100,7 @@ def test_a_window_whose_labels_are_not_due_is_refused_with_the_date_unless_force
     apart: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early, due = datetime(2026, 2, 24, 12, tzinfo=UTC), datetime(2026, 2, 26, tzinfo=UTC)
-    with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* or give --force if it is meant"):
+    with pytest.raises(SettingsError, match=r"due on 2026-02-26 00:00 UTC .* give --force to do it anyway"):
         check_due(apart, "school", NEWEST, early)
     check_due(apart, "school", NEWEST, due)
     configure(apart)  # without label_lag nothing is waited for

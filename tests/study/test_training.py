@@ -227,7 +227,7 @@ def test_a_full_disk_is_said_in_one_line_and_the_run_goes_on_later(tmp_path: Pat
         Settings(),
     )
     study(tmp_path / "log.parquet", tmp_path / "other", [small("dkt", epochs=2, width=32)], [1], Settings())
-    with no_file_above(30_000), pytest.raises(StorageError, match="make room"):
+    with no_file_above(30_000), pytest.raises(StorageError, match="free space"):
         study(*arguments)
     again = study(*arguments)
     logit = [pq.read_table(tmp_path / name / "dkt-1" / "test.parquet")["logit"] for name in ("out", "other")]

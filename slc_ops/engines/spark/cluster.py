@@ -151,7 +151,7 @@ def collected(session: "SparkSession", frame: "DataFrame") -> pa.Table:
         if lost.is_set():
             raise ClusterUnavailable(
                 f"{session.sparkContext.master} lost all executors and gave no new one within "
-                f"{wait_seconds():g} s; look at its workers"
+                f"{wait_seconds():g} s; check its workers"
             ) from None
         raise ClusterUnavailable(f"the cluster gave up: {first_line(error)}") from error
     finally:

@@ -88,7 +88,7 @@ def check_port(master: str) -> None:
             if parts.hostname is None or parts.port is None:
                 raise ValueError("no host and port")
         except ValueError:
-            raise SettingsError(f"{master!r} is no Spark master; expected spark://host:port") from None
+            raise SettingsError(f"{master!r} is not a Spark master; expected spark://host:port") from None
         try:
             socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
         except OSError as error:
@@ -119,7 +119,7 @@ def wait_for_executor(session: "SparkSession", master: str, seconds: float) -> N
         if not found and time.monotonic() > end:
             session.stop()
             raise ClusterUnavailable(
-                f"{master} gave no executor within {seconds:g} s; look whether it has workers with free "
+                f"{master} gave no executor within {seconds:g} s; check that it has workers with free "
                 "cores and memory"
             )
         time.sleep(0.1)

@@ -190,8 +190,8 @@ class Delta:
         if not known:
             oldest = min(version for version, _ in commits)
             raise InputError(
-                f"the Delta table {self.source.path} knows nothing of {timestamp.isoformat()}; "
-                f"its oldest version is {oldest}, which is younger"
+                f"the Delta table {self.source.path} has no version as old as {timestamp.isoformat()}; "
+                f"its oldest version is of {oldest}"
             )
         return max(known)
 
@@ -237,7 +237,7 @@ def asking(path: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError:
-        raise InputError(f"{path} is no Delta table (it has no _delta_log); check its path") from None
+        raise InputError(f"{path} is not a Delta table (it has no _delta_log); check its path") from None
     except (DeltaError, OSError) as error:
         text = one_line(error)
         if isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, PermissionError)):
