@@ -209,6 +209,21 @@ def test_a_wrong_query_is_refused_in_one_line(tmp_path: Path, answers: str) -> N
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
+def test_postgresql_compares_times_that_are_text_as_documented(
+    tmp_path: Path, rows: pa.Table, answers: str
+) -> None:
+    as_text = "to_char(at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    with psycopg.connect(answers, autocommit=True) as connection:
+        connection.execute(f"alter table answers alter column at type text using {as_text}")
+    with pytest.raises(InputError, match="cast times that are text, at::timestamptz >= :window_start"):
+        extract(deployment(), WEEK, tmp_path / "refused")
+    query = QUERY.replace("where at >=", "where at::timestamptz >=").replace(
+        "and at <", "and at::timestamptz <"
+    )
+    assert extract(deployment(query), WEEK, tmp_path / "cast").rows == rows.num_rows
+
+
 def test_a_database_that_does_not_answer_may_be_tried_again(
     tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

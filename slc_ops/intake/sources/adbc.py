@@ -61,7 +61,15 @@ def fetched(
         text = one_line(str(error)[max(str(error).find("ERROR:"), 0) :])  # drops the query before it
         if access.may_pass(error, text):
             raise SourceUnavailable(f"the database {shown} failed: {text}") from None
-        raise InputError(f"the database {shown} refused the query, which may only read: {text}") from None
+        raise refusal(shown, text) from None
+
+
+def refusal(shown: str, text: str) -> InputError:
+    """Return the error of a query that the database refused, with the remedy for times in text columns."""
+    hint = ""
+    if "operator does not exist: text" in text:
+        hint = "; cast times that are text, at::timestamptz >= :window_start"
+    return InputError(f"the database {shown} refused the query, which may only read: {text}{hint}")
 
 
 def only_reading(query: str, access: Access, shown: str) -> str:

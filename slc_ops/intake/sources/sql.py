@@ -11,13 +11,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc as saexc
 
-from slc_ops.base.errors import InputError, SettingsError, SourceUnavailable
+from slc_ops.base.errors import SettingsError, SourceUnavailable
 from slc_ops.base.extras import MissingExtra
 from slc_ops.base.files import digest_json
 from slc_ops.base.lineage import Data
 from slc_ops.base.window import Window
 from slc_ops.intake.dataset_names import in_database
-from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver
+from slc_ops.intake.sources.adbc import arrow_batches, column_of, each_once, has_driver, refusal
 from slc_ops.intake.sources.bounds import Patience, bounds, one_line
 from slc_ops.intake.sources.drivers import DRIVERS
 from slc_ops.settings.connections import Connection, find_connection
@@ -92,9 +92,7 @@ class Query:
                 raise SourceUnavailable(
                     f"the database {self._shown()} went away: {one_line(error)}"
                 ) from None
-            raise InputError(
-                f"the database {self._shown()} refused the query, which may only read: {one_line(error)}"
-            ) from None
+            raise refusal(self._shown(), one_line(error)) from None
         finally:
             engine.dispose()
 
