@@ -48,5 +48,5 @@ def test_a_champion_that_is_kept_is_marked_on_the_page(admin: TestClient, school
     first_steps(school, 9)
     page = admin.get("/slc/").text
     assert f"version {old}, for" in page
-    assert "new backbone gru-8 in window 2026-03-09/2026-03-16" in page
+    assert 'gru-8 in window <span class="days">2026-03-09/2026-03-16</span>' in page
     assert "it still serves, by your rule" in page
