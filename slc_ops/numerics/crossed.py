@@ -28,6 +28,7 @@ from slc_ops.numerics.newton import Local, State
 Codes = NDArray[np.intp]
 MAX_ROUNDS = 200
 EXACT = 1e-9  # share of the gradient that a step may leave, and the part of a step of length 1 with users
+FAR = 2.0  # maximum step of an item's offset and slope
 WITH_USERS = (1e-3, 1e-1)  # smallest and largest share with users, where a round costs a pass over rows
 
 
@@ -180,7 +181,23 @@ class Crossed(Local):
         step = State(line, np.concatenate([*steps, group, user]))
         if (longest := float(np.max(np.abs(line)))) > limit:
             step = State(step.link * (limit / longest), step.offset * (limit / longest))
-        return step, -0.5 * (dot(self.gradient.link, step.link) + dot(self.gradient.offset, step.offset))
+        shorter = State(step.link, self._shortened(step.offset))
+        decrease = self._decrease(shorter)
+        return (shorter, decrease) if decrease > 0 else (step, self._decrease(step))
+
+    def _shortened(self, offset: Floats) -> Floats:
+        """Limit the step of each item to ``FAR``.
+
+        Where all rows of an item are saturated, its curvature vanishes, and its step overshoots. The step of
+        all items would then be halved because of one.
+        """
+        items = 2 * self.shape.items
+        longest = np.max(np.abs(offset[:items].reshape(2, -1)), axis=0, initial=FAR)
+        return np.concatenate([(offset[:items].reshape(2, -1) * (FAR / longest)).ravel(), offset[items:]])
+
+    def _decrease(self, step: State) -> float:
+        """Return half of the directional derivative: the decrease that the curvature predicts."""
+        return -0.5 * (dot(self.gradient.link, step.link) + dot(self.gradient.offset, step.offset))
 
     def evidence(self) -> float:
         """Return Laplace's approximation of −log marginal likelihood; users enter without interactions."""

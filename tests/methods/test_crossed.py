@@ -78,3 +78,29 @@ def test_a_model_with_users_can_be_fitted_without_them():
     start = State(np.zeros(2), model.shape.zeros)
     one, other = (each.minimise(start, v).state for each in (model, alone))
     np.testing.assert_array_equal(one.offset, other.offset)
+
+
+def test_an_item_whose_rows_are_saturated_does_not_shorten_the_steps_of_all():
+    """Without a limit, the step of such an item is as long as it has rows, and this takes 20 passes."""
+    rng = np.random.default_rng(3)
+    n, items = 40_000, 200
+    item = rng.integers(0, items, n)
+    logit = rng.normal(0, 2, n) + np.where(item < 5, -8.0, 0.0)
+    truth = logit + np.where(item < 5, 13.0, 0.3 * (item % 7 - 3))
+    rows = Rows(item.astype(np.int32), (rng.random(n) < 1 / (1 + np.exp(-truth))).astype(np.int8), logit)
+    cells = Cells(items)
+    model = Mixed(SampledRows(rows), float(n), 1, cells, cells.shape(), Standard(logit.mean(), logit.std()))
+    passes = []
+
+    class Counted(Mixed):
+        def visit(self, state, variances):
+            passes.append(state)
+            return super().visit(state, variances)
+
+    counted = Counted(**vars(model))
+    start = State(np.array([logit.std(), logit.mean()]), model.shape.zeros)
+    found = counted.minimise(start, Variances(item=1.0, slope=0.1))
+    assert len(passes) < 12
+    np.testing.assert_allclose(
+        model.visit(found.state, Variances(item=1.0, slope=0.1)).gradient.offset, 0, atol=1e-4
+    )

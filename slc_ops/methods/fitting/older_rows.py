@@ -5,7 +5,7 @@ by a sample. Instead of the weight 2^(−age/half-life) a row has this chance of
 If the rows are still too many, items with many rows have a smaller chance: at most K rows of an item are
 expected, with the largest K that is within the limit. An item with that many rows is known well; a rare item
 keeps its rows. A sampled row never counts as several rows: these would make effects appear too certain
-(decision 0127 has the figures).
+(decision 0128 has the figures).
 
 A row is chosen if the hash of its item and its event time is low, so the sample does not depend on the order
 of the rows, and identical rows are chosen together. Rows on a cluster are not sampled; passes run there.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from slc_ops.base.errors import SettingsError
 from slc_ops.base.ids import IdIndex
@@ -53,6 +54,8 @@ class Forgetting:
 
     >>> Forgetting((0.0, 10.0, 20.0), 1.0).of(np.array([3.0, 12.0, 25.0, 99.0])).tolist()
     [0.25, 0.5, 1.0, 1.0]
+    >>> Forgetting((0.0, 10.0, 20.0), 1.0).of(np.array([3.0, -1.0])).tolist()
+    [0.25, 0.25]
     """
 
     starts: tuple[float, ...]
@@ -61,8 +64,15 @@ class Forgetting:
 
     def of(self, time: Floats) -> Floats:
         """Return the weights of rows with these times."""
-        ages = len(self.starts) - np.maximum(np.searchsorted(self.starts, time, side="right"), 1)
-        return np.asarray((2.0 ** (-np.arange(len(self.starts)) / self.half_life))[ages])
+        of_age = 2.0 ** (-np.arange(len(self.starts)) / self.half_life)
+        if len(time) and (first := time.min()) <= (last := time.max()):
+            oldest, newest = self._ages(np.array([first, last]))
+            if oldest == newest:  # rows of one window, as in most parts of a pass
+                return np.full(len(time), of_age[oldest])
+        return np.asarray(of_age[self._ages(time)])
+
+    def _ages(self, time: Floats) -> NDArray[np.intp]:
+        return len(self.starts) - np.maximum(np.searchsorted(self.starts, time, side="right"), 1)
 
 
 @dataclass(frozen=True)
