@@ -179,11 +179,9 @@ class IdIndex:
             return int(one) if re.fullmatch(_INTEGER, one) else None
         if not isinstance(one, int | np.integer) or isinstance(one, bool):
             raise self._wrong_type(type(one).__name__)
-        if not numbers:
-            return str(one)
         if not -(1 << 63) <= one < 1 << 63:  # its lower 64 bits may equal another id
             raise InputError(f"{self._words[:-1]} {one} does not fit 64 bits; expected an integer of the log")
-        return int(one)
+        return int(one) if numbers else str(one)
 
     @property
     def _words(self) -> str:

@@ -124,8 +124,10 @@ def test_a_null_is_an_unknown_id(make, length):
     assert IdIndex(pa.array(["a"])).positions(make([None] * length)).tolist() == [-1] * length
 
 
-def test_an_index_of_texts_knows_integers_of_any_size():
+def test_an_index_of_texts_knows_unsigned_columns_and_refuses_single_ids_beyond_64_bits():
     large = (1 << 64) - 1
     index = IdIndex(pa.array(["7", str(large)]))
-    assert index.positions([large, 7]).tolist() == [1, 0]
+    assert index.positions([str(large), 7]).tolist() == [1, 0]
+    with pytest.raises(InputError, match="does not fit 64 bits"):
+        index.positions([large, 7])
     assert index.positions(pa.array([7, large] * 10, pa.uint64())).tolist() == [0, 1] * 10
