@@ -264,5 +264,5 @@ def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
     assert (state, tasks["prepare"]) == ("failed", "failed")
     (event,) = heard
     assert (event["event"], event["deployment"], event["task_id"]) == ("control", "flight-delay", "prepare")
-    assert "no file or folder below" in event["sentence"]
+    assert "not a file or folder below" in event["sentence"]
     assert event["links"]["task"].startswith(event["links"]["run"])

@@ -46,7 +46,7 @@ def test_a_run_without_interval_takes_the_newest_week_that_the_deployment_covers
 def test_a_reference_that_is_none_is_refused_before_it_becomes_a_path(
     installation: Installation, text: str
 ) -> None:
-    with pytest.raises(SettingsError, match="no reference"):
+    with pytest.raises(SettingsError, match="not a reference"):
         planned(installation, "school", text)
 
 

@@ -100,7 +100,7 @@ def test_the_checksum_counts(server: ThreadingHTTPServer, tmp_path: Path) -> Non
 def test_what_is_not_there_is_said(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"/absent cannot be fetched: Not Found"):
         download(url(server, "/absent"), tmp_path / "file")
-    with pytest.raises(SettingsError, match="no web address"):
+    with pytest.raises(SettingsError, match="not a web address"):
         download("file:///etc/hostname", tmp_path / "file")
 
 
