@@ -55,7 +55,7 @@ class Renewal(JsonForm):
     """The result of the check; ``limit`` is None with too few past renewals."""
 
     accepted: bool
-    news: bool
+    lasting: bool
     lengths: Lengths | None
     limit: Lengths | None
     sentence: str
@@ -109,15 +109,15 @@ def check_renewal(
         moved += _movers(past[-LEAST_RENEWALS], after)
     if not beyond:
         return Renewal(True, False, found, limit, moved)
-    news = held_before and backwards is None
-    if news:
+    lasting = held_before and backwards is None
+    if lasting:
         text = f"{moved}, the second window in a row: accepted as a lasting change"
     else:
         text = backwards or (
             f"{moved}, beyond the limit: the parameters that serve stay, and the window is "
             "left out of later fits unless the next one moves as far"
         )
-    return Renewal(news, news, found, limit, text)
+    return Renewal(lasting, lasting, found, limit, text)
 
 
 def _broken(after: ParameterSet) -> str | None:

@@ -276,7 +276,7 @@ def _renewal_in_words(renewal: Mapping[str, Any]) -> str:
         f"the link moved by {link} logits (limit {limit['link']:.2f}), the offsets by {offsets} "
         f"(limit {limit['offsets']:.2f})"
     )
-    if renewal["news"]:
+    if renewal["lasting"]:
         return f"Fitted anew: {moved}. The second such move in a row is accepted as a lasting change."
     if renewal["accepted"]:
         return f"Fitted anew: {moved}, within the range of past renewals."

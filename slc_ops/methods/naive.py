@@ -28,6 +28,6 @@ def fit(calibration: Calibration) -> ParameterSet:
     offset = np.cumsum(np.where(seen, z, 0.0), axis=1) / np.maximum(count, 1)
     noise = np.divide(1.0, W, out=np.zeros_like(W), where=seen)
     variance = np.cumsum(noise, axis=1) / np.square(np.maximum(count, 1))
-    believed = np.where(count > 0, 1.0, 0.0)
-    items = item_effect(calibration, offset, np.where(count > 0, variance, np.nan), believed)
+    shrinkage = np.where(count > 0, 1.0, 0.0)
+    items = item_effect(calibration, offset, np.where(count > 0, variance, np.nan), shrinkage)
     return fitted(calibration, "naive", Affine(), items)

@@ -263,7 +263,7 @@ def held_windows(renewals: Sequence[tuple[Window, Mapping[str, Any]]]) -> dict[W
     found = {}
     for (window, renewal), (_, later) in zip(renewals, [*renewals[1:], (None, {})], strict=True):
         too_far = renewal.get("limit") is not None and not renewal["accepted"]
-        if too_far and not later.get("news"):
+        if too_far and not later.get("lasting"):
             found[window] = f"its renewal was held: {renewal['sentence']}"
     return found
 

@@ -1,4 +1,4 @@
-"""The two decisions in plain words, from the JSON form of real verdicts."""
+"""Both decisions in plain words, from the JSON of real verdicts."""
 
 import json
 
@@ -18,12 +18,12 @@ def found(tmp_path_factory):
 
 
 def said(found, renewal):
-    """As a page reads it: from JSON."""
+    """The sentences from the JSON, as a page reads it."""
     return json.loads(json.dumps(decide(found, None, Decision(), renewal=renewal).as_dict()))
 
 
-def renewal(accepted, news=False, limit=Lengths(0.25, 0.5)):  # noqa: B008 - a frozen dataclass
-    return Renewal(accepted, news, Lengths(0.3, 0.1), limit, "a sentence")
+def renewal(accepted, lasting=False, limit=Lengths(0.25, 0.5)):  # noqa: B008 - a frozen dataclass
+    return Renewal(accepted, lasting, Lengths(0.3, 0.1), limit, "a sentence")
 
 
 def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found):
@@ -37,24 +37,24 @@ def test_a_change_names_both_methods_the_mean_its_interval_and_the_windows(found
     assert "The next window's difference from platt_eb is expected within" in text
 
 
-def test_a_change_that_is_held_says_who_goes_on(found):
+def test_a_held_change_names_the_method_that_keeps_serving(found):
     text = method_in_words(said(found, renewal(False)))
     assert text.startswith("The frozen model keeps serving; the change to slc_eb is on hold.")
 
 
-def test_lengths_stand_beside_their_limits(found):
+def test_distances_are_shown_with_their_limits(found):
     within = parameters_in_words(said(found, renewal(True)))
     assert "the link moved by 0.300 logits (limit 0.25), the offsets by 0.100 (limit 0.50)" in within
     assert within.endswith("within the range of past renewals.")
-    assert "accepted as a lasting change" in parameters_in_words(said(found, renewal(True, news=True)))
+    assert "accepted as a lasting change" in parameters_in_words(said(found, renewal(True, lasting=True)))
     assert parameters_in_words(said(found, renewal(False))).startswith("Held: the link moved")
     assert "too few for limits yet" in parameters_in_words(said(found, renewal(True, limit=None)))
 
 
-def test_broken_parameters_are_said_as_the_check_said_it(found):
+def test_invalid_parameters_are_reported_in_the_words_of_the_check(found):
     broken = Renewal(False, False, None, None, "the slope of slc_eb is -0.100")
     assert parameters_in_words(said(found, broken)) == "The slope of slc_eb is -0.100."
 
 
-def test_a_verdict_of_an_older_release_gives_no_words():
+def test_a_verdict_of_an_older_release_gives_no_sentences():
     assert method_in_words({"verdict": "hold"}) == parameters_in_words({"verdict": "hold"}) == ""

@@ -1,4 +1,4 @@
-"""The sanity check of renewed parameters: what it lets through, what it holds, and when it gives way."""
+"""The sanity check of renewed parameters: when it accepts, holds and yields."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ def steady(count=6, sd=0.05, seed=0):
     ]
 
 
-def test_the_length_of_the_link_is_how_far_the_rows_move():
+def test_the_distance_of_the_link_is_the_rms_shift_of_the_rows():
     rng = np.random.default_rng(1)
     eta = rng.normal(*MOMENTS, 200_000)
     one, other = made(1.0, 0.2), made(1.3, -0.1)
@@ -33,13 +33,13 @@ def test_the_length_of_the_link_is_how_far_the_rows_move():
     assert lengths(one, other, MOMENTS).link == pytest.approx(np.sqrt(np.mean(moved**2)), rel=0.01)
 
 
-def test_the_length_of_the_offsets_weighs_items_by_their_rows_and_takes_those_of_both():
+def test_the_distance_of_the_offsets_weights_items_by_rows_and_uses_common_items():
     one = made(offsets=(0.0, 0.0), ids=("b", "c"), n=(1.0, 1.0))
     other = made(offsets=(9.0, 0.3, -0.4), ids=("a", "b", "c"), n=(99.0, 1.0, 3.0))
     assert lengths(one, other, MOMENTS).offsets == pytest.approx(np.sqrt((0.09 + 3 * 0.16) / 4))
 
 
-def test_a_usual_renewal_is_accepted_and_a_leap_is_held():
+def test_a_usual_renewal_is_accepted_and_a_large_change_is_held():
     past = steady()
     assert check_renewal(steady(seed=9)[0], past, MOMENTS).accepted
     leap = check_renewal(made(b0=2.0), past, MOMENTS)
@@ -50,21 +50,21 @@ def test_a_usual_renewal_is_accepted_and_a_leap_is_held():
     assert not thrown.accepted
 
 
-def test_the_second_leap_in_a_row_is_news():
+def test_a_second_large_change_in_a_row_is_accepted():
     found = check_renewal(made(b0=2.0), steady(), MOMENTS, held_before=True)
-    assert (found.accepted, found.news) == (True, True)
+    assert (found.accepted, found.lasting) == (True, True)
     assert "lasting change" in found.sentence
     calm = check_renewal(steady(seed=9)[0], steady(), MOMENTS, held_before=True)
-    assert (calm.accepted, calm.news) == (True, False)
+    assert (calm.accepted, calm.lasting) == (True, False)
 
 
-def test_a_short_past_sets_no_limit():
+def test_a_short_history_sets_no_limit():
     assert check_renewal(made(b0=2.0), steady(4), MOMENTS).accepted
     assert not check_renewal(made(b0=2.0), steady(5), MOMENTS).accepted
     assert check_renewal(made(b0=2.0), [], MOMENTS).sentence == "the first parameters of slc_eb"
 
 
-def test_renewals_that_hardly_move_have_a_floor():
+def test_the_limit_has_a_floor_after_small_renewals():
     past = [made() for _ in range(6)]
     assert check_renewal(made(b0=0.45), past, MOMENTS).accepted
     assert not check_renewal(made(b0=0.55), past, MOMENTS).accepted
@@ -78,18 +78,18 @@ def test_renewals_that_hardly_move_have_a_floor():
         (made(offsets=(np.nan, 0.0, 0.0)), "not finite"),
     ],
 )
-def test_what_no_parameters_may_be_is_held_without_any_past(broken, says):
+def test_invalid_parameters_are_held_without_any_history(broken, says):
     found = check_renewal(broken, [], MOMENTS, held_before=True)
     assert not found.accepted
     assert says in found.sentence
 
 
-def test_a_slope_within_two_standard_errors_of_0_is_not_backwards():
+def test_a_slope_within_two_standard_errors_of_0_is_not_called_negative():
     assert check_renewal(made(a=-0.01), [], MOMENTS, slope_error=0.006).accepted
     assert not check_renewal(made(a=-0.01), [], MOMENTS, slope_error=0.004).accepted
 
 
-def test_small_steps_into_one_direction_are_held_by_their_sum_and_the_items_are_named():
+def test_small_steps_in_one_direction_are_held_by_their_sum_and_name_the_items():
     steps = [made(offsets=(-0.45 * k, 0.0, 0.0), n=(30.0, 20.0, 10.0)) for k in range(5)]
     rest = [steps[0]] * 5
     assert check_renewal(steps[1], rest, MOMENTS).accepted
@@ -99,13 +99,13 @@ def test_small_steps_into_one_direction_are_held_by_their_sum_and_the_items_are_
     assert "the items that account for most of it are a by" in found.sentence
 
 
-def test_a_method_without_items_has_a_link_only():
+def test_a_method_without_items_checks_the_link_only():
     past = [ParameterSet("platt", Affine(1.0, 0.01 * k)) for k in range(6)]
     assert check_renewal(ParameterSet("platt", Affine(1.0, 0.2)), past, MOMENTS).accepted
     assert not check_renewal(ParameterSet("platt", Affine(1.0, 1.0)), past, MOMENTS).accepted
 
 
-def test_logits_that_were_turned_round_are_held_for_as_long_as_they_are():
+def test_reversed_logits_are_held_as_long_as_they_last():
     past = [made() for _ in range(6)]
     turned = check_renewal(made(a=-1.0), past, MOMENTS)
     again = check_renewal(made(a=-1.0), past, MOMENTS, held_before=True)
@@ -114,7 +114,7 @@ def test_logits_that_were_turned_round_are_held_for_as_long_as_they_are():
     assert "backwards" in again.sentence
 
 
-def test_the_slope_of_a_backbone_that_says_little_may_pass_through_0():
+def test_the_slope_of_an_uninformative_backbone_may_cross_0():
     past = [made(a=a) for a in (0.02, 0.01, 0.03, 0.0, 0.02, 0.01)]
     assert check_renewal(made(a=-0.01), past, MOMENTS).accepted
     assert not check_renewal(made(a=-0.01), past[:3], MOMENTS).accepted

@@ -1,4 +1,4 @@
-"""Deployments for the page: entered in a real ledger, with the files that their refreshes leave."""
+"""Deployments for the page: recorded in a real ledger, with the files of their refreshes."""
 
 import json
 from datetime import UTC, datetime
@@ -37,21 +37,21 @@ DECISIONS = {
         },
     },
     "renewal": {
-        "accepted": True, "news": False, "lengths": {"link": 0.02, "offsets": 0.08},
+        "accepted": True, "lasting": False, "lengths": {"link": 0.02, "offsets": 0.08},
         "limit": {"link": 0.5, "offsets": 0.6}, "sentence": "slc moved",
     },
 }  # fmt: skip
 
 
 def window(week: int) -> Window:
-    """The week's window, counted from 0."""
+    """The window of a week, counted from 0."""
     return Window(FIRST.start + week * WEEK, FIRST.end + week * WEEK)
 
 
 def publish(
     installation: Installation, name: str, week: int, *, verdict: str = "promote", items: int = 4
 ) -> Version:
-    """Enter a version into the ledger and write its refresh."""
+    """Record a version in the ledger and write the files of its refresh."""
     ledger = Registry.open(installation).ledger
     number = len(ledger.versions(name)) + 1
     version = Version(
@@ -82,7 +82,7 @@ def publish(
     return version
 
 
-def crown(installation: Installation, version: Version, actor: str = "ann") -> None:
+def make_champion(installation: Installation, version: Version, actor: str = "ann") -> None:
     """Make a version champion in the ledger."""
     ledger = Registry.open(installation).ledger
     ledger.advance(
@@ -121,7 +121,7 @@ def metrics(week: int) -> dict[str, Any]:
 
 
 def write_items(refresh: Path, count: int) -> None:
-    """Item tables of a refresh; the last item has a name that would like to be a script."""
+    """Item tables of a refresh; the last item's name contains a script."""
     names = [f"item-{k:04d}" for k in range(count - 1)] + [EVIL]
     offset = [(-1.0) ** k * (k + 1) / count for k in range(count)]
     table = {
@@ -149,7 +149,7 @@ def write_items(refresh: Path, count: int) -> None:
 
 
 def stop(installation: Installation, name: str, week: int) -> None:
-    """Validation stops a week."""
+    """Let validation stop a week."""
     finding = {"severity": "critical", "sentence": "label is 0 or 1"}
     write(
         installation.windows(name) / window(week).key / "validation.json",
