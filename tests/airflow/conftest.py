@@ -44,13 +44,13 @@ def installation(tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, lake: Path) -> Iterator[Installation]:
-    """The same, kept for all tests of a file: a refresh that is finished costs nothing the second time."""
+    """The same, for all tests of a file: repeating a finished refresh costs nothing."""
     with pytest.MonkeyPatch.context() as patch:
         yield furnish(tmp_path_factory.mktemp("home"), lake, patch)
 
 
 def furnish(home: Path, lake: Path, patch: pytest.MonkeyPatch) -> Installation:
-    """Put a lake and a deployments file into a home and point the environment there."""
+    """Put a lake and a deployments file into a home and set the environment."""
     shutil.copytree(lake, home / "lake" / "school")
     patch.setenv("SLC_OPS_HOME", str(home))
     patch.setenv("SLC_OPS_DEPLOYMENTS", str(home / "deployments.yaml"))

@@ -1,4 +1,4 @@
-"""Ears for notifications: a web server on loopback, and an Airflow notifier that writes to a file."""
+"""Receivers of notifications: a web server on loopback, and an Airflow notifier that writes to a file."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from airflow.sdk import BaseNotifier
 
 
 class Mailbox(BaseNotifier):
-    """Appends a line per message; its text is a template, as with Airflow's own notifiers."""
+    """Append a line per message; the text is a template, as in Airflow's own notifiers."""
 
     template_fields = ("text",)
 
@@ -32,7 +32,7 @@ class Broken(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Fail."""
-        raise ConnectionError("nobody there")
+        raise ConnectionError("unreachable")
 
 
 @contextmanager

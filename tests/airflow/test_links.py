@@ -1,4 +1,4 @@
-"""Where an approver finds report, data docs and MLflow."""
+"""Links of the approval task to report, data docs and MLflow."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_the_approval_links_to_report_data_docs_and_mlflow(monkeypatch: pytest.M
     assert "[MLflow](https://mlflow.example/#/models/slc-demo/versions/3)" in text
 
 
-def test_without_an_address_of_mlflow_there_is_no_link_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_mlflow_address_there_is_no_link_to_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLC_OPS_MLFLOW_URL", raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////data/mlflow.db")
     assert set(version_links("demo", 3, WEEK)) == {"report", "data docs", "all versions"}

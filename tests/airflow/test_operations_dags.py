@@ -1,4 +1,4 @@
-"""The DAGs that people start from a form: backfill, promotion, rollback."""
+"""The DAGs with a form: backfill, promotion, rollback, retirement."""
 
 import json
 import logging
@@ -29,11 +29,11 @@ FORM: dict[str, Any] = {"deployment": "school", "from": "2026-02-02", "to": "202
 
 @pytest.fixture(scope="module")
 def backfilled(shared: Installation) -> tuple[str, dict[str, str]]:
-    """Three weeks, through the form."""
+    """Three weeks, backfilled through the form."""
     return run(backfill_dag(), **FORM)
 
 
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(
+def test_a_dry_run_reports_its_plan_and_changes_nothing(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
@@ -46,7 +46,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
     assert Registry.open(installation).ledger.versions("school") == []
 
 
-def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
+def test_a_backfill_gives_one_version_per_week_in_order_and_no_champion(
     shared: Installation, backfilled: tuple[str, dict[str, str]]
 ) -> None:
     state, tasks = backfilled
@@ -63,10 +63,10 @@ def test_a_backfill_gives_one_version_per_week_in_their_order_and_no_champion(
     assert registry.history("school") == []
 
 
-def test_a_week_that_is_tried_again_is_waited_for(
+def test_later_weeks_wait_for_a_retried_week(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The only order that Airflow itself keeps, that of the indices, does not survive a second try."""
+    """Airflow keeps only the order of the map indices, and a retry breaks it."""
     configure(installation.home, methods=["platt"])
     failed = []
     extract = pipeline.extract
@@ -96,7 +96,7 @@ def test_finished_weeks_are_skipped(shared: Installation) -> None:
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_name(
+def test_a_second_backfill_with_promote_moves_the_champion_and_records_the_person(
     shared: Installation,
 ) -> None:
     state, _ = run(backfill_dag(), **{**FORM, "from": "2026-02-16"}, again=True, promote=True)
@@ -117,7 +117,7 @@ def test_asked_for_again_with_promote_they_move_the_champion_in_the_person_s_nam
         {"promote_all": True},
     ],
 )
-def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
+def test_the_first_task_refuses_a_contradictory_form(
     installation: Installation, wrong: dict[str, Any]
 ) -> None:
     state, tasks = run(backfill_dag(), **{**FORM, **wrong})
@@ -136,7 +136,7 @@ def test_a_form_that_makes_no_sense_is_refused_by_the_first_task(
         {"promote": "yes"},
     ],
 )
-def test_a_form_with_impossible_values_is_refused_before_it_runs(
+def test_a_form_with_invalid_values_is_refused_before_it_runs(
     installation: Installation, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(Exception, match="Invalid input for param"):
@@ -144,7 +144,7 @@ def test_a_form_with_impossible_values_is_refused_before_it_runs(
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_a_replay_writes_its_page_and_registers_nothing(installation: Installation) -> None:
+def test_a_replay_writes_its_report_and_registers_nothing(installation: Installation) -> None:
     state, tasks = run(replay_dag(), **FORM)
 
     assert (state, tasks["replay"]) == ("success", "success")
@@ -155,12 +155,12 @@ def test_a_replay_writes_its_page_and_registers_nothing(installation: Installati
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
+def test_manual_promotion_and_rollback_are_recorded_with_the_person_and_notified(
     shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(shared)
     back_to_the_first(registry)
-    with listening() as (port, told):
+    with listening() as (port, reported):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         promoted, _ = run(promote_dag(), deployment="school", version=3, reason="the pilot class liked it")
         again, _ = run(promote_dag(), deployment="school", version=3, reason="once more")
@@ -174,7 +174,7 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
 
     assert (promoted, again) == ("success", "success")
     assert (refused, unknown, rolled) == ("failed", "failed", "success")
-    (promotion,) = told
+    (promotion,) = reported
     assert promotion["event"] == "promotion"
     assert promotion["sentence"].endswith("version 3 is the champion of school (the pilot class liked it)")
     assert set(promotion["links"]) == {"report", "data docs", "all versions", "run"}
@@ -188,13 +188,13 @@ def test_promotion_and_rollback_by_hand_are_signed_told_and_noted(
 
 
 def back_to_the_first(registry: Registry) -> None:
-    """Whoever was champion, version 1 is."""
+    """Make version 1 the champion, whatever the current one is."""
     ledger = registry.ledger
     ledger.advance(ledger.head("school"), ledger.version("school", 1), kind="rollback", actor="a", reason="b")
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_a_retirement_by_hand_is_signed_told_and_noted(
+def test_a_manual_retirement_is_recorded_with_the_person_and_notified(
     shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(shared)
@@ -219,7 +219,7 @@ def test_a_retirement_by_hand_is_signed_told_and_noted(
 
 
 @pytest.mark.usefixtures("backfilled")
-def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
+def test_changes_by_command_line_are_notified_with_links_to_airflow(
     shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Registry.open(shared).ledger
@@ -231,14 +231,16 @@ def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
         asked = ["rollback", "--deployment", "school", "--actor", "bob", "--reason", "the alarm at night"]
         terminal = [str(Path(sys.executable).parent / "slc-ops"), *asked, "--json", "-"]
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://air.example")
-        told = subprocess.run(terminal, capture_output=True, check=True)
+        reported = subprocess.run(terminal, capture_output=True, check=True)
         for command in (["promote", "--version", "3"], ["retire"]):
             hand = [*command, "--deployment", "school", "--actor", "bob", "--reason", "by hand"]
             assert CliRunner().invoke(app, hand, catch_exceptions=False).exit_code == 0
         monkeypatch.delenv("AIRFLOW_HOME")
         untold = CliRunner().invoke(app, [*asked, "--to", "3"], catch_exceptions=False)
 
-    assert json.loads(told.stdout)["champion"]["version"] == 1, "Airflow's log must not get into the answer"
+    assert json.loads(reported.stdout)["champion"]["version"] == 1, (
+        "Airflow's log must not get into the answer"
+    )
     assert untold.exit_code == 0
     event, promotion, retirement = heard
     assert (promotion["event"], retirement["event"]) == ("promotion", "retired")
@@ -252,7 +254,7 @@ def test_changes_from_a_terminal_that_knows_an_airflow_are_told_too_with_links(
 
 
 @pytest.mark.parametrize("data", ["../../etc", "/etc/passwd", "no-such-folder"])
-def test_a_control_that_fails_is_told_and_its_form_reaches_no_other_files(
+def test_a_failed_control_is_notified_and_its_form_cannot_read_other_files(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, data: str
 ) -> None:
     dag = control_dag("flight-delay")

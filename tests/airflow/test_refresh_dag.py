@@ -17,7 +17,7 @@ from tests.airflow.runs import run
 pytestmark = [pytest.mark.services, pytest.mark.usefixtures("metadata")]
 
 
-def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
+def test_an_automatic_gate_promotes_a_supported_version_and_notifies(
     shared: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = {uri: len(asset_events(uri)) for uri in ("slc://school/window", "slc://school/champion")}
@@ -31,7 +31,7 @@ def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
     assert event["links"]["report"].endswith("/slc/school/versions/1/report")
 
     assert state == "success"
-    # The champion changes at once, so that there is nothing to renew meanwhile.
+    # The champion changes at once, so there is nothing to renew.
     assert {name for name, ended in tasks.items() if ended != "success"} == {"renew"}
     assert [name for name in tasks if name.startswith("fit")] == ["fit[0]", "fit[1]"]
     champion = Registry.open(shared).champion("school")
@@ -45,7 +45,7 @@ def test_an_automatic_gate_promotes_what_its_evidence_supports_and_tells_it(
 
 
 @pytest.mark.parametrize(("gate", "held"), [("auto", "gate"), ("never", "gate"), ("manual", "propose")])
-def test_the_same_week_again_is_the_same_version_and_asks_nobody(
+def test_repeating_a_week_gives_the_same_version_without_approval(
     shared: Installation, gate: str, held: str
 ) -> None:
     state, tasks = run(weekly_refresh("school", configure(shared.home, gate=gate)), AFTER)
@@ -57,10 +57,10 @@ def test_the_same_week_again_is_the_same_version_and_asks_nobody(
     assert len(registry.history("school")) == 1
 
 
-def test_a_method_that_does_harm_is_not_promoted_and_platt_eb_serves(
+def test_a_harmful_method_is_not_promoted_and_platt_eb_serves(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The items exchange their names in the newest week, so what was learned of them does harm."""
+    """The items swap names in the newest week, so offsets learned before do harm."""
     part = newest_part(installation)
     week = pq.read_table(part, partitioning=None)
     names = sorted(week["item_id"].unique().to_pylist())
@@ -81,7 +81,7 @@ def test_a_method_that_does_harm_is_not_promoted_and_platt_eb_serves(
     assert champion.method == "platt_eb"
 
 
-def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
+def test_a_stopped_week_fails_without_retries_notifies_and_keeps_the_champion(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = newest_part(installation)
@@ -94,7 +94,7 @@ def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
 
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_TEAM", f"http://127.0.0.1:{port}")
-        state, tasks = run(dag, AFTER, retries=2)  # Airflow would try three times; this it must not
+        state, tasks = run(dag, AFTER, retries=2)  # no retries, although Airflow is set to three
 
     assert state == "failed"
     assert (tasks["extract"], tasks["validate"], tasks["publish"]) == ("success", "failed", "upstream_failed")
@@ -109,7 +109,7 @@ def test_a_stopped_week_fails_at_once_is_told_and_leaves_the_champion(
     assert Registry.open(installation).champion("school") is None
 
 
-def test_a_week_behind_the_deployment_s_end_is_skipped(installation: Installation) -> None:
+def test_a_week_after_the_end_of_the_deployment_is_skipped(installation: Installation) -> None:
     dag = weekly_refresh("school", configure(installation.home, end="2026-02-16"))
 
     state, tasks = run(dag, AFTER)
@@ -120,13 +120,13 @@ def test_a_week_behind_the_deployment_s_end_is_skipped(installation: Installatio
 
 
 def newest_part(installation: Installation) -> Path:
-    """The file of the newest week in the lake."""
+    """The lake's file of the newest week."""
     (part,) = (installation.home / "lake" / "school" / f"week={NEWEST.key}").glob("*.parquet")
     return part
 
 
 def asset_events(uri: str) -> list[dict[str, object]]:
-    """What Airflow noted of an asset."""
+    """The events that Airflow recorded for an asset."""
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -137,7 +137,7 @@ def asset_events(uri: str) -> list[dict[str, object]]:
         return [dict(extra) for extra in session.scalars(query)]
 
 
-def test_a_new_backbone_retires_the_champion_and_is_told_before_anything_is_compared(
+def test_a_new_backbone_retires_the_champion_and_notifies_before_any_comparison(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry.open(installation)

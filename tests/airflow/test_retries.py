@@ -1,4 +1,4 @@
-"""What is tried again."""
+"""Which failures are retried."""
 
 import pytest
 from airflow.sdk import RetryAction
@@ -16,14 +16,14 @@ from slc_ops.base import errors
         errors.OneClassError("all ones"),
         errors.SelfTestFailed("Platt changed the AUC"),
         errors.PromotionRefused("older window"),
-        errors.PromotionConflict("somebody was first"),
+        errors.PromotionConflict("another promotion was first"),
         TypeError("a defect"),
     ],
 )
-def test_what_cannot_pass_fails_at_once(error: Exception) -> None:
+def test_permanent_errors_fail_without_a_retry(error: Exception) -> None:
     assert retry_policy().evaluate(error, 1, 3).action is RetryAction.FAIL
 
 
 @pytest.mark.parametrize("error", [errors.RegistryError("MLflow is away"), OSError("disk"), TimeoutError()])
-def test_what_may_pass_is_tried_again_with_backoff(error: Exception) -> None:
+def test_transient_errors_are_retried_with_backoff(error: Exception) -> None:
     assert retry_policy().evaluate(error, 1, 3).action is RetryAction.DEFAULT

@@ -1,4 +1,4 @@
-"""Which week a run is about, and which references it believes."""
+"""Which week a run refreshes, and which references it accepts."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_a_run_refreshes_the_last_week_that_was_complete_when_its_interval_ended
     assert str(window_of(DEMO, end, LATE)) == "2026-02-16/2026-02-23"
 
 
-def test_a_run_without_interval_takes_the_newest_week_that_the_deployment_covers() -> None:
+def test_a_run_without_an_interval_refreshes_the_newest_week_of_the_deployment() -> None:
     assert str(window_of(DEMO, None, datetime(2026, 3, 4, 12, tzinfo=UTC))) == "2026-02-23/2026-03-02"
     assert str(window_of(DEMO, None, LATE)) == "2026-03-23/2026-03-30"
 
@@ -43,20 +43,20 @@ def test_a_run_without_interval_takes_the_newest_week_that_the_deployment_covers
         "x" * 5000,
     ],
 )
-def test_a_reference_that_is_none_is_refused_before_it_becomes_a_path(
+def test_an_invalid_reference_is_refused_before_it_becomes_a_path(
     installation: Installation, text: str
 ) -> None:
     with pytest.raises(SettingsError, match="not a reference"):
         planned(installation, "school", text)
 
 
-def test_a_refresh_of_another_host_is_missed_in_words(installation: Installation) -> None:
+def test_a_missing_refresh_of_another_host_is_explained(installation: Installation) -> None:
     with pytest.raises(SettingsError, match="share SLC_OPS_HOME"):
         planned(installation, "school", "2026-01-05/0123456789abcdef")
     assert not Path(installation.refreshes("school")).exists()
 
 
 @pytest.mark.parametrize("uri", ["lake://raw", "s3://bucket/logs/", "x-own://as/it/is/"])
-def test_an_asset_is_referred_to_by_the_uri_that_airflow_keeps(uri: str) -> None:
+def test_an_asset_is_identified_by_the_uri_that_airflow_stores(uri: str) -> None:
     assert asset_named(uri) == Asset.ref(uri=Asset(name="raw log", uri=uri).uri)
     assert asset_named("raw log") == Asset.ref(name="raw log")

@@ -1,4 +1,4 @@
-"""Runs of a deployment without a cron expression: their data interval is what they refresh."""
+"""Runs of a deployment without a cron expression refresh their data interval."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -30,7 +30,7 @@ def runs(timetable: WindowTimetable, first: str, count: int) -> list[tuple[str, 
     return found
 
 
-def test_weeks_are_what_a_cron_expression_for_mondays_makes_of_them() -> None:
+def test_weekly_windows_equal_those_of_a_monday_cron_expression() -> None:
     from airflow.timetables.interval import CronDataIntervalTimetable
 
     cron, ours = CronDataIntervalTimetable("0 0 * * 1", "UTC"), WindowTimetable(Cadence())
@@ -42,8 +42,8 @@ def test_weeks_are_what_a_cron_expression_for_mondays_makes_of_them() -> None:
             expected = cron.next_dagrun_info(**question)
             assert ours.next_dagrun_info(**question) == expected
             last = expected.data_interval
-    for moment in ("2026-02-23", "2026-02-23T00:00:01", "2026-03-01T23:59"):
-        manual = {"run_after": at(moment)}
+    for timestamp in ("2026-02-23", "2026-02-23T00:00:01", "2026-03-01T23:59"):
+        manual = {"run_after": at(timestamp)}
         assert ours.infer_manual_data_interval(**manual) == cron.infer_manual_data_interval(**manual)
     newest = {
         "last_automated_data_interval": None,
@@ -52,7 +52,7 @@ def test_weeks_are_what_a_cron_expression_for_mondays_makes_of_them() -> None:
     assert ours.next_dagrun_info(**newest) == cron.next_dagrun_info(**newest)
 
 
-def test_days_of_a_zone_begin_and_end_at_its_midnights() -> None:
+def test_daily_windows_begin_and_end_at_local_midnight() -> None:
     assert runs(WindowTimetable(BERLIN), "2026-03-27T23:00", 3) == [
         ("2026-03-27T23/2026-03-28T23", "2026-03-28T23"),
         ("2026-03-28T23/2026-03-29T22", "2026-03-29T22"),
@@ -60,7 +60,7 @@ def test_days_of_a_zone_begin_and_end_at_its_midnights() -> None:
     ]
 
 
-def test_a_fortnight_stays_on_its_grid_and_waits_for_its_labels() -> None:
+def test_a_two_week_window_keeps_its_grid_and_waits_for_labels() -> None:
     timetable = WindowTimetable(FORTNIGHT, lag=timedelta(days=3))
     assert runs(timetable, "2026-01-07", 2) == [
         ("2026-01-19T00/2026-02-02T00", "2026-02-05T00"),
@@ -72,14 +72,14 @@ def test_a_fortnight_stays_on_its_grid_and_waits_for_its_labels() -> None:
     assert (early.end, late.end) == (at("2026-01-19"), at("2026-02-02"))
 
 
-def test_days_may_be_refreshed_week_by_week() -> None:
+def test_daily_windows_may_be_refreshed_weekly() -> None:
     assert runs(WindowTimetable(Cadence(1), every=7), "2026-01-05", 2) == [
         ("2026-01-05T00/2026-01-12T00", "2026-01-12T00"),
         ("2026-01-12T00/2026-01-19T00", "2026-01-19T00"),
     ]
 
 
-def test_after_a_change_of_cadence_no_run_reaches_back_into_the_last_one() -> None:
+def test_after_a_change_of_cadence_no_run_overlaps_the_last_window() -> None:
     last = DataInterval(at("2026-01-19"), at("2026-01-26"))  # a week that ends in the middle of a fortnight
     info = WindowTimetable(FORTNIGHT).next_dagrun_info(
         last_automated_data_interval=last, restriction=TimeRestriction(at("2026-01-05"), None, catchup=True)
@@ -87,7 +87,7 @@ def test_after_a_change_of_cadence_no_run_reaches_back_into_the_last_one() -> No
     assert (info.data_interval.start, info.data_interval.end) == (at("2026-02-02"), at("2026-02-16"))
 
 
-def test_nothing_runs_after_the_end_or_without_a_beginning() -> None:
+def test_nothing_runs_after_the_end_or_without_a_start() -> None:
     timetable = WindowTimetable(Cadence())
     for earliest, latest in ((None, None), (at("2026-01-05"), at("2026-01-04"))):
         restriction = TimeRestriction(earliest, latest, catchup=True)
@@ -97,7 +97,7 @@ def test_nothing_runs_after_the_end_or_without_a_beginning() -> None:
 @pytest.mark.parametrize(
     "timetable", [WindowTimetable(BERLIN, timedelta(hours=6), 7), WindowTimetable(FORTNIGHT)]
 )
-def test_the_scheduler_gets_the_same_timetable_back(timetable: WindowTimetable) -> None:
+def test_the_timetable_survives_serialisation(timetable: WindowTimetable) -> None:
     from airflow.serialization.decoders import decode_timetable
     from airflow.serialization.encoders import encode_timetable
 

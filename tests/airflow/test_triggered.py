@@ -1,4 +1,4 @@
-"""Data starts refreshes, refreshes start others' DAGs: producers and consumers in a real Airflow."""
+"""Assets trigger refreshes, and refreshes trigger other DAGs: producers and consumers in a real Airflow."""
 
 import shutil
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ with DAG("aware_of_plain", schedule=PartitionedAssetTimetable(assets=window_asse
 
 @pytest.fixture(scope="module")
 def heard() -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Who listens to notifications."""
+    """The receiver of notifications."""
     with listening() as found:
         yield found
 
@@ -68,7 +68,9 @@ def airflow(
     database: str,  # noqa: F811 - the fixture
     heard: tuple[int, list[dict[str, Any]]],
 ) -> Iterator[Platform]:
-    """A deployment that an asset triggers, one at a time that needs the asset, one whose source is empty."""
+    """Three deployments: one triggered by an asset, one at a time that needs the asset, one with an empty
+    source.
+    """
     home = tmp_path_factory.mktemp("platform")
     simulate(home / "lake" / "school", weeks=8, users=300, items=60, seed=11, start=FREE["start"])
     entries = {
@@ -95,17 +97,17 @@ def airflow(
 
 
 def started(airflow: Platform, dag: str) -> list[str]:
-    """The runs that events have made of a DAG."""
+    """The runs that events created for a DAG."""
     return airflow.runs(dag, "asset_triggered") + airflow.runs(dag, "asset_materialization")
 
 
 def seen(airflow: Platform, dag: str, run: str) -> Any:
-    """What a consumer's task answered."""
+    """The result of a consumer's task."""
     path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/see/xcomEntries/return_value"
     return airflow.call("GET", path)["value"]
 
 
-def test_an_event_starts_the_refresh_of_the_window_it_names_and_that_starts_its_consumers(
+def test_an_event_starts_the_refresh_of_its_window_which_triggers_consumers(
     airflow: Platform,
 ) -> None:
     crossed = ("plain_on_partitions", "aware_of_plain")
@@ -122,11 +124,11 @@ def test_an_event_starts_the_refresh_of_the_window_it_names_and_that_starts_its_
         (other,) = airflow.until(partial(started, airflow, consumer), consumer, 120)
         airflow.finished(consumer, other)
         assert seen(airflow, consumer, other)[0] == key
-    # Why each asset exists twice: events with a key reach partitioned DAGs only, the others plain ones only.
+    # Each asset exists twice: events with a key reach partitioned DAGs only, others reach plain DAGs only.
     assert [started(airflow, name) for name in crossed] == [[], []]
 
 
-def test_a_refresh_at_a_time_goes_on_once_the_asset_s_event_is_there(airflow: Platform) -> None:
+def test_a_scheduled_refresh_continues_once_the_asset_event_arrives(airflow: Platform) -> None:
     dag = f"{REFRESH}both"
     airflow.unpause(dag)
     (run,) = airflow.until(lambda: airflow.runs(dag, "scheduled"), "the scheduled run")
@@ -142,7 +144,7 @@ def test_a_refresh_at_a_time_goes_on_once_the_asset_s_event_is_there(airflow: Pl
     assert version.window == NOW
 
 
-def test_an_empty_source_is_waited_for_and_a_late_verdict_is_told_once(
+def test_a_refresh_waits_for_an_empty_source_and_a_late_verdict_is_notified_once(
     airflow: Platform, heard: tuple[int, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     dag = f"{REFRESH}waiting"
@@ -163,6 +165,6 @@ def test_an_empty_source_is_waited_for_and_a_late_verdict_is_told_once(
 
 
 def asset_id(airflow: Platform, name: str) -> int:
-    """Airflow's number of an asset."""
+    """Airflow's id of an asset."""
     found = airflow.call("GET", "/api/v2/assets?limit=100")["assets"]
     return int(next(each["id"] for each in found if each["name"] == name))
