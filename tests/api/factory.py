@@ -1,4 +1,4 @@
-"""A small log with known items, as a frame of any kind."""
+"""A small log with known items, as any kind of frame."""
 
 from typing import Any
 

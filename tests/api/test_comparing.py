@@ -20,7 +20,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_frame_gives_what_the_command_gives(kind: str, tmp_path: Path) -> None:
+def test_every_kind_of_frame_gives_the_result_of_the_command(kind: str, tmp_path: Path) -> None:
     for name, seed in (("may", 0), ("june", 1)):
         frame(seed=seed).to_parquet(tmp_path / f"{name}.parquet")
     done = CliRunner().invoke(
@@ -41,7 +41,7 @@ def test_every_kind_of_frame_gives_what_the_command_gives(kind: str, tmp_path: P
     assert json.loads(json.dumps(found)) == expected
 
 
-def test_the_answer_shows_itself_as_table_text_page_and_figure(tmp_path: Path) -> None:
+def test_the_result_renders_as_table_text_html_and_figure(tmp_path: Path) -> None:
     found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS)
     table = found.to_pandas()
     assert table.loc["slc", "delta_auc"] == pytest.approx(table.loc["slc", "auc"] - table.loc["platt", "auc"])
@@ -60,7 +60,7 @@ def test_the_answer_shows_itself_as_table_text_page_and_figure(tmp_path: Path) -
     assert found.report(tmp_path / "y.html").read_text() == page
 
 
-def test_texts_of_users_are_escaped() -> None:
+def test_user_text_is_escaped() -> None:
     bad = frame().rename(columns={"score": "<script>"})
     bad["<script>"] = 1 / (1 + np.exp(-bad["<script>"]))
     columns = {**COLUMNS, "logit": "<script>"}
@@ -69,7 +69,7 @@ def test_texts_of_users_are_escaped() -> None:
     assert "<script>" not in found._repr_html_()
 
 
-def test_an_unfair_pair_warns_and_is_refused_when_strict() -> None:
+def test_an_unfair_pair_warns_or_is_refused_if_strict() -> None:
     rows = frame()
     with pytest.warns(CompareWarning, match=r"'when'.*not later than"):
         slc_ops.compare(rows, rows, columns=COLUMNS, methods=["slc"])
@@ -77,7 +77,7 @@ def test_an_unfair_pair_warns_and_is_refused_when_strict() -> None:
         slc_ops.compare(rows, rows, columns=COLUMNS, methods=["slc"], strict=True)
 
 
-def test_frames_that_cannot_be_used_are_refused_by_name() -> None:
+def test_invalid_frames_are_refused_by_name() -> None:
     with pytest.raises(FrameError, match="the test frame has no column problem to rename; it has"):
         slc_ops.compare(frame(), frame().drop(columns="problem"), columns=COLUMNS)
     with pytest.raises(FrameError, match=r"column 'correct' \(label\) of the calibration frame.*'yes'"):
@@ -88,7 +88,7 @@ def test_frames_that_cannot_be_used_are_refused_by_name() -> None:
         slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods=["slcc"])
 
 
-def test_detectability_says_what_the_command_says(tmp_path: Path) -> None:
+def test_detectability_gives_the_result_of_the_command(tmp_path: Path) -> None:
     frame().to_parquet(tmp_path / "rows.parquet")
     done = CliRunner().invoke(
         app,
@@ -108,7 +108,7 @@ def test_detectability_says_what_the_command_says(tmp_path: Path) -> None:
         )
 
 
-def test_without_scipy_the_differences_are_there_and_what_to_install_for_intervals_is_said_once(
+def test_without_scipy_differences_remain_and_one_line_names_the_package_for_intervals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("slc_ops.evidence.compare.find_spec", lambda name: None)
@@ -125,17 +125,17 @@ def test_without_scipy_the_differences_are_there_and_what_to_install_for_interva
             show()
 
 
-def test_errors_speak_python_not_the_command_line() -> None:
+def test_errors_name_python_arguments_instead_of_command_line_options() -> None:
     with pytest.raises(FrameError, match=r"rename with columns=\{'item_id': 'your_name'\}"):
         slc_ops.compare(frame(), frame(seed=1))
 
 
-def test_one_method_may_be_named_by_a_text() -> None:
+def test_a_single_method_may_be_given_as_a_string() -> None:
     found = slc_ops.compare(frame(), frame(seed=1), columns=COLUMNS, methods="slc")
     assert set(found.as_dict()["methods"]) == {"slc"}
 
 
-def test_groups_are_shown_wherever_the_answer_is(tmp_path: Path) -> None:
+def test_groups_are_part_of_every_form_of_the_result(tmp_path: Path) -> None:
     rows, later = (frame(seed=seed).assign(skill=lambda each: each["problem"].str[-1:]) for seed in (0, 1))
     found = slc_ops.compare(rows, later, columns=COLUMNS | {"group_id": "skill"}, methods=["platt", "slc_eb"])
     groups = found.groups.to_pandas().set_index(["group", "method"])

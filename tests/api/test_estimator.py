@@ -1,4 +1,4 @@
-"""``ItemCalibrator`` keeps scikit-learn's promises and gives what ``slc-ops fit`` gives."""
+"""``ItemCalibrator`` passes scikit-learn's checks and equals ``slc-ops fit``."""
 
 import pickle
 import subprocess
@@ -48,7 +48,9 @@ def features(found: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_check_estimator_passes(method: str) -> None:
-    """Methods by time get the second column as time too: the checks' frames may have no third one."""
+    """Methods with time use the second column as the time as well: the frames of the checks may have no third
+    one.
+    """
     time = 1 if METHODS[method].needs_time else None
     found = check_estimator(
         ItemCalibrator(method, item=0, logit=1, time=time),
@@ -58,7 +60,7 @@ def test_check_estimator_passes(method: str) -> None:
     assert sum(each["status"] == "passed" for each in found) > 60
 
 
-def test_weights_are_rows_repeated_where_scikit_learn_asks_for_more_than_the_iteration_gives() -> None:
+def test_weights_equal_repeated_rows_up_to_the_tolerance_of_the_iteration() -> None:
     rows = frame(400)
     weight = np.random.default_rng(1).integers(0, 4, len(rows))
     repeated = rows.loc[rows.index.repeat(weight)]
@@ -71,7 +73,7 @@ def test_weights_are_rows_repeated_where_scikit_learn_asks_for_more_than_the_ite
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_rows_give_the_same_bytes_as_the_command_line(method: str, tmp_path: Path) -> None:
+def test_the_estimator_writes_the_same_bytes_as_the_command_line(method: str, tmp_path: Path) -> None:
     rows = frame()
     rows.to_parquet(tmp_path / "rows.parquet")
     done = CliRunner().invoke(
@@ -124,7 +126,7 @@ def test_unseen_items_get_the_link_alone() -> None:
     assert known != unseen
 
 
-def test_a_frozen_classifier_stands_at_the_end_of_a_pipeline() -> None:
+def test_the_estimator_follows_a_frozen_classifier_in_a_pipeline() -> None:
     rng = np.random.default_rng(0)
     rows = 4000
     X = pd.DataFrame(
@@ -136,7 +138,7 @@ def test_a_frozen_classifier_stands_at_the_end_of_a_pipeline() -> None:
     frozen = FrozenEstimator(LogisticRegression().fit(X[["a", "b"]][old], y[old]))
     pipeline = make_pipeline(FunctionTransformer(), ItemCalibrator(item="shop", estimator=frozen))
     pipeline.fit(X[new], y[new])
-    clone(pipeline).fit(X[new], y[new])  # what the frozen model learned is still there
+    clone(pipeline).fit(X[new], y[new])  # the frozen model is not refitted
     platt = CalibratedClassifierCV(frozen).fit(X[["a", "b"]][new], y[new])
     likelihood = [
         np.log(np.where(y[new], p, 1 - p)).mean()
@@ -152,7 +154,7 @@ def test_a_frozen_classifier_stands_at_the_end_of_a_pipeline() -> None:
         ItemCalibrator(item="shop", estimator=LogisticRegression()).fit(X, y)
 
 
-def test_it_is_searched_cloned_crossed_and_pickled() -> None:
+def test_it_supports_grid_search_clone_cross_validation_and_pickle() -> None:
     rows = frame(600)
     X, y = features(rows), np.where(rows["correct"] == 1, "yes", "no")
     search = GridSearchCV(ItemCalibrator("slc", **COLUMNS), {"prior_var": [0.1, 1.0]}, scoring="neg_log_loss")
@@ -163,7 +165,7 @@ def test_it_is_searched_cloned_crossed_and_pickled() -> None:
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-def test_transform_gives_what_apply_adds_as_a_frame_of_either_kind() -> None:
+def test_transform_returns_the_columns_of_apply_as_either_kind_of_frame() -> None:
     rows = frame(500)
     calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
     as_pandas = calibrator.set_output(transform="pandas").transform(features(rows))
@@ -173,7 +175,7 @@ def test_transform_gives_what_apply_adds_as_a_frame_of_either_kind() -> None:
     assert isinstance(calibrator.set_output(transform="polars").transform(features(rows)), pl.DataFrame)
 
 
-def test_what_was_saved_is_loaded_with_its_columns(tmp_path: Path) -> None:
+def test_a_saved_estimator_loads_with_its_columns(tmp_path: Path) -> None:
     rows = frame()
     fitted = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
     fitted.save(tmp_path / "set")
@@ -200,7 +202,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_frame_that_cannot_be_used_is_refused_in_one_sentence(what: str) -> None:
+def test_an_invalid_frame_is_refused_in_one_sentence(what: str) -> None:
     rows = frame()
     change, said = BAD[what]
     changed = change(features(rows))
@@ -211,7 +213,7 @@ def test_a_frame_that_cannot_be_used_is_refused_in_one_sentence(what: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_labels_that_cannot_be_used_are_refused() -> None:
+def test_invalid_labels_are_refused() -> None:
     rows = frame(100)
     calibrator = ItemCalibrator(**COLUMNS)
     with pytest.raises(CannotFit, match=r"1 class\(es\) \(1\)"):
@@ -224,7 +226,7 @@ def test_labels_that_cannot_be_used_are_refused() -> None:
         calibrator.fit(features(rows), None)
 
 
-def test_other_columns_than_those_of_the_fit_are_refused() -> None:
+def test_columns_that_differ_from_the_fit_are_refused() -> None:
     rows = frame(200)
     calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
     with pytest.raises(FrameError, match="X has no column 'problem', which item= names"):
@@ -236,7 +238,7 @@ def test_other_columns_than_those_of_the_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_without_an_item_is_one_of_an_unseen_item(kind: str) -> None:
+def test_a_row_without_an_item_counts_as_an_unseen_item(kind: str) -> None:
     rows = frame(300)
     calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
     some = features(rows).head(40)
@@ -251,7 +253,7 @@ def test_a_row_without_an_item_is_one_of_an_unseen_item(kind: str) -> None:
     assert nothing.tolist() == unseen.tolist()
 
 
-def test_whole_numbers_with_gaps_are_the_same_items() -> None:
+def test_missing_values_do_not_change_integer_item_ids() -> None:
     rows = frame(300).assign(problem=lambda each: each["problem"].str[5:].astype(int))
     calibrator = ItemCalibrator(**COLUMNS).fit(features(rows), rows["correct"])
     some = features(rows).head(9)
@@ -263,7 +265,7 @@ def test_whole_numbers_with_gaps_are_the_same_items() -> None:
         ItemCalibrator(**COLUMNS).fit(gaps, rows["correct"].head(9))
 
 
-def test_a_prediction_asks_for_the_columns_that_it_needs() -> None:
+def test_predict_requires_only_the_columns_that_it_needs() -> None:
     rows = frame(300)
     for method, needed in (
         ("slc_eb", ["problem", "score"]),
@@ -277,7 +279,7 @@ def test_a_prediction_asks_for_the_columns_that_it_needs() -> None:
             calibrator.predict_proba(rows[needed[:-1]] if len(needed) > 1 else rows[["problem"]])
 
 
-def test_probabilities_that_are_passed_as_logits_are_said() -> None:
+def test_probabilities_passed_as_logits_give_a_warning() -> None:
     rows = frame(2000)
     given = features(rows).assign(score=1 / (1 + np.exp(-rows["score"])))
     with pytest.warns(
@@ -291,7 +293,7 @@ def test_probabilities_that_are_passed_as_logits_are_said() -> None:
         ItemCalibrator("platt", **COLUMNS).fit(features(rows), rows["correct"])
 
 
-def test_options_that_cannot_be_used_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     rows = frame(200)
     for options, said in [
         ({"method": "slcc"}, "did you mean 'slc'"),
@@ -305,7 +307,7 @@ def test_options_that_cannot_be_used_are_refused() -> None:
         ItemCalibrator().fit(np.zeros((4, 2)), [0, 1, 0, 1])
 
 
-def test_the_ladder_itself_takes_frames() -> None:
+def test_the_ladder_accepts_frames() -> None:
     rows = frame().rename(columns={"problem": "item_id", "score": "logit", "correct": "label"})
     found = [fit("slc_eb", as_kind(rows, kind)).prior_var for kind in KINDS]
     assert len(set(found)) == 1
@@ -315,7 +317,7 @@ def test_the_ladder_itself_takes_frames() -> None:
         fit("slc_eb", pl.from_pandas(rows).lazy())
 
 
-def test_an_item_is_explained_with_what_its_rows_said(tmp_path: Path) -> None:
+def test_an_item_is_explained_with_the_sums_of_its_rows(tmp_path: Path) -> None:
     rows = frame()
     calibrator = ItemCalibrator("slc", **COLUMNS).fit(features(rows), rows["correct"])
     mine = rows[rows["problem"] == "item-17"]
@@ -368,7 +370,7 @@ def test_arrow_batches_and_chunks_are_frames_too() -> None:
 
 
 def mixed_rows(seed=0, rows=6000):
-    """Many items with few rows, groups and users that matter."""
+    """Many items with few rows, and real effects of groups and users."""
     rng = np.random.default_rng(seed)
     item, user, score = rng.integers(0, 1500, rows), rng.integers(0, 60, rows), rng.normal(0, 1, rows)
     group, own = rng.normal(0, 1, 6), rng.normal(0, 0.8, 60)
@@ -379,7 +381,7 @@ def mixed_rows(seed=0, rows=6000):
 
 
 @pytest.mark.parametrize("times", [{"time": "at"}, {}], ids=["with times", "without times"])
-def test_groups_and_users_correct_where_they_are_named(times):
+def test_groups_and_users_have_effects_only_if_named(times):
     rows, right = mixed_rows()
     columns = {"item": "problem", "logit": "score", "group": "skill", "user": "student", **times}
     mixed = ItemCalibrator("slc_mix", user_effect=True, **columns).fit(rows, right)

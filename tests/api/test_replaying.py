@@ -1,4 +1,4 @@
-"""``slc_ops.replay``: one frame with times answers whether it would have paid."""
+"""``slc_ops.replay``: the operation over one frame with times."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_frame_of_other_names_without_a_zone_is_replayed_week_by_week(rows: pd.DataFrame) -> None:
+def test_a_frame_with_renamed_columns_and_no_time_zone_is_replayed_by_week(rows: pd.DataFrame) -> None:
     own = rows.rename(columns={"item_id": "problem", "label": "correct"}).drop(columns="event_id")
     own["event_time"] = own["event_time"].dt.tz_localize(None)
     found = slc_ops.replay(
@@ -40,7 +40,7 @@ def test_a_frame_of_other_names_without_a_zone_is_replayed_week_by_week(rows: pd
 
 
 @pytest.mark.slow
-def test_the_block_of_the_page_runs(
+def test_the_example_on_the_page_runs(
     rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (block,) = [each for each in blocks("docs/api.md") if each.kind == "python"]
@@ -50,7 +50,7 @@ def test_the_block_of_the_page_runs(
     assert "<svg" in (tmp_path / "replay.html").read_text()
 
 
-def test_what_cannot_be_replayed_is_said_in_one_line(rows: pd.DataFrame) -> None:
+def test_a_frame_that_cannot_be_replayed_is_refused_in_one_line(rows: pd.DataFrame) -> None:
     with pytest.raises(FrameError, match="a replay needs times: the frame has no column 'event_time'"):
         slc_ops.replay(rows.drop(columns="event_time"))
     with pytest.raises(FrameError, match="windows of days need timestamps"):
