@@ -1,4 +1,4 @@
-"""No address shows its secrets, wherever it is printed."""
+"""Printed addresses hide their secrets."""
 
 import pytest
 
@@ -25,19 +25,19 @@ SECRET = "hunter2"
 )
 def test_a_secret_in_an_address_is_never_printed(address: str) -> None:
     shown = without_secrets(f"MLflow at {address} refused: {address!r} (see {address})")
-    if "p@ss/" in address:  # what stands behind a slash is no password by any reading of an address
+    if "p@ss/" in address:  # the part after a slash is never a password
         shown = shown.replace("/hunter2@db", "")
     assert SECRET not in shown
     assert "refused" in shown
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_parts_of_an_address_are_kept() -> None:
     plain = "sqlite:////data/home/mlflow.db?timeout=60 and https://ann@store.example/a?region=eu#top"
     assert without_secrets(plain) == plain
     assert query_secrets(plain) == []
 
 
-def test_a_secret_in_a_query_is_a_secret_of_its_service() -> None:
+def test_secrets_in_a_query_string_are_hidden() -> None:
     found = dict(secrets_in({"SLC_OPS_LEDGER_URL": "postgresql://db/ledger?user=ann&password=hunter2"}))
     assert found == {"SLC_OPS_LEDGER_URL": SECRET}
 
@@ -58,7 +58,7 @@ def test_a_secret_in_a_query_is_a_secret_of_its_service() -> None:
         "secret_access_key: 'hunter2'",
     ],
 )
-def test_secrets_are_hidden_however_they_are_written(text: str) -> None:
+def test_secrets_are_hidden_in_every_spelling(text: str) -> None:
     shown = without_secrets(text)
     assert "hunter2" not in shown
     assert "***" in shown
@@ -74,5 +74,5 @@ def test_secrets_are_hidden_however_they_are_written(text: str) -> None:
         "tokens: 3 of 4",
     ],
 )
-def test_words_that_are_no_secrets_stay(text: str) -> None:
+def test_words_that_are_not_secrets_are_kept(text: str) -> None:
     assert without_secrets(text) == text

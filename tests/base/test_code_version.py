@@ -1,4 +1,4 @@
-"""The code version names what decides results: all of it, and nothing else."""
+"""The code version covers all code that affects results, and no other code."""
 
 import ast
 import shutil
@@ -16,7 +16,7 @@ def _not_remembered():
     code_version.cache_clear()
 
 
-def test_it_covers_the_plan_the_steps_and_the_settings():
+def test_the_code_version_covers_the_plan_the_steps_and_the_settings():
     covered = {file.relative_to(PACKAGE).as_posix() for file in deciding_files()}
     assert covered >= {
         "refresh/pipeline.py", "refresh/plan.py", "refresh/windows.py", "refresh/evidence.py",
@@ -25,26 +25,26 @@ def test_it_covers_the_plan_the_steps_and_the_settings():
 
 
 DECIDES_NOTHING = {
-    "base/errors.py": "what a refusal says",
-    "base/extras.py": "what to install",
-    "base/lineage.py": "what is told of a step",
-    "base/locks.py": "who may write now",
-    "base/memory.py": "whose memory it is",
-    "base/names.py": "which names are allowed",
-    "base/threads.py": "when something is computed, not what",
-    "base/text.py": "how a number is shown",
-    "refresh/gate.py": "who may promote",
-    "refresh/schedule.py": "which windows are refused, and when",
-    "refresh/observed.py": "how long a step took",
-    "refresh/served.py": "what was served, and whether that stops the newest window",
-    "settings/connections.py": "how a store is reached",
-    "settings/deployments_file.py": "where a deployment is written",
-    "settings/environment.py": "how a store is reached, how a model is called in the registry",
+    "base/errors.py": "the text of errors",
+    "base/extras.py": "packages to install",
+    "base/lineage.py": "lineage events",
+    "base/locks.py": "file locks",
+    "base/memory.py": "the memory allocator",
+    "base/names.py": "valid names",
+    "base/threads.py": "the order of computations",
+    "base/text.py": "formatting",
+    "refresh/gate.py": "promotion",
+    "refresh/schedule.py": "the schedule",
+    "refresh/observed.py": "durations",
+    "refresh/served.py": "the audit of served probabilities, which may stop the newest window",
+    "settings/connections.py": "connections",
+    "settings/deployments_file.py": "the deployments file",
+    "settings/environment.py": "connections and names in the registry",
 }
 
 
 @pytest.mark.slow
-def test_whatever_the_deciding_code_imports_decides_too_or_is_known_to_decide_nothing():
+def test_every_import_of_covered_code_is_covered_or_listed_as_irrelevant():
     covered = {file.relative_to(PACKAGE).as_posix() for file in deciding_files()}
     imported = {module for file in deciding_files() for module in _imports(file)}
     shared = {each for each in imported if each.startswith(("base/", "settings/", "refresh/"))}
@@ -53,7 +53,7 @@ def test_whatever_the_deciding_code_imports_decides_too_or_is_known_to_decide_no
 
 
 def _imports(file):
-    """The modules of the package that a file imports, at its top or inside functions."""
+    """The modules of the package that a file imports, at the top or inside functions."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slc_ops."):
             place = PACKAGE.joinpath(*node.module.split(".")[1:])
@@ -62,11 +62,11 @@ def _imports(file):
                     yield path.relative_to(PACKAGE).as_posix()
 
 
-def test_the_papers_sweeps_and_data_set_readers_are_no_part_of_it():
+def test_the_papers_sweeps_and_data_set_readers_are_not_covered():
     packages = {file.relative_to(PACKAGE).parts[0] for file in deciding_files()}
     assert not packages & {"paper", "controls", "cli", "airflow", "reporting", "registry", "serving"}
     demo = {file.name for file in deciding_files() if file.parent == PACKAGE / "demo"}
-    assert demo == {"population.py", "simulator.py"}  # a source of logs like those of intake
+    assert demo == {"population.py", "simulator.py"}  # a log source like those in intake
     assert not [file for file in deciding_files() if "sweep" in file.name]
 
 
@@ -75,7 +75,7 @@ def test_every_named_file_exists():
 
 
 @pytest.mark.parametrize("library", ["numpy", "pyarrow", "scipy", "great_expectations"])
-def test_another_version_of_a_deciding_library_is_another_code_version(monkeypatch, library):
+def test_a_new_version_of_a_numerical_library_changes_the_code_version(monkeypatch, library):
     before = code_version()
     code_version.cache_clear()
     found = module.library_version
@@ -85,14 +85,14 @@ def test_another_version_of_a_deciding_library_is_another_code_version(monkeypat
 
 @pytest.fixture
 def copy(monkeypatch, tmp_path):
-    """The package's sources, to change."""
+    """A copy of the package's sources that a test may change."""
     copy = tmp_path / "slc_ops"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(module, "PACKAGE", copy)
     return copy
 
 
-def test_a_comment_a_docstring_and_another_layout_are_the_same_code_version(copy):
+def test_comments_docstrings_and_layout_do_not_change_the_code_version(copy):
     before = code_version()
     code_version.cache_clear()
     slc = copy / "methods" / "slc.py"
@@ -108,7 +108,7 @@ def test_a_comment_a_docstring_and_another_layout_are_the_same_code_version(copy
     [("max(each.", "min(each."), ("0.9", "0.8"), ("<", "<=")],
     ids=["a function", "a constant", "a comparison"],
 )
-def test_a_formula_is_another_code_version(copy, was, is_now):
+def test_a_changed_formula_changes_the_code_version(copy, was, is_now):
     before = code_version()
     code_version.cache_clear()
     plan = copy / "numerics" / "formula.py"

@@ -1,4 +1,4 @@
-"""The table of extras says what pyproject.toml and the imports say."""
+"""The table of extras agrees with pyproject.toml and the imports."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ PARTS = {
 
 
 def imported() -> set[str]:
-    """The top-level names of everything that a module of slc_ops imports anywhere."""
+    """The top-level names that modules of slc_ops import anywhere."""
     names = set()
     for path in (ROOT / "slc_ops").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -50,14 +50,14 @@ def brought_by(module: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_library_that_is_imported_is_of_the_core_or_of_an_extra() -> None:
+def test_every_imported_library_belongs_to_the_core_or_an_extra() -> None:
     core = distributions(PROJECT["dependencies"])
     known = {module for modules in EXTRAS.values() for module in modules} | OF_AIRFLOW
     assert {name for name in imported() if name not in known and not brought_by(name) & core} == set()
 
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
-def test_every_extra_of_the_table_brings_its_modules(extra: str) -> None:
+def test_every_extra_of_the_table_installs_its_modules(extra: str) -> None:
     wanted = distributions(PROJECT["optional-dependencies"][extra])
     for each in sorted(wanted):
         wanted |= PARTS.get(each, set())
@@ -65,12 +65,12 @@ def test_every_extra_of_the_table_brings_its_modules(extra: str) -> None:
         assert brought_by(module) & wanted, module
 
 
-def test_nothing_of_an_extra_is_in_the_core() -> None:
+def test_the_core_contains_no_library_of_an_extra() -> None:
     core = distributions(PROJECT["dependencies"])
     assert [m for modules in EXTRAS.values() for m in modules if brought_by(m) & core] == []
 
 
-def test_all_that_is_missing_is_named_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_missing_libraries_are_named_before_the_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extras.EXTRAS, "quality", ("no_such_module",))
     monkeypatch.setitem(extras.EXTRAS, "report", ("json", "nor_this_one", "nor_that_one"))
     with pytest.raises(MissingExtra) as caught:

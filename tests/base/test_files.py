@@ -1,4 +1,4 @@
-"""Files and directories are whole or absent, whoever else writes."""
+"""Files and directories are complete or absent, even with concurrent writers."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from tests.registry.factory import no_file_above
 
 
 class Killed(Exception):
-    """What a crash looks like to the code that is interrupted."""
+    """A crash, as the interrupted code sees it."""
 
 
 def write_half(place: Path) -> None:
@@ -22,7 +22,7 @@ def write_half(place: Path) -> None:
     raise Killed
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "verdict.json"
     write_json(target, {"verdict": "hold"})
     with pytest.raises(Killed), replacing(target) as temporary:
@@ -31,7 +31,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_failed_directory_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_failed_directory_write_keeps_the_old_directory(tmp_path: Path) -> None:
     target = tmp_path / "set"
     with replacing_directory(target) as temporary:
         (temporary / "old").touch()
@@ -41,7 +41,7 @@ def test_a_failed_directory_leaves_the_old_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_many_writers_of_one_directory_leave_one_whole_directory(tmp_path: Path) -> None:
+def test_concurrent_writers_leave_one_complete_directory(tmp_path: Path) -> None:
     target = tmp_path / "set"
 
     def write(number: int) -> None:
@@ -63,9 +63,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_state_files_are_their_owner_s_alone_from_their_first_byte_whatever_the_umask(
-    tmp_path: Path, umask: int
-) -> None:
+def test_state_files_are_private_from_creation_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     seen = []
     before = os.umask(umask)
     try:
@@ -83,9 +81,7 @@ def test_state_files_are_their_owner_s_alone_from_their_first_byte_whatever_the_
 
 
 @pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
-def test_a_file_that_a_person_asked_for_by_name_follows_the_umask(
-    tmp_path: Path, umask: int, expected: int
-) -> None:
+def test_a_file_named_by_the_user_follows_the_umask(tmp_path: Path, umask: int, expected: int) -> None:
     before = os.umask(umask)
     try:
         write_text(tmp_path / "answer.json", "{}", shared=True)
@@ -94,7 +90,7 @@ def test_a_file_that_a_person_asked_for_by_name_follows_the_umask(
     assert mode(tmp_path / "answer.json") == expected
 
 
-def test_writing_never_changes_the_process_umask_beside_threads(
+def test_writing_never_changes_the_umask_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def changed(mask: int) -> int:
@@ -107,7 +103,7 @@ def test_writing_never_changes_the_process_umask_beside_threads(
         pass
 
 
-def test_a_full_disk_is_a_typed_error_in_one_line_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+def test_a_full_disk_gives_a_one_line_error_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     with (
         no_file_above(4096),
         pytest.raises(StorageError, match=r"cannot write .*verdict\.json: File too large"),
@@ -119,13 +115,13 @@ def test_a_full_disk_is_a_typed_error_in_one_line_and_leaves_no_temporary_file(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_where_a_directory_should_be_is_a_typed_error(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_directory_gives_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(StorageError, match="Not a directory"):
         write_text(tmp_path / "home" / "verdict.json", "{}")
 
 
-def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_writing_to_a_device_does_not_replace_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     heard: list[str] = []
@@ -142,7 +138,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_digit_changed_in_a_sealed_file_is_damage(tmp_path: Path) -> None:
+def test_a_changed_digit_in_a_sealed_file_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "score.json"
     written = {"nll": 0.6123, "by": {2: "two", 10: "ten"}, "pair": (1, 2)}
     write_json(path, written, sealed=True)

@@ -1,4 +1,4 @@
-"""The content digest: blind to order and batches, sharp on every value."""
+"""The content digest ignores order and batches and changes with every value."""
 
 import pyarrow as pa
 import pytest
@@ -24,7 +24,7 @@ def batch_of(values: list[str | None]) -> pa.RecordBatch:
 
 @given(values=texts, cut=st.integers(0, 30), seed=st.randoms())
 @settings(max_examples=60, deadline=None)
-def test_neither_batches_nor_order_matter(values: list[str | None], cut: int, seed: object) -> None:
+def test_batches_and_order_do_not_change_the_digest(values: list[str | None], cut: int, seed: object) -> None:
     whole = batch_of(values)
     shuffled = list(values)
     seed.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -53,17 +53,17 @@ def test_one_changed_value_changes_the_digest(values: list[str | None], place: i
         ({"a": [1]}, {"a": [1.0]}),
     ],
 )
-def test_what_differs_has_another_digest(one: dict[str, object], other: dict[str, object]) -> None:
+def test_different_contents_have_different_digests(one: dict[str, object], other: dict[str, object]) -> None:
     assert digest(pa.record_batch(one)) != digest(pa.record_batch(other))
 
 
-def test_values_swapped_between_rows_are_another_content() -> None:
+def test_values_swapped_between_rows_change_the_digest() -> None:
     rows = pa.record_batch({"user": ["a", "b"], "label": [0, 1]})
     swapped = pa.record_batch({"user": ["a", "b"], "label": [1, 0]})
     assert digest(rows) != digest(swapped)
 
 
-def test_the_digest_of_a_known_content_stays_the_same_across_releases() -> None:
+def test_the_digest_is_stable_across_releases() -> None:
     rows = pa.record_batch(
         {"id": ["ä", "", None, "0123456789"], "x": [1.5, None, -2.0, 0.0], "n": [1, 2, 3, None]}
     )

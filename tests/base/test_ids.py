@@ -33,7 +33,7 @@ def test_the_index_answers_like_a_dictionary(known, others):
     ),
     st.booleans(),
 )
-def test_ids_that_are_learned_get_the_next_positions(pieces, encoded):
+def test_new_ids_get_the_next_positions(pieces, encoded):
     kind = pa.string() if any(isinstance(one, str) for piece in pieces for one in piece) else pa.int64()
     index, place = IdIndex(), {}
     for piece in pieces:
@@ -46,7 +46,7 @@ def test_ids_that_are_learned_get_the_next_positions(pieces, encoded):
     assert index.ids.to_pylist() == list(place)
 
 
-def test_a_slice_of_a_large_dictionary_teaches_only_what_it_uses():
+def test_a_slice_of_a_large_dictionary_adds_only_its_own_ids():
     index = IdIndex()
     whole = pa.DictionaryArray.from_arrays(pa.array([3, 1, 3]), pa.array([f"item {k}" for k in range(100)]))
     assert index.add(whole).tolist() == [0, 1, 0]
@@ -54,7 +54,7 @@ def test_a_slice_of_a_large_dictionary_teaches_only_what_it_uses():
 
 
 @pytest.mark.parametrize("first", [1, 1 << 40])  # within a table of integers, and beyond
-def test_an_integer_and_its_text_are_one_id(first):
+def test_an_integer_and_its_text_are_the_same_id(first):
     index = IdIndex()
     assert index.add(pa.array([first, 2])).tolist() == [0, 1]
     texts = pa.array(["x", "2", str(first)])
@@ -75,13 +75,13 @@ def test_texts_that_differ_only_in_trailing_zero_bytes_are_different():
     assert index.positions(pa.array(ids)).tolist() == list(range(len(ids)))
 
 
-def test_long_texts_keep_apart():
+def test_long_texts_with_equal_prefixes_stay_distinct():
     ids = pa.array([f"{'https://example.org/' * 3}{number}" for number in range(5000)])
     keys = keys_of(ids)
     assert len(set(zip(keys[0].tolist(), keys[1].tolist(), strict=True))) == 5000
 
 
-def test_a_slice_of_a_column_is_looked_up_by_its_own_rows():
+def test_a_sliced_column_is_looked_up_by_its_own_rows():
     ids = pa.array([f"item {number}" for number in range(40_000)])
     index = IdIndex(ids)
     part = ids.slice(20_001, 17_000)
@@ -98,7 +98,7 @@ def test_a_slice_of_a_column_is_looked_up_by_its_own_rows():
         pa.chunked_array([["a"], ["b"] * 19]),
     ],
 )
-def test_ids_come_in_many_containers(ids):
+def test_ids_may_be_in_any_container(ids):
     index = IdIndex(pa.array(["a", "b"]))
     assert (index.positions(ids) >= 0).all()
 
@@ -109,7 +109,7 @@ def test_ids_of_another_type_are_refused(ids):
         IdIndex(pa.array(["a"])).positions(ids)
 
 
-def test_an_empty_index_knows_nothing():
+def test_an_empty_index_contains_no_id():
     index = IdIndex(pa.array([], pa.string()))
     assert index.positions(["a"] * 20).tolist() == [-1] * 20
     assert index.position("a") == -1
@@ -124,7 +124,7 @@ def test_a_null_is_an_unknown_id(make, length):
     assert IdIndex(pa.array(["a"])).positions(make([None] * length)).tolist() == [-1] * length
 
 
-def test_an_index_of_texts_knows_unsigned_columns_and_refuses_single_ids_beyond_64_bits():
+def test_a_text_index_accepts_unsigned_columns_and_refuses_single_ids_above_64_bits():
     large = (1 << 64) - 1
     index = IdIndex(pa.array(["7", str(large)]))
     assert index.positions([str(large), 7]).tolist() == [1, 0]

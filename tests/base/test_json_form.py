@@ -1,4 +1,4 @@
-"""JSON forms that pydantic writes and reads have the spelling of those written by hand."""
+"""JSON written by pydantic has the same spelling as JSON written by hand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ WINDOW = Window.parse("2026-03-23/2026-03-30", "Europe/Berlin")
 VALUE = Outer(WINDOW, (Path("a/b"),), {"x": Inner(0.1 + 0.2, None)}, extra={"n": 1, "f": 1e-300})
 
 
-def test_the_form_holds_the_fields_and_is_read_back() -> None:
+def test_the_json_contains_the_fields_and_round_trips() -> None:
     assert VALUE.as_dict() == {
         "window": WINDOW.as_dict(),
         "paths": ["a/b"],
@@ -47,15 +47,15 @@ def test_the_form_holds_the_fields_and_is_read_back() -> None:
     assert canonical_json(back.as_dict()) == canonical_json(VALUE.as_dict())
 
 
-def test_numbers_of_numpy_are_spelled_like_pythons() -> None:
+def test_numpy_numbers_are_written_like_python_numbers() -> None:
     assert canonical_json(Inner(np.float64(0.1), None).as_dict()) == '{"d":0.1,"se":null}'
 
 
-def test_a_field_can_be_left_out() -> None:
+def test_a_field_can_be_omitted() -> None:
     assert set(to_json(VALUE, exclude={"extra"})) == {"window", "paths", "by_name", "status"}
 
 
-def test_not_a_number_is_not_hidden() -> None:
+def test_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         canonical_json(Inner(float("nan"), None).as_dict())
 
@@ -70,7 +70,7 @@ def test_not_a_number_is_not_hidden() -> None:
         ({"by_name": {"x": {"d": "much", "se": None}}}, "by_name.x.d: Input should be a valid number"),
     ],
 )
-def test_a_damaged_form_is_said_in_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+def test_damaged_json_is_reported_in_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     path = tmp_path / "value.json"
     write_json(path, VALUE.as_dict() | changed)
     with pytest.raises(SlcError) as found, understanding(path):

@@ -1,4 +1,4 @@
-"""OpenLineage: real data set names, events that its own models accept, and silence where nobody asked."""
+"""OpenLineage: real data set names, events that its own models accept, and no events unless configured."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ WEEK = Window.parse("2026-03-23/2026-03-30")
 
 
 def accepted(event: dict[str, Any]) -> None:
-    """Build the event again from OpenLineage's own models, which check what they are given."""
+    """Rebuild the event with OpenLineage's own models, which validate it."""
     from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 
     uuid.UUID(event["run"]["runId"])
@@ -44,7 +44,7 @@ def accepted(event: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_extract_and_publish_tell_what_they_read_and_wrote(
+def test_extract_and_publish_report_inputs_and_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate(tmp_path / "lake" / "school", weeks=7, users=300, items=60, seed=11, start="2026-01-05")
@@ -59,8 +59,8 @@ def test_extract_and_publish_tell_what_they_read_and_wrote(
 
     for event in heard:
         accepted(event)
-    told = [(each["job"]["name"], each["eventType"]) for each in heard]
-    assert told == [
+    reported = [(each["job"]["name"], each["eventType"]) for each in heard]
+    assert reported == [
         ("school.extract", "START"),
         ("school.extract", "COMPLETE"),
         ("school.publish", "START"),
@@ -83,7 +83,7 @@ def named(parts: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(each["namespace"], each["name"]) for each in parts]
 
 
-def test_a_step_that_fails_is_told_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_is_reported_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening() as (port, heard):
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{port}")
         monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "prod")
@@ -96,9 +96,9 @@ def test_a_step_that_fails_is_told_as_failed(monkeypatch: pytest.MonkeyPatch) ->
     assert not [name for name in os.environ if name.startswith("OPENLINEAGE__")], "left for other processes"
 
 
-def test_nobody_is_told_unless_openlineage_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_is_sent_unless_openlineage_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     def reads() -> list[Data]:
-        raise AssertionError("asked although nobody listens")
+        raise AssertionError("an event was built although no listener is configured")
 
     with lineage("extract", "demo", WEEK, reads) as written:
         written.append(Data("file", "/x"))
@@ -107,7 +107,7 @@ def test_nobody_is_told_unless_openlineage_is_configured(monkeypatch: pytest.Mon
     assert not configured()
 
 
-def test_a_server_that_does_not_answer_is_a_warning(
+def test_an_unreachable_server_gives_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = {"TYPE": "http", "URL": "http://127.0.0.1:9", "RETRY": '{"total": 0}'}

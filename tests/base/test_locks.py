@@ -1,4 +1,4 @@
-"""What many processes make on first use is made once, whole, and by whoever lives."""
+"""Files created on first use by many processes are created once and completely."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ from tests.registry.factory import no_file_above
 
 
 def slowly(path: Path) -> None:
-    """Two halves, with time to die in between."""
+    """Write two halves, with time for a kill in between."""
     path.write_text("first half, ")
     time.sleep(0.3)
     path.write_text("first half, second half")
@@ -31,10 +31,10 @@ def first_use(path: Path) -> None:
 
 
 @pytest.mark.faults(
-    "`kill -9` while a database is made",
-    "the next process makes it whole",
+    "`kill -9` while a database is created",
+    "the next process creates it completely",
 )
-def test_a_maker_that_is_killed_half_way_leaves_nothing_and_the_next_one_makes_it_whole(
+def test_after_a_killed_writer_the_next_process_creates_the_complete_file(
     tmp_path: Path,
 ) -> None:
     context = multiprocessing.get_context("fork")
@@ -56,7 +56,7 @@ def test_a_maker_that_is_killed_half_way_leaves_nothing_and_the_next_one_makes_i
     assert sorted(path.name for path in tmp_path.iterdir()) == [".ledger.db.lock", "ledger.db"]
 
 
-def test_what_exists_is_left_alone_and_an_empty_file_counts_as_none(tmp_path: Path) -> None:
+def test_an_existing_file_is_kept_and_an_empty_one_is_replaced(tmp_path: Path) -> None:
     target = tmp_path / "mlflow.db"
     target.touch()
     for text in ("made", "made again"):
@@ -64,7 +64,7 @@ def test_what_exists_is_left_alone_and_an_empty_file_counts_as_none(tmp_path: Pa
     assert target.read_text() == "made"
 
 
-def test_a_full_disk_leaves_neither_the_file_nor_a_temporary_one(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_neither_the_file_nor_a_temporary_file(tmp_path: Path) -> None:
     def fill(path: Path) -> None:
         path.write_bytes(b"x" * 10_000)
 
@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_neither_the_file_nor_a_temporary_one(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == [".mlflow.db.lock"]
 
 
-def test_a_lock_that_somebody_holds_is_given_up_after_a_while(tmp_path: Path) -> None:
+def test_waiting_for_a_held_lock_times_out(tmp_path: Path) -> None:
     with (
         file_lock(tmp_path / "lock", 1),
         pytest.raises(TimeoutError, match="waited 0 s"),

@@ -1,4 +1,4 @@
-"""Which allocator Arrow uses: ours in our own programs, the user's where one was named."""
+"""The Arrow allocator: ours in our own programs, the user's choice elsewhere."""
 
 import os
 import subprocess
@@ -18,13 +18,13 @@ def backend(code: str, named: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("order", [CHOOSE + "keep(); " + ASK, "import pyarrow; " + CHOOSE + "keep(); " + ASK])
-def test_programs_of_ours_keep_memory_between_batches(order: str) -> None:
+def test_our_programs_keep_memory_between_batches(order: str) -> None:
     assert backend(order) == "system"
 
 
-def test_the_user_s_own_choice_stays() -> None:
+def test_the_users_choice_is_kept() -> None:
     assert backend(CHOOSE + "keep(); " + ASK, named="mimalloc") == "mimalloc"
 
 
-def test_importing_the_library_chooses_nothing() -> None:
+def test_importing_the_library_changes_no_allocator() -> None:
     assert backend("import slc_ops.methods, slc_ops.serving; " + ASK) == backend(ASK)

@@ -1,4 +1,4 @@
-"""The door to MLflow."""
+"""The MLflow client."""
 
 import socket
 
@@ -8,8 +8,8 @@ from slc_ops.base.errors import RegistryError
 from slc_ops.base.mlflow_client import connect
 
 
-def test_a_database_that_does_not_answer_is_one_line_at_once() -> None:
-    """MLflow itself would ask again and again for almost two minutes."""
+def test_an_unreachable_database_is_reported_at_once_in_one_line() -> None:
+    """MLflow itself would retry for almost two minutes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

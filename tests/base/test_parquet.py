@@ -1,4 +1,4 @@
-"""A log in one file or in a folder of parts: its readers need not know which."""
+"""A log in one file or in a folder of parts; readers need not distinguish them."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_parts_are_read_in_order_as_one(folder: Path) -> None:
+def test_the_parts_are_read_in_order_as_one_log(folder: Path) -> None:
     assert [part.name[:10] for part in parts_of(folder)] == ["part-00000", "part-00002", "part-00011"]
     assert read_parquet(folder).equals(ROWS)
     assert read_parquet(folder, ["label"]).column_names == ["label"]
@@ -33,7 +33,7 @@ def test_the_parts_are_read_in_order_as_one(folder: Path) -> None:
         assert pa.Table.from_batches(log.iter_batches(columns=["item_id"])).column_names == ["item_id"]
 
 
-def test_the_digest_names_every_part(folder: Path) -> None:
+def test_the_digest_covers_every_part(folder: Path) -> None:
     before = digest_log(folder)
     assert digest_log(folder) == before
     (folder / part_name(11)).rename(folder / part_name(12))
@@ -42,7 +42,7 @@ def test_the_digest_names_every_part(folder: Path) -> None:
     assert len({before, renamed, digest_log(folder)}) == 3
 
 
-def test_a_damaged_part_and_an_empty_folder_are_told_by_name(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_part_and_an_empty_folder_are_named(folder: Path, tmp_path: Path) -> None:
     (folder / part_name(2)).write_bytes(b"no Parquet")
     with pytest.raises(DamagedFile, match=r"part-00002\.parquet is damaged"):
         read_parquet(folder)
@@ -51,7 +51,7 @@ def test_a_damaged_part_and_an_empty_folder_are_told_by_name(folder: Path, tmp_p
         read_parquet(tmp_path / "empty")
 
 
-def test_one_file_is_a_log_as_before(tmp_path: Path) -> None:
+def test_a_single_file_is_a_log(tmp_path: Path) -> None:
     write_parquet(ROWS, tmp_path / "log.parquet")
     assert parts_of(tmp_path / "log.parquet") == [tmp_path / "log.parquet"]
     assert read_parquet(tmp_path / "log.parquet").equals(pq.read_table(tmp_path / "log.parquet"))

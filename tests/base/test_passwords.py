@@ -1,4 +1,4 @@
-"""A missing, weak or unfit secret is named, and the secret itself never is."""
+"""A missing, weak or malformed secret is named without being shown."""
 
 import base64
 
@@ -11,7 +11,7 @@ GOOD = "0123456789abcdef" * 4
 FERNET = base64.urlsafe_b64encode(bytes(range(32))).decode()
 
 
-def test_good_secrets_pass() -> None:
+def test_valid_secrets_pass() -> None:
     check_secrets(
         {
             "SLC_OPS_LEDGER_URL": f"postgresql://slc_ledger:{GOOD}@db:5432/slc_ledger",
@@ -35,7 +35,7 @@ def test_good_secrets_pass() -> None:
         ("AIRFLOW__CORE__FERNET_KEY", "é" + FERNET, "not 32 bytes"),
     ],
 )
-def test_a_bad_one_is_refused_by_name(name: str, value: str, complaint: str) -> None:
+def test_an_invalid_secret_is_refused_by_name(name: str, value: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint) as refusal:
         check_secrets({name: value})
     assert name in str(refusal.value)
@@ -44,5 +44,5 @@ def test_a_bad_one_is_refused_by_name(name: str, value: str, complaint: str) -> 
         assert secret not in str(refusal.value)
 
 
-def test_while_the_fernet_key_is_rotated_both_keys_are_there() -> None:
+def test_both_keys_are_accepted_while_the_fernet_key_is_rotated() -> None:
     check_secrets({"AIRFLOW__CORE__FERNET_KEY": f"{FERNET},{FERNET[::-1].replace('=', '')}="})

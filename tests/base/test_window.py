@@ -1,4 +1,4 @@
-"""Every event lies in exactly one window, whatever the cadence and the zone."""
+"""Every event lies in exactly one window, for every cadence and time zone."""
 
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -13,7 +13,7 @@ from slc_ops.base.window import Cadence, Window, day_start
 
 SECOND = timedelta(seconds=1)
 ZONES = sorted(available_timezones())
-moments = st.integers(31_536_000, 7_000_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
+timestamps = st.integers(31_536_000, 7_000_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
 cadences = st.builds(
     Cadence,
     days=st.sampled_from([1, 7, 14, 28]),
@@ -24,38 +24,38 @@ BACK_PAST_MIDNIGHT = datetime(2009, 11, 1, 2, 45, tzinfo=UTC)  # 23:16 in Newfou
 DAY_LEFT_OUT = datetime(2011, 12, 30, 10, tzinfo=UTC)  # Samoa went from the 29th to the 31st
 
 
-@given(cadences, moments)
+@given(cadences, timestamps)
 @example(Cadence(1, zone="America/St_Johns"), BACK_PAST_MIDNIGHT)
 @example(Cadence(1, zone="Pacific/Apia"), DAY_LEFT_OUT)
 @example(Cadence(7, zone="Africa/Cairo"), datetime(2026, 4, 23, 22, tzinfo=UTC))
-def test_every_event_lies_in_exactly_one_window(cadence: Cadence, moment: datetime) -> None:
-    window = cadence.containing(moment)
+def test_every_event_lies_in_exactly_one_window(cadence: Cadence, timestamp: datetime) -> None:
+    window = cadence.containing(timestamp)
 
-    assert window.start <= moment < window.end
+    assert window.start <= timestamp < window.end
     after = cadence.containing(window.end)
     before = cadence.containing(window.start - timedelta(microseconds=1))
     assert (before.end, after.start) == (window.start, window.end)
     assert all(cadence.containing(edge) == window for edge in (window.start, window.end - SECOND))
 
 
-@given(cadences, moments, st.integers(1, 6))
+@given(cadences, timestamps, st.integers(1, 6))
 @example(Cadence(1, zone="America/St_Johns"), BACK_PAST_MIDNIGHT, 3)
-def test_the_windows_before_are_those_of_the_grid_and_have_no_gaps(
-    cadence: Cadence, moment: datetime, count: int
+def test_the_previous_windows_follow_the_grid_without_gaps(
+    cadence: Cadence, timestamp: datetime, count: int
 ) -> None:
-    window = cadence.containing(moment)
+    window = cadence.containing(timestamp)
     found = [*window.before(count), window]
 
     assert all(cadence.holds(each) for each in found)
     assert all(a.end == b.start for a, b in pairwise(found))
     assert cadence.between(found[0].start, window.end) == found
-    assert len(found) in (count, count + 1)  # one less where a zone left out a day
+    assert len(found) in (count, count + 1)  # one less where the zone skipped a day
     assert cadence.complete_at(window.end) == window
 
 
-@given(cadences, moments)
-def test_a_window_survives_its_text_its_key_and_its_json(cadence: Cadence, moment: datetime) -> None:
-    window = cadence.containing(moment)
+@given(cadences, timestamps)
+def test_a_window_round_trips_through_text_key_and_json(cadence: Cadence, timestamp: datetime) -> None:
+    window = cadence.containing(timestamp)
 
     assert cadence.parse(str(window)) == window
     assert window.key == str(window).split("/")[0]
@@ -63,11 +63,11 @@ def test_a_window_survives_its_text_its_key_and_its_json(cadence: Cadence, momen
     assert (stored, stored.before(2)) == (window, window.before(2))
 
 
-@given(moments)
-def test_weeks_in_utc_are_what_they_were(moment: datetime) -> None:
-    midnight = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
-    monday = midnight - timedelta(days=moment.weekday())
-    week = Cadence().containing(moment)
+@given(timestamps)
+def test_weeks_in_utc_begin_on_monday(timestamp: datetime) -> None:
+    midnight = datetime(timestamp.year, timestamp.month, timestamp.day, tzinfo=UTC)
+    monday = midnight - timedelta(days=timestamp.weekday())
+    week = Cadence().containing(timestamp)
 
     assert (week.start, week.end) == (monday, monday + timedelta(days=7))
     assert week.as_dict() == {"start": monday.isoformat(), "end": (monday + timedelta(days=7)).isoformat()}
@@ -76,7 +76,7 @@ def test_weeks_in_utc_are_what_they_were(moment: datetime) -> None:
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-10-26", 24)])
-def test_a_day_in_berlin_has_as_many_hours_as_its_clocks_show(day: str, hours: int) -> None:
+def test_a_day_in_berlin_has_23_24_or_25_hours(day: str, hours: int) -> None:
     window = Cadence(1, zone="Europe/Berlin").containing(day_start(date.fromisoformat(day), "Europe/Berlin"))
 
     assert window.end - window.start == timedelta(hours=hours)
@@ -89,6 +89,6 @@ def test_the_span_of_several_windows_is_counted_from_the_anchor() -> None:
     assert str(span) == "2026-01-05/2026-01-12"
 
 
-def test_the_calendar_has_two_ends() -> None:
+def test_dates_outside_the_calendar_are_refused() -> None:
     with pytest.raises(SettingsError, match="leaves the calendar"):
         Cadence(28).containing(datetime(9999, 12, 31, tzinfo=UTC))
