@@ -12,7 +12,7 @@ from slc_ops.cli import app
 COMMAND = str(Path(sys.executable).parent / "slc-ops")
 
 
-def test_simulate_says_what_it_wrote(tmp_path: Path) -> None:
+def test_simulate_reports_what_it_wrote(tmp_path: Path) -> None:
     arguments = ["--weeks", "2", "--users", "20", "--items", "10", "--rows-per-week", "100", "--json", "-"]
     done = CliRunner().invoke(app, ["simulate", "--out", str(tmp_path / "lake"), *arguments])
     assert done.exit_code == 0
@@ -21,7 +21,7 @@ def test_simulate_says_what_it_wrote(tmp_path: Path) -> None:
     assert len(list((tmp_path / "lake").glob("week=*/part-0.parquet"))) == 2
 
 
-def test_a_wrong_start_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_an_invalid_start_gives_one_line_and_exit_code_2(tmp_path: Path) -> None:
     command = [COMMAND, "simulate", "--out", str(tmp_path / "lake"), "--start", "2026-01-07"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -31,7 +31,7 @@ def test_a_wrong_start_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert not (tmp_path / "lake").exists()
 
 
-def test_an_unknown_data_set_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_an_unknown_data_set_gives_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(
         [COMMAND, "ingest", "ednet", "x", "--out", str(tmp_path)], capture_output=True, text=True, check=False
     )

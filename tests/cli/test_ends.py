@@ -1,4 +1,4 @@
-"""How a command ends with too little memory, or when it is interrupted: without a traceback."""
+"""Commands that run out of memory or are interrupted end without a traceback."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ def start(*arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def error_of(process: "subprocess.Popen[bytes]", seconds: int) -> bytes:
-    """Return the standard error of a command that ends in time; none outlives its test."""
+    """Return the standard error of a command; kill it if it does not end in time."""
     try:
         return process.communicate(timeout=seconds)[1]
     finally:
@@ -49,7 +49,7 @@ def test_too_little_address_space_gives_no_traceback(tmp_path: Path, record_prop
         resource.prlimit(process.pid, resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
         said = error_of(process, seconds=120)
         assert b"Traceback" not in said, f"{megabytes} MB: {said.decode()}"
-        if process.returncode not in (1, -signal.SIGABRT):  # OpenBLAS and Arrow end the process themselves
+        if process.returncode not in (1, -signal.SIGABRT):  # OpenBLAS and Arrow abort the process themselves
             assert (process.returncode, said[:38]) in (
                 (0, b""),
                 (2, b"slc-ops: there is not enough memory; p"),
@@ -61,7 +61,7 @@ def test_too_little_address_space_gives_no_traceback(tmp_path: Path, record_prop
     "`slc-ops demo` with 1.5 GB of address space, where libraries fail to load",
     "one line and exit code 2, or it succeeds; never a traceback",
 )
-def test_a_library_that_cannot_be_loaded_for_lack_of_memory_is_one_line(tmp_path: Path) -> None:
+def test_too_little_memory_to_load_a_library_gives_no_traceback(tmp_path: Path) -> None:
     process = start("demo", "--out", str(tmp_path / "demo"))
     resource.prlimit(process.pid, resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
     said = error_of(process, seconds=300)
@@ -87,7 +87,7 @@ def test_an_interrupt_after_the_output_gives_no_traceback(record_property) -> No
         assert process.returncode in (0, 130, -signal.SIGINT)
 
 
-def test_an_interrupt_outside_of_click_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_outside_of_click_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 

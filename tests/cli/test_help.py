@@ -1,4 +1,4 @@
-"""What a newcomer meets first: help that is whole, and a suggestion for a mistyped word."""
+"""The help is complete, and a mistyped word gets a suggestion."""
 
 import pytest
 from click.testing import CliRunner, Result
@@ -10,7 +10,7 @@ def called(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments, terminal_width=80)
 
 
-def test_without_arguments_the_help_is_shown_line_by_line(
+def test_without_arguments_the_help_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["slc-ops"])
@@ -31,17 +31,17 @@ def test_a_mistyped_command_gets_a_suggestion(typed: list[str], meant: str) -> N
     assert f"no command {typed[-1]!r}; did you mean {meant!r}?" in called(*typed).output
 
 
-def test_a_command_like_nothing_gets_the_list() -> None:
+def test_an_unknown_command_without_a_similar_one_gets_the_list() -> None:
     assert "expected one of demo, simulate" in called("zzz").output
 
 
 @pytest.mark.parametrize("method", ["SLC_EB", "slc-eb", "Slc_Eb"])
-def test_the_case_of_a_method_is_no_riddle(method: str) -> None:
+def test_the_case_of_a_method_name_does_not_matter(method: str) -> None:
     shown = called("fit", "--method", method, "--input", "x.csv", "--out", "y")
     assert "did you mean 'slc_eb'?" in str(shown.exception)
 
 
-def test_help_is_not_cut_at_eighty_columns() -> None:
+def test_help_is_not_truncated_at_eighty_columns() -> None:
     for command in ([], ["control"]):
         shown = called(*command, "--help").output
         assert "..." not in shown.partition("Commands:")[2]

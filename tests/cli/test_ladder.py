@@ -31,7 +31,7 @@ def pair(files):
 
 
 def ends_with_two(monkeypatch, capsys, *arguments):
-    """What the installed command prints and returns on bad input."""
+    """The output and exit code of the installed command on invalid input."""
     monkeypatch.setattr("sys.argv", ["slc-ops", *map(str, arguments)])
     with pytest.raises(SystemExit) as caught:
         cli.main()
@@ -70,7 +70,7 @@ def test_fit_writes_a_parameter_set(files):
     assert read.provenance.code_version
 
 
-def test_effects_of_users_are_learned_where_they_are_named(files):
+def test_user_effects_are_learned_only_if_named(files):
     table = pq.read_table(files / "calibration.parquet")
     off = np.random.default_rng(3).normal(0, 1.5, 60)[table["user_id"].to_numpy()]
     chance = 1 / (1 + np.exp(-(table["logit"].to_numpy() + off)))
@@ -106,7 +106,7 @@ def test_apply_adds_the_corrected_probability(files):
     assert np.array_equal(corrected, ParameterSet.read(files / "set").apply(log))
 
 
-def test_compare_answers_with_the_contract(files):
+def test_compare_returns_the_json_of_the_contract(files):
     answer = json.loads(run("compare", *pair(files), "--json", "-").output)
     assert set(answer) >= {"n_calibration", "n_test", "n_items", "cold_start_share", "methods"}
     assert list(answer["methods"]) == list(METHODS)
@@ -122,7 +122,7 @@ def test_compare_answers_with_the_contract(files):
     assert answer["findings"] == answer["warnings"] == []
 
 
-def test_compare_fits_80_columns_and_says_what_differences_are_from(files, monkeypatch):
+def test_compare_fits_80_columns_and_names_the_reference_of_differences(files, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = run("compare", *pair(files))
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
@@ -130,7 +130,7 @@ def test_compare_fits_80_columns_and_says_what_differences_are_from(files, monke
     assert "…" not in result.stdout
 
 
-def test_compare_without_users_resamples_rows_and_says_so(files):
+def test_compare_without_users_resamples_rows_and_reports_it(files):
     for name in ("calibration", "test"):
         path = files / f"{name}.parquet"
         pq.write_table(pq.read_table(path).drop_columns(["user_id"]), path)
@@ -140,7 +140,7 @@ def test_compare_without_users_resamples_rows_and_says_so(files):
     assert "resample rows" in run("compare", *pair(files), "--methods", "slc").stdout
 
 
-def test_an_unfair_pair_is_a_warning_and_with_strict_exit_code_2(files, monkeypatch, capsys):
+def test_an_unfair_pair_gives_a_warning_or_exit_code_2_with_strict(files, monkeypatch, capsys):
     swapped = ["--calibration", files / "test.parquet", "--test", files / "calibration.parquet"]
     result = run("compare", *swapped, "--methods", "slc")
     assert result.exit_code == 0
@@ -160,13 +160,13 @@ def test_compare_shows_a_table_of_the_chosen_methods(files):
 @pytest.mark.parametrize(
     ("what", "values"), [("prior-variance", "0.1,1,10"), ("calibration-fraction", "0.2,1")]
 )
-def test_sweep_answers_with_one_row_per_value(files, what, values):
+def test_sweep_returns_one_row_per_value(files, what, values):
     answer = json.loads(run("sweep", what, *pair(files), "--values", values, "--json", "-").output)
     assert [row["value"] for row in answer["rows"]] == [float(value) for value in values.split(",")]
     assert all({"auc", "nll"} <= set(row) for row in answer["rows"])
 
 
-def test_sweep_with_a_constant_backbone_starts_from_a_coin(files):
+def test_sweep_with_a_constant_backbone_starts_at_an_auc_of_one_half(files):
     answer = json.loads(
         run("sweep", "prior-variance", *pair(files), "--constant-backbone", "--json", "-").output
     )
@@ -174,7 +174,7 @@ def test_sweep_with_a_constant_backbone_starts_from_a_coin(files):
     assert len(answer["rows"]) == 7
 
 
-def test_columns_are_renamed_on_the_way_in(files):
+def test_input_columns_can_be_renamed(files):
     for name in ("calibration", "test"):
         path = files / f"{name}.parquet"
         pq.write_table(
@@ -207,13 +207,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("extra", "message"), BAD)
-def test_bad_usage_ends_with_two_and_one_line(files, monkeypatch, capsys, extra, message):
+def test_invalid_usage_gives_one_line_and_exit_code_2(files, monkeypatch, capsys, extra, message):
     base = ["fit", "--input", files / "calibration.parquet", "--out", files / "set"]
     assert message in ends_with_two(monkeypatch, capsys, *base, *extra)
     assert not (files / "set").exists()
 
 
-def test_bad_rows_end_with_two_and_name_the_column(files, monkeypatch, capsys):
+def test_invalid_rows_give_exit_code_2_and_name_the_column(files, monkeypatch, capsys):
     rows = pq.read_table(files / "calibration.parquet")
     logit = rows["logit"].to_numpy().copy()
     logit[7] = np.nan
@@ -224,13 +224,13 @@ def test_bad_rows_end_with_two_and_name_the_column(files, monkeypatch, capsys):
     assert "row 7" in message
 
 
-def test_one_class_ends_with_two(files, monkeypatch, capsys):
+def test_labels_of_one_class_give_exit_code_2(files, monkeypatch, capsys):
     rows = pq.read_table(files / "calibration.parquet")
     pq.write_table(rows.set_column(3, "label", [np.ones(rows.num_rows, int)]), files / "calibration.parquet")
     assert "both classes" in ends_with_two(monkeypatch, capsys, "compare", *pair(files))
 
 
-def test_a_broken_parameter_set_ends_with_two(files, monkeypatch, capsys):
+def test_a_broken_parameter_set_gives_exit_code_2(files, monkeypatch, capsys):
     message = ends_with_two(
         monkeypatch,
         capsys,
@@ -284,8 +284,8 @@ def test_apply_reads_a_registered_model(files, tmp_path, monkeypatch, reference)
     assert np.array_equal(pq.read_table(out)["p_corrected"].to_numpy(), fit("slc", log).apply(test))
 
 
-def test_a_history_needs_no_more_than_its_times(files):
-    """Of earlier rows only the times are used: a file with nothing else gives the same bins."""
+def test_a_history_needs_only_times(files):
+    """Only the times of earlier rows are used: a file without other columns gives the same bins."""
     earlier = table(seed=2)
     pq.write_table(earlier, files / "whole.parquet")
     pq.write_table(earlier.select(["event_time"]), files / "times.parquet")

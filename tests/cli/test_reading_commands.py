@@ -1,4 +1,4 @@
-"""Reading commands make nothing and say where they looked; every refusal is one line and exit code 2."""
+"""Read-only commands create nothing and name the location they read; errors give one line and exit code 2."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(where: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """``slc-ops`` as a process in a directory, with nothing of ours in its environment."""
+    """``slc-ops`` as a process in a directory, without our variables in its environment."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLC_OPS", "MLFLOW", "AIRFLOW"))}
     return subprocess.run(
         [sys.executable, "-c", "from slc_ops.cli import main; main()", *arguments],
@@ -50,7 +50,7 @@ READING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", READING, ids=" ".join)
-def test_a_reading_command_in_another_directory_creates_nothing_and_says_where_it_looked(
+def test_a_read_only_command_creates_nothing_and_names_the_location_it_read(
     tmp_path: Path, command: list[str]
 ) -> None:
     (tmp_path / "in.csv").write_text("item_id,logit\na,0.5\n")
@@ -76,7 +76,7 @@ def published(registry: Registry, parameters: Path) -> Registry:
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", ["80", "60"])
 @pytest.mark.parametrize("command", [["status"], ["history", "--deployment", "demo"]], ids=" ".join)
-def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
+def test_history_and_status_show_dates_windows_and_reasons_at_80_columns(
     published: Registry, command: list[str], columns: str
 ) -> None:
     home = published.installation.home
@@ -94,7 +94,7 @@ def test_history_and_status_lose_no_date_no_window_and_no_reason_at_80_columns(
 
 
 @pytest.mark.slow
-def test_a_version_above_2_to_the_63_is_one_line_and_exit_code_2(published: Registry) -> None:
+def test_a_version_above_2_to_the_63_gives_one_line_and_exit_code_2(published: Registry) -> None:
     home = published.installation.home
     for command in (
         ["promote", "--deployment", "demo", "--version", str(2**63)],
@@ -116,7 +116,7 @@ def test_a_version_above_2_to_the_63_is_one_line_and_exit_code_2(published: Regi
         ("metrics", {"SLC_OPS_LEDGER_URL": "mysql://ann:hunter2@db/ledger?password=hunter2"}),
     ],
 )
-def test_a_password_in_an_address_is_printed_by_no_command(
+def test_no_command_prints_a_password_in_an_address(
     published: Registry, command: str, variable: dict[str, str]
 ) -> None:
     quick = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "SLC_OPS_LOG": "json"}
@@ -128,7 +128,7 @@ def test_a_password_in_an_address_is_printed_by_no_command(
 
 @contextmanager
 def mounted(place: Path, size: str) -> Iterator[Path]:
-    """A real file system of its own, where mounting one is allowed."""
+    """A separate real file system, where mounting is allowed."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0777", "tmpfs", str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
@@ -148,7 +148,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def full_disk(small_disk: Path) -> Path:
-    """A disk on which nothing has room any more."""
+    """A disk without free space."""
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
         while filler.write(b"x" * 4096):
             pass
@@ -164,13 +164,13 @@ def refused(result: "subprocess.CompletedProcess[str]", reason: str) -> None:
 
 
 def hidden_files(place: Path) -> list[str]:
-    """What was left under a temporary name; locks are no leftovers."""
+    """Files with a temporary name, other than locks."""
     return [path.name for path in place.rglob(".*") if path.is_file() and path.suffix != ".lock"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["simulate", "apply"])
-def test_a_disk_that_fills_up_is_one_line_and_exit_code_2_and_no_temporary_file_stays(
+def test_a_disk_that_fills_up_gives_one_line_exit_code_2_and_no_temporary_file(
     small_disk: Path, tmp_path: Path, parameters: Path, command: str
 ) -> None:
     rows = tmp_path / "rows.csv"
@@ -193,7 +193,7 @@ def test_a_disk_that_fills_up_is_one_line_and_exit_code_2_and_no_temporary_file_
     ],
     ids=" ".join,
 )
-def test_a_home_on_a_full_disk_is_one_line_and_exit_code_2(
+def test_a_home_on_a_full_disk_gives_one_line_and_exit_code_2(
     full_disk: Path, tmp_path: Path, command: list[str]
 ) -> None:
     words = [word.replace("DISK", str(full_disk)) for word in command]
@@ -217,7 +217,7 @@ def test_a_home_on_a_full_disk_is_one_line_and_exit_code_2(
     ],
     ids=" ".join,
 )
-def test_a_read_only_home_is_one_line_and_never_a_traceback(
+def test_a_read_only_home_gives_one_line_and_no_traceback(
     published: Registry, tmp_path: Path, command: list[str]
 ) -> None:
     with mounted(tmp_path / "read-only", "64m") as place:
@@ -229,7 +229,7 @@ def test_a_read_only_home_is_one_line_and_never_a_traceback(
         result = run(tmp_path, *words, SLC_OPS_HOME=str(home), SLC_OPS_DEPLOYMENTS=deployments)
     assert "Traceback" not in result.stderr
     if command[-1] == "--repair" and not result.returncode:
-        return  # there was nothing to repair
+        return  # nothing to repair
     reads = command[0] in ("status", "history", "verify") and command[-1] != "--repair"
     assert result.returncode == (0 if reads else 2), result.stderr
     assert reads or result.stderr.splitlines()[-1].startswith("slc-ops: ")
@@ -244,7 +244,7 @@ def test_a_read_only_home_is_one_line_and_never_a_traceback(
     ],
     ids=repr,
 )
-def test_too_little_memory_is_one_line_and_exit_code_2(
+def test_too_little_memory_gives_one_line_and_exit_code_2(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def runs_out(**_: object) -> None:

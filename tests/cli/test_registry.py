@@ -1,4 +1,4 @@
-"""status, history, promote, rollback and verify, as a person or a script calls them."""
+"""The commands status, history, promote, rollback and verify, in text and JSON."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ __all__ = ["migrated", "parameters"]
 
 @pytest.fixture
 def home(tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """An embedded registry that the environment points to, with two published weeks and a rejected one."""
+    """An embedded registry in the environment, with two published weeks and a rejected one."""
     (tmp_path / "mlflow").mkdir()
     shutil.copy(migrated, tmp_path / "mlflow" / "mlflow.db")
     for name in ("MLFLOW_TRACKING_URI", "SLC_OPS_LEDGER_URL", "SLC_OPS_ARTIFACT_ROOT"):
@@ -33,14 +33,14 @@ def home(tmp_path: Path, migrated: Path, parameters: Path, monkeypatch: pytest.M
 
 
 def call(*arguments: str) -> Any:
-    """Run a command with ``--json -`` and parse what it prints."""
+    """Run a command with ``--json -`` and parse its output."""
     result = CliRunner().invoke(app, [*arguments, "--json", "-"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def refused(*arguments: str) -> str:
-    """Run a command that must end in a typed error; answers its message."""
+    """Run a command that must fail with a typed error; return its message."""
     result = CliRunner().invoke(app, list(arguments))
     assert isinstance(result.exception, SlcError), result.output
     return str(result.exception)
@@ -59,7 +59,7 @@ def test_status_has_the_shape_of_the_contract(home: Registry) -> None:
 
 
 @pytest.mark.slow
-def test_status_tells_method_and_parameters_apart(home: Registry, parameters: Path) -> None:
+def test_status_distinguishes_method_and_parameters(home: Registry, parameters: Path) -> None:
     gain = {"estimate": -0.0122, "low": -0.015, "high": -0.0094}
     series = {"windows": 8, "vs_platt": gain, "vs_base": {**gain, "estimate": -0.05}}
     for version in ("1", "2"):
@@ -79,7 +79,7 @@ def test_status_tells_method_and_parameters_apart(home: Registry, parameters: Pa
     assert "NLL against frozen −0.0500" in output
 
 
-def test_status_shows_what_the_deployments_file_names_before_anything_is_published(
+def test_status_lists_the_deployments_of_the_file_before_any_publication(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
@@ -99,7 +99,7 @@ def test_status_shows_what_the_deployments_file_names_before_anything_is_publish
     assert call("status")["deployments"] == {}
 
 
-def test_the_tables_are_for_people(home: Registry) -> None:
+def test_status_and_history_print_readable_tables(home: Registry) -> None:
     call("promote", "--deployment", "demo", "--version", "1", "--reason", "better")
     for command in (["status"], ["history", "--deployment", "demo"]):
         output = CliRunner().invoke(app, command, catch_exceptions=False).output
@@ -107,7 +107,9 @@ def test_the_tables_are_for_people(home: Registry) -> None:
     assert "ann" in output
 
 
-def test_promote_takes_the_challenger_by_default_and_a_reject_needs_an_override(home: Registry) -> None:
+def test_promote_uses_the_challenger_by_default_and_a_rejected_version_needs_an_override(
+    home: Registry,
+) -> None:
     assert "--override" in refused("promote", "--deployment", "demo")
     answer = call("promote", "--deployment", "demo", "--override", "we know better")
     assert answer["champion"]["version"] == 3
@@ -136,7 +138,7 @@ def test_against_refuses_another_champion(home: Registry) -> None:
     )
 
 
-def test_verify_tells_and_repairs(home: Registry) -> None:
+def test_verify_reports_and_repairs(home: Registry) -> None:
     call("promote", "--deployment", "demo", "--version", "1")
     assert call("verify") == {"deployments": {"demo": []}}
     home.client.delete_registered_model_alias("slc-demo", "champion")
@@ -150,7 +152,7 @@ def test_verify_tells_and_repairs(home: Registry) -> None:
 
 @pytest.mark.parametrize("command", ["history", "promote", "rollback", "verify"])
 @pytest.mark.parametrize("name", ["../etc", "a b", "unknown"])
-def test_a_deployment_that_is_not_there_is_refused_in_one_line(
+def test_an_unknown_deployment_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
@@ -159,13 +161,13 @@ def test_a_deployment_that_is_not_there_is_refused_in_one_line(
     assert name in message
 
 
-def test_a_version_that_is_not_there_is_named(home: Registry) -> None:
+def test_an_unknown_version_is_named(home: Registry) -> None:
     assert "no version 99" in refused("promote", "--deployment", "demo", "--version", "99")
     assert "never was champion" in refused("rollback", "--deployment", "demo", "--to", "1")
 
 
 @pytest.mark.slow
-def test_a_champion_is_retired_and_promote_leads_out_of_it(home: Registry) -> None:
+def test_promote_works_after_retire(home: Registry) -> None:
     call("promote", "--deployment", "demo", "--version", "1")
     asked = ["--deployment", "demo", "--reason", "a new backbone", "--actor", "ann"]
     assert "champion 2 of demo" in refused("retire", *asked, "--against", "2")
@@ -178,7 +180,7 @@ def test_a_champion_is_retired_and_promote_leads_out_of_it(home: Registry) -> No
     assert call("promote", "--deployment", "demo", "--version", "2")["champion"]["version"] == 2
 
 
-def test_without_a_champion_or_a_reason_nothing_is_retired(home: Registry) -> None:
+def test_retire_needs_a_champion_and_a_reason(home: Registry) -> None:
     assert "no champion to retire" in refused("retire", "--deployment", "demo", "--reason", "why")
     assert CliRunner().invoke(app, ["retire", "--deployment", "demo"]).exit_code == 2
 
@@ -187,7 +189,7 @@ def test_verify_chain_names_the_row_and_needs_no_mlflow(
     home: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call("promote", "--deployment", "demo", "--version", "1")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # nobody listens
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # a closed port
     (found,) = call("verify", "--chain")["deployments"].values()
     assert (found["rows"], found["problems"]) == (4, [])
     with home.ledger.database.writing() as connection:
