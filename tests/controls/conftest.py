@@ -22,7 +22,7 @@ def installation(home: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
 
 @pytest.fixture(scope="session")
 def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """800 made-up users with 45 to 75 ratings of 80 films each; users and films differ."""
+    """800 simulated users with 45 to 75 ratings of 80 films each; users and films differ."""
     rng = np.random.default_rng(0)
     kind, fame = rng.normal(0, 0.6, 800), rng.normal(0, 1.2, 80)
     folder = tmp_path_factory.mktemp("ml-100k")

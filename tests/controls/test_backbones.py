@@ -1,4 +1,4 @@
-"""The frozen models: what they know, and what they do not."""
+"""The frozen models of the controls: which columns they use."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_rare_routes_are_left_out(tmp_path: Path) -> None:
     assert len(found.routes) == 20
 
 
-def test_bba_does_not_see_the_route_and_bbb_does(flights: Flights) -> None:
+def test_bba_ignores_the_route_and_bbb_uses_it(flights: Flights) -> None:
     learned = known(flights, MARCH)
     batch = next(flights.batches(MARCH))
     swapped = batch.set_column(
@@ -67,7 +67,7 @@ def test_bba_does_not_see_the_route_and_bbb_does(flights: Flights) -> None:
     assert aware > 0
 
 
-def test_categories_that_training_never_saw_have_a_place(flights: Flights) -> None:
+def test_unseen_categories_keep_the_shape_of_the_features(flights: Flights) -> None:
     learned = known(flights, MARCH)
     batch = next(flights.batches(MARCH)).slice(0, 2)
     strange = batch.set_column(1, "carrier", pa.array(["ZZ", None])).set_column(
@@ -89,7 +89,7 @@ def test_the_route_aware_backbone_ranks_better_and_both_are_roughly_calibrated(f
     assert table["event_id"].to_pylist()[:2] == ["2018-03-01-0", "2018-03-01-1"]
 
 
-def test_the_seed_decides(flights: Flights) -> None:
+def test_the_seed_determines_the_result(flights: Flights) -> None:
     learned = known(flights, MARCH)
     weights = [train(flights, learned, MARCH, "bbA", seed).coef_ for seed in (0, 0, 1)]
     np.testing.assert_array_equal(weights[0], weights[1])

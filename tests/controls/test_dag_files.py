@@ -1,4 +1,4 @@
-"""The control DAGs: quick to parse, monthly, with a form."""
+"""The control DAGs parse quickly, run monthly and have a form."""
 
 import subprocess
 import sys

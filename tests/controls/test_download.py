@@ -15,7 +15,7 @@ CONTENT = bytes(range(256)) * 20_000  # 5 MB
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves CONTENT with ranges; ``/short`` stops half way, ``/stubborn`` knows no ranges."""
+    """Serve CONTENT with ranges; ``/short`` stops half way, ``/stubborn`` does not support ranges."""
 
     ranges: list[str | None]
 
@@ -69,7 +69,7 @@ def test_a_finished_file_is_not_fetched_again(server: ThreadingHTTPServer, tmp_p
     assert len(server.ranges) == 1  # type: ignore[attr-defined]
 
 
-def test_half_a_file_is_continued(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_partial_file_is_resumed(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run the same command again to resume"):
         download(url(server, "/short"), tmp_path / "file")
     assert not (tmp_path / "file").exists()
@@ -79,17 +79,17 @@ def test_half_a_file_is_continued(server: ThreadingHTTPServer, tmp_path: Path) -
     assert server.ranges[-1] == f"bytes={have}-"  # type: ignore[attr-defined]
 
 
-def test_a_server_without_ranges_starts_over(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_without_range_support_the_download_starts_over(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(b"something else")
     assert download(url(server, "/stubborn"), tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_part_that_is_whole_is_finished(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_complete_partial_file_is_kept(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(CONTENT)
     assert download(url(server), tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_the_checksum_counts(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_refused(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     right = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
     assert download(url(server), tmp_path / "right", md5=right).exists()
     with pytest.raises(InputError, match=rf"has the MD5 {right}, expected 0000"):
@@ -97,14 +97,14 @@ def test_the_checksum_counts(server: ThreadingHTTPServer, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("wrong*"))
 
 
-def test_what_is_not_there_is_said(server: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(server: ThreadingHTTPServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"/absent cannot be fetched: Not Found"):
         download(url(server, "/absent"), tmp_path / "file")
     with pytest.raises(SettingsError, match="not a web address"):
         download("file:///etc/hostname", tmp_path / "file")
 
 
-def test_the_published_sets_are_complete(tmp_path: Path) -> None:
+def test_the_list_of_published_data_sets_is_complete(tmp_path: Path) -> None:
     assert len(DATASETS["bts"].files) == 24
     assert all(md5 for _, md5 in DATASETS["ml-1m"].files.values())
     assert "redistribute" in DATASETS["ml-1m"].terms

@@ -1,4 +1,4 @@
-"""The year of the flight control fails where what is served is worse than it must be."""
+"""The year of the flight control fails if the served probabilities are too bad."""
 
 from datetime import timedelta
 
@@ -13,7 +13,9 @@ FIRST = Window.parse("2026-01-05/2026-01-12")
 
 
 def year(served: float, weekly: float, frozen: float) -> Replay:
-    """Ten windows on which what was served, slc_eb and the frozen model differ from Platt by these."""
+    """Ten windows in which the served probabilities, slc_eb and the frozen model differ from Platt by these
+    amounts.
+    """
     windows = []
     for k in range(10):
         shift = timedelta(days=7 * k)
@@ -38,7 +40,7 @@ def year(served: float, weekly: float, frozen: float) -> Replay:
         (0.0, 0.004, 0.02, [True, True, True]),
     ],
 )
-def test_served_is_held_against_platt_the_frozen_model_and_the_best_method(
+def test_served_probabilities_are_compared_with_platt_the_frozen_model_and_the_best_method(
     served: float, weekly: float, frozen: float, passed: list[bool]
 ) -> None:
     found = check_year("arm", year(served, weekly, frozen))

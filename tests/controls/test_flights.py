@@ -1,4 +1,4 @@
-"""Flights from the package and from BTS files: what is read, what is left out, what is refused."""
+"""Flights from the package and from BTS files: columns read, rows left out, files refused."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,14 +50,14 @@ def test_a_monthly_zip_gives_its_flights(tmp_path: Path) -> None:
     assert (found[1]["late"], found[1]["aircraft"]) == (1, "unknown")
 
 
-def test_the_combined_files_mean_the_same(tmp_path: Path) -> None:
+def test_combined_files_give_the_same_flights(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "m.zip", [flight()])
     plain = tmp_path / "Combined_Flights_2018.csv"
     plain.write_text(text([flight(Cancelled="False", Diverted="False", CRSDepTime="605")], COMBINED))
     assert rows(plain) == rows(zipped)
 
 
-def test_old_names_and_american_dates_mean_the_same(tmp_path: Path) -> None:
+def test_old_column_names_and_american_dates_give_the_same_flights(tmp_path: Path) -> None:
     old = {
         "FL_DATE": "1/31/2018 12:00:00 AM", "OP_UNIQUE_CARRIER": "AA", "TAIL_NUM": "N1", "ORIGIN": "JFK",
         "DEST": "LAX", "CRS_DEP_TIME": "605", "ARR_DEL15": "0", "CANCELLED": "0", "DIVERTED": "0",
@@ -90,7 +90,7 @@ def test_a_renamed_column_is_named_with_the_file(tmp_path: Path) -> None:
         rows(path)
 
 
-def test_half_a_zip_is_named(tmp_path: Path) -> None:
+def test_a_truncated_zip_is_named(tmp_path: Path) -> None:
     whole = write_zip(tmp_path / "whole.zip", [flight(Dest=f"X{k}") for k in range(5000)])
     half = tmp_path / "half.zip"
     half.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
@@ -110,7 +110,7 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "what"), [({"Distance": "far"}, "far"), ({"FlightDate": "tomorrow"}, "tomorrow")]
 )
-def test_a_value_that_is_no_flights_is_named(tmp_path: Path, change: dict[str, str], what: str) -> None:
+def test_an_invalid_value_is_named(tmp_path: Path, change: dict[str, str], what: str) -> None:
     path = write_zip(tmp_path / "odd.zip", [flight(), flight(**change)])
     with pytest.raises(InputError, match=rf"odd\.zip .*{what}"):
         rows(path)

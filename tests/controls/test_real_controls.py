@@ -1,4 +1,4 @@
-"""Both controls on real data, through their DAGs, as they run every month."""
+"""Both controls on real data through their DAGs, as they run monthly."""
 
 import runpy
 from pathlib import Path
@@ -29,7 +29,7 @@ def gains(found: dict[str, Any], role: str, end: str) -> list[float]:
     return [gain[end] for arm in found["arms"] if arm["role"] == role for gain in arm["gains"].values()]
 
 
-def test_the_positive_control_is_green(installation: Installation) -> None:
+def test_the_positive_control_passes(installation: Installation) -> None:
     state, tasks = run(dag("control_flight_delay"))
     assert state == "success", tasks
     found = verdict(installation, "flight-delay")
@@ -46,7 +46,7 @@ def test_the_positive_control_is_green(installation: Installation) -> None:
         assert against["base"]["served"]["mean"] < 0
 
 
-def test_the_negative_control_is_green(installation: Installation) -> None:
+def test_the_negative_control_passes(installation: Installation) -> None:
     try:
         movielens_100k(installation.home / "controls" / "movielens" / "data")
     except DataNotAvailable as reason:
@@ -60,7 +60,7 @@ def test_the_negative_control_is_green(installation: Installation) -> None:
     assert all(arm["ahead"] for arm in found["arms"] if arm["role"] == "contrast")
 
 
-def test_a_broken_decision_turns_the_dag_red(
+def test_a_broken_decision_fails_the_dag(
     installation: Installation, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil
@@ -76,7 +76,7 @@ def test_a_broken_decision_turns_the_dag_red(
     assert tasks["refresh_arm[0]"] == "success"
 
 
-def test_without_data_the_dag_says_so_and_skips(
+def test_without_data_the_dag_reports_it_and_skips(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.controls import wheel
@@ -92,7 +92,7 @@ def test_without_data_the_dag_says_so_and_skips(
 
 
 @pytest.mark.parametrize("name", ["../../etc", "/etc", "absent"])
-def test_a_form_cannot_reach_other_files(installation: Installation, name: str) -> None:
+def test_the_form_cannot_read_other_files(installation: Installation, name: str) -> None:
     state, tasks = run(dag("control_movielens"), data=name)
     assert state == "failed"
     assert tasks["prepare"] == "failed"

@@ -1,4 +1,4 @@
-"""A whole control on a small ratings file: the refresh, the decision, the run in MLflow, the command."""
+"""A complete control on a small ratings file: the refresh, the decision, the run in MLflow, the command."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def checks(verdict: Any, arm: str) -> dict[str, bool]:
     return {check.check: check.passed for check in verdict.checks if check.arm == arm}
 
 
-def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(
+def test_every_arm_runs_a_complete_refresh_and_registers_nothing(
     installation: Installation, ratings: Path
 ) -> None:
     verdict = run(installation, "movielens", Request(ratings, "mf", 0))
@@ -43,7 +43,7 @@ def test_every_arm_runs_the_whole_refresh_and_nothing_is_registered(
     assert not (installation.home / "ledger.db").exists()
 
 
-def test_a_rule_that_finds_nobody_ahead_turns_the_contrast_red(
+def test_a_rule_that_never_finds_a_method_ahead_fails_the_contrast(
     installation: Installation, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
@@ -59,7 +59,7 @@ def test_a_rule_that_finds_nobody_ahead_turns_the_contrast_red(
     assert ("users", "decision") in failed
 
 
-def test_what_cannot_be_had_is_an_error_with_the_way_out(
+def test_unavailable_data_gives_an_error_with_a_remedy(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
