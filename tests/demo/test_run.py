@@ -1,4 +1,4 @@
-"""``make run`` from nothing to a champion, also after it was killed half-way."""
+"""``make run`` from an empty directory to a champion, also after a kill."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def status(home: Path) -> dict[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make run`` leaves when it was killed half-way and started again."""
+    """A home after ``make run`` was killed half-way and started again."""
     home = tmp_path_factory.mktemp("killed") / "var"
     first = start(home)
     assert first.stdout is not None
@@ -55,7 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_a_run_that_was_killed_half_way_is_completed_by_the_next(home: Path) -> None:
+def test_the_next_run_completes_a_killed_run(home: Path) -> None:
     champion = status(home)["demo"]["champion"]
     assert isinstance(champion, dict)
     assert champion["version"] == 1
@@ -70,16 +70,14 @@ def test_a_run_that_was_killed_half_way_is_completed_by_the_next(home: Path) -> 
     subprocess.run([sys.executable, "-c", script], env=environment(home), check=True)
 
 
-def test_the_demo_without_airflow_ends_with_the_same_table_verdict_and_report(
-    home: Path, tmp_path: Path
-) -> None:
-    variables = environment(tmp_path / "elsewhere")  # what it says about places does not matter to a demo
+def test_the_demo_without_airflow_gives_the_same_table_verdict_and_report(home: Path, tmp_path: Path) -> None:
+    variables = environment(tmp_path / "elsewhere")  # paths are not compared
     command = ["slc-ops", "demo", "--out", "here", "--json", "-"]
     said = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=True)
     alone = json.loads(said.stdout)
     command = ["slc-ops", "refresh", "--deployment", "demo", "--window", str(DEMO_WINDOW), "--json", "-"]
     said = subprocess.run(command, env=environment(home), capture_output=True, text=True, check=True)
-    with_airflow = json.loads(said.stdout)  # everything is finished: this only reads it
+    with_airflow = json.loads(said.stdout)  # the run is finished and only read here
 
     assert Path(alone["report"]).stat().st_size > 100_000
     assert Path(alone["report"]).is_relative_to(tmp_path / "here")
@@ -91,7 +89,9 @@ def test_the_demo_without_airflow_ends_with_the_same_table_verdict_and_report(
 
 
 def test_airflow_waits_a_minute_for_a_locked_database(tmp_path: Path) -> None:
-    """A backfill made beside a busy scheduler must wait for it, not fail after SQLite's five seconds."""
+    """A backfill beside a busy scheduler must wait for the lock instead of failing after SQLite's five
+    seconds.
+    """
     script = (
         "from airflow.settings import engine\n"
         "with engine.connect() as c: wait = c.exec_driver_sql('PRAGMA busy_timeout').scalar()\n"
@@ -103,7 +103,7 @@ def test_airflow_waits_a_minute_for_a_locked_database(tmp_path: Path) -> None:
     assert said.stdout.split()[-2:] == ["60000", str(tmp_path / "airflow" / "airflow.db")]
 
 
-def test_a_home_of_another_layout_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_home_with_another_layout_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "layout.json").write_text(json.dumps({"layout": LAYOUT + 1}))
     process = start(tmp_path)
     output, _ = process.communicate(timeout=60)
@@ -112,7 +112,7 @@ def test_a_home_of_another_layout_is_refused_with_what_to_do(tmp_path: Path) -> 
     assert "Traceback" not in output
 
 
-def test_two_runs_at_once_are_told_apart(tmp_path: Path) -> None:
+def test_a_second_run_in_the_same_home_is_refused(tmp_path: Path) -> None:
     import fcntl
 
     with (tmp_path / ".lock").open("w") as lock:

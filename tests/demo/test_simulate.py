@@ -1,4 +1,4 @@
-"""The simulated lake: the same bytes from the same seed, and the bias that it promises."""
+"""The simulated lake: the same bytes for the same seed, and the stated bias."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert digests(tmp_path / "a") != digests(tmp_path / "c")
 
 
-def test_more_weeks_leave_the_earlier_ones_alone(tmp_path: Path) -> None:
+def test_more_weeks_do_not_change_earlier_ones(tmp_path: Path) -> None:
     simulate(tmp_path / "a", weeks=2, **SMALL)
     before = digests(tmp_path / "a")
     manifest = simulate(tmp_path / "a", weeks=4, **SMALL)
@@ -38,7 +38,7 @@ def test_more_weeks_leave_the_earlier_ones_alone(tmp_path: Path) -> None:
     assert (manifest["weeks"], manifest["rows"], manifest["items"]) == (4, 1200, 15 + 3 * 2)
 
 
-def test_new_items_come_every_week_and_none_before_its_time(tmp_path: Path) -> None:
+def test_new_items_appear_every_week_and_none_earlier(tmp_path: Path) -> None:
     simulate(tmp_path, weeks=3, **{**SMALL, "rows_per_week": 3000})
     truth = pq.read_table(tmp_path / "truth.parquet").to_pandas().set_index("item_id")
     for week, path in enumerate(sorted(tmp_path.glob("week=*/part-0.parquet"))):
@@ -46,7 +46,7 @@ def test_new_items_come_every_week_and_none_before_its_time(tmp_path: Path) -> N
         assert truth.loc[list(seen), "first_week"].max() == week
 
 
-def test_the_backbone_misses_what_the_truth_says(tmp_path: Path) -> None:
+def test_the_backbone_has_the_stated_item_bias(tmp_path: Path) -> None:
     simulate(tmp_path, weeks=1, rows_per_week=200_000, items=20, drift_share=0, noise_sd=0)
     rows = pq.read_table(tmp_path / "week=2026-01-05" / "part-0.parquet").to_pandas()
     truth = pq.read_table(tmp_path / "truth.parquet").to_pandas().set_index("item_id")
@@ -66,7 +66,7 @@ def test_traffic_is_uneven(tmp_path: Path) -> None:
     assert counts.iloc[:10].sum() > 3 * counts.iloc[-50:].sum()
 
 
-def test_a_directory_with_anything_else_is_refused(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("mine")
     with pytest.raises(SettingsError, match=r"letters\.txt"):
         simulate(tmp_path, weeks=1, **SMALL)
@@ -97,7 +97,7 @@ def test_an_interrupted_simulation_is_finished_by_the_next(tmp_path: Path) -> No
         ({"bias_sd": -1.0}, "bias_sd"),
     ],
 )
-def test_impossible_settings_are_refused(tmp_path: Path, settings: dict[str, object], words: str) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path, settings: dict[str, object], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         simulate(tmp_path / "lake", **settings)  # type: ignore[arg-type]
     assert not (tmp_path / "lake").exists()
