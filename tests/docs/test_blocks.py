@@ -1,4 +1,4 @@
-"""Every block of README and site has a fate: a test runs it, a test compares it, or the page says why not."""
+"""Every code block of README and site is run or compared by a test, or the page says why not."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ READERS = {
         "yaml": "settings/test_windows_page.py",
     },
 }
-"""Page → language of its blocks → the test that runs all of them, or compares them with what is true."""
+"""Page → language of its blocks → the test that runs all of them, or compares them with the code."""
 
 PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -46,7 +46,7 @@ INLINE = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}:{block.line}")
-def test_a_block_is_read_by_a_test_or_says_why_it_is_not_run(block: Block) -> None:
+def test_every_block_has_a_test_or_a_stated_reason(block: Block) -> None:
     reader = READERS.get(block.page, {}).get(block.kind)
     if block.not_run is not None:
         assert len(block.not_run) > 20, f"{block.page}:{block.line}: {block.not_run!r} is no reason"
@@ -58,7 +58,7 @@ def test_a_block_is_read_by_a_test_or_says_why_it_is_not_run(block: Block) -> No
     )
 
 
-def test_the_tests_that_read_blocks_are_there_and_read_that_page() -> None:
+def test_the_tests_named_for_blocks_exist_and_read_that_page() -> None:
     here = {(block.page, block.kind) for block in BLOCKS if block.not_run is None}
     assert {(page, kind) for page, kinds in READERS.items() for kind in kinds} == here
     for page, kinds in READERS.items():
@@ -82,7 +82,7 @@ def options_of(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("page", "text"), sorted(set(INLINE)), ids=lambda value: str(value)[:60])
-def test_a_command_in_a_sentence_exists_with_its_options(page: str, text: str) -> None:
+def test_commands_in_sentences_exist_with_their_options(page: str, text: str) -> None:
     if text.startswith("make "):
         target = text.split()[1]
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{page}: {text}"

@@ -1,4 +1,4 @@
-"""Decision records are short, have a status, and the architecture page lists the rules that hold."""
+"""Decision records are short and have a status; the architecture page lists the rules in force."""
 
 import re
 import runpy
@@ -22,7 +22,7 @@ def test_a_record_has_a_number_a_rule_a_status_and_at_most_twelve_lines(path: Pa
         assert path.with_name(name).is_file(), name
 
 
-def test_the_architecture_page_lists_the_rules_that_hold() -> None:
+def test_the_architecture_page_lists_the_rules_in_force() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert runpy.run_path(str(ROOT / "scripts" / "docs_pages.py"))["rules"](page) == page, (
         "run make docs-tables"

@@ -1,4 +1,4 @@
-"""README.md and serving.md tell of the demo what it does: their commands, programs and answers."""
+"""The commands, programs and outputs of the demo in README.md and serving.md are correct."""
 
 import json
 import re
@@ -19,14 +19,14 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where README's ``slc-ops demo`` has run; ``said.txt`` is what it printed."""
+    """The directory of README's ``slc-ops demo``; ``said.txt`` holds its output."""
     directory = tmp_path_factory.mktemp("demo")
     (directory / "said.txt").write_text(shell("slc-ops demo", directory, COLUMNS="80"))
     return directory
 
 
-def test_the_result_in_the_readme_is_what_the_demo_prints(directory: Path) -> None:
-    """To the last character; of paths the parts that differ from machine to machine are left out."""
+def test_the_output_in_the_readme_is_that_of_the_demo(directory: Path) -> None:
+    """Exactly, except for the machine-specific parts of paths."""
     (shown,) = [block.text for block in to_run(README, "text")]
     said = "\n".join(line.rstrip() for line in (directory / "said.txt").read_text().splitlines())
     pattern = ".*".join(re.escape(part) for part in shown.rstrip("\n").split("…"))
@@ -54,13 +54,13 @@ def done_elsewhere(command: str) -> bool:
 
 
 def served(command: str) -> bool:
-    """The server and those who ask it: run below, on a port that is free."""
+    """Commands that start or call the server: run below on a free port."""
     return command.startswith(("slc-ops serve ", "curl "))
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 @pytest.mark.parametrize("page", [README, "docs/serving.md"])
-def test_every_answer_of_the_server_is_as_shown(directory: Path, tmp_path: Path, page: str) -> None:
+def test_the_server_returns_the_answers_on_the_page(directory: Path, tmp_path: Path, page: str) -> None:
     start, *asked = [step for step in steps(page) if served(step.text)]
     assert asked
     said = tmp_path / "address.json"
@@ -80,14 +80,14 @@ def test_every_answer_of_the_server_is_as_shown(directory: Path, tmp_path: Path,
             server.terminate()
 
 
-def test_every_command_and_program_about_serving_runs(
+def test_every_command_and_program_of_the_serving_page_runs(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(directory)
     assert run("docs/serving.md", directory, skip=served) > 3
 
 
-def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+def test_the_readme_is_short_and_has_no_dead_links() -> None:
     text = (ROOT / README).read_text()
     assert len(text.splitlines()) < 120
     for target in re.findall(r"\]\(([^)#]+)\)", text):

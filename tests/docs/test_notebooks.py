@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, in a kernel of their own, and are stored without outputs."""
+"""The notebooks run from top to bottom in a fresh kernel and are stored without outputs."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests.pages import ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def test_the_page_of_notebooks_names_them_all() -> None:
+def test_the_api_page_lists_all_notebooks() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     assert len(NOTEBOOKS) >= 2
     assert all(f"`{path.name}`" in page for path in NOTEBOOKS)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_small_and_holds_no_outputs(path: Path) -> None:
+def test_a_notebook_is_small_and_has_no_outputs(path: Path) -> None:
     assert path.stat().st_size < 300_000
     cells = json.loads(path.read_text())["cells"]
     assert not any(cell.get("outputs") for cell in cells)

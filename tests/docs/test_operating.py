@@ -1,4 +1,4 @@
-"""Every command of runbooks.md and installation.md is run, in order, on a deployment with two champions."""
+"""Every command of runbooks.md and installation.md runs, in order, on a deployment with two champions."""
 
 import re
 import shlex
@@ -36,7 +36,7 @@ def lines(page: str) -> list[str]:
     return [step.text for block in to_run(page, "console") for step in commands(block)]
 
 
-def test_every_incident_has_a_symptom_an_action_a_command_and_an_end() -> None:
+def test_every_runbook_has_a_symptom_an_action_a_command_and_an_end() -> None:
     parts = re.split(r"^### .+$", INCIDENTS, flags=re.MULTILINE)[1:]
     for head, part in zip(SECTIONS, parts, strict=True):
         for mark in ("**Symptom.**", "**Action.**", "**Resolved when**", "```console"):
@@ -46,14 +46,14 @@ def test_every_incident_has_a_symptom_an_action_a_command_and_an_end() -> None:
 
 
 def call(line: str) -> None:
-    """A command of ours, in this process: MLflow is imported once."""
+    """Run one of our commands in this process, so that MLflow is imported once."""
     answer = CliRunner().invoke(app, shlex.split(line)[1:])
     assert answer.exit_code == 0, f"{line}: {answer.output} {answer.exception!r}"
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two weeks refreshed one after the other: a champion, and one before it; and the logs of a third."""
+    """Two refreshed weeks: the current and the previous champion; and the logs of a third week."""
     (tmp_path / "deployments.yaml").write_text(DEPLOYMENTS)
     (tmp_path / "users.txt").write_text("user-000001\n")
     (tmp_path / "ids.csv").write_text("old_id,new_id\nitem-000017,problem-17\n")
@@ -82,7 +82,7 @@ def test_every_command_of_the_runbooks_runs(home: Path) -> None:
         call(line)
 
 
-def test_every_command_of_the_installation_starts_a_service_or_is_there() -> None:
+def test_every_command_of_the_installation_page_starts_a_service_or_exists() -> None:
     services = set()
     for line in lines("docs/installation.md"):
         command = re.sub(r"\s+#.*$", "", line)
@@ -90,7 +90,7 @@ def test_every_command_of_the_installation_starts_a_service_or_is_there() -> Non
             assert re.search(rf"^{command.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         elif command.startswith("scripts/"):
             assert (ROOT / command).is_file()
-        else:  # these are what the installation of test_services.py starts
+        else:  # test_services.py starts these
             words = command.removeprefix(".venv/bin/python -m slc_ops.production service ").split()
             assert words[0] in SERVICES, line
             services.add(words[0])

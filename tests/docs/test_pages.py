@@ -1,4 +1,4 @@
-"""Every command and every program on the site's own pages runs, and answers what the page says."""
+"""Every command and program of the site runs and prints the output on the page."""
 
 import json
 from pathlib import Path
@@ -24,15 +24,15 @@ def installed_elsewhere(command: str) -> bool:
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("repl", "plain,replay"), ("replay --fr", "plain,--from")])
-def test_the_shell_completes_commands_and_options(typed: str, offered: str, tmp_path: Path) -> None:
+def test_shell_completion_covers_commands_and_options(typed: str, offered: str, tmp_path: Path) -> None:
     words = f"slc-ops {typed}"
     variables = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     assert offered in shell("slc-ops", tmp_path, _SLC_OPS_COMPLETE="bash_complete", **variables).split()
 
 
 @pytest.mark.slow
-def test_the_command_of_the_page_about_the_paper_runs(tmp_path: Path) -> None:
-    """The command of performance.md, without its simulation, which has a test of its own."""
+def test_the_paper_command_of_the_performance_page_runs(tmp_path: Path) -> None:
+    """The command of performance.md without its simulation, which has its own test."""
     rows = frame().rename(columns={"problem": "item_id", "score": "logit", "correct": "label"})
     rows = rows.rename(columns={"when": "event_time", "student": "user_id"})
     third = len(rows) // 3
@@ -45,7 +45,7 @@ def test_the_command_of_the_page_about_the_paper_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_schemas_describe_what_is_written(method: str, tmp_path: Path) -> None:
+def test_the_schemas_describe_the_written_files(method: str, tmp_path: Path) -> None:
     rows = frame()
     columns = {"item": "problem", "logit": "score", "time": "when", "user": "student"}
     slc_ops.ItemCalibrator(method, **columns).fit(rows.drop(columns="correct"), rows["correct"]).save(

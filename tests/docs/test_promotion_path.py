@@ -1,4 +1,4 @@
-"""The way to the code that promoted a version: what the page names is there, and it is short."""
+"""The page's path to the code that promotes a version: its functions exist, and it is short."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ SECTION = PAGE.partition("## Why was this version promoted?")[2].partition("\n##
 
 
 def named() -> dict[Path, set[str]]:
-    """By file: the functions that the table names."""
+    """The functions in the table, by file."""
     found: dict[Path, set[str]] = {}
     for row in (line for line in SECTION.splitlines() if "`.py" in line or ".py`:" in line):
         read = row.split("|")[2]
@@ -19,15 +19,15 @@ def named() -> dict[Path, set[str]]:
     return found
 
 
-def test_every_function_that_is_named_is_there() -> None:
+def test_every_named_function_exists() -> None:
     assert len(named()) == 8
     for path, functions in named().items():
         defined = set(re.findall(r"^def (\w+)", path.read_text(encoding="utf-8"), flags=re.M))
         assert functions <= defined, path
 
 
-def test_all_of_it_is_at_most_2000_lines() -> None:
-    """The functions that are named, with those of their modules that they call."""
+def test_the_named_functions_have_at_most_2000_lines() -> None:
+    """The named functions and those of their modules that they call."""
     read = 0
     for path, functions in named().items():
         source = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The site builds strictly, finds things offline, and asks no other host for anything."""
+"""The site builds strictly, has offline search, and contacts no other host."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def build(checkout: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the site is built from."""
+    """A copy of the files that the site is built from."""
     copy = tmp_path_factory.mktemp("docs")
     for name in ("docs", "slc_ops"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -35,16 +35,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def test_the_site_builds_and_no_page_asks_another_host(checkout: Path, tmp_path: Path) -> None:
+def test_the_site_builds_and_no_page_contacts_another_host(checkout: Path, tmp_path: Path) -> None:
     done = build(checkout, tmp_path / "site")
     assert done.returncode == 0, done.stderr[-3000:]
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 60
     for page in pages:
         assert not ASKED.search(page.read_text()), page
-    assert (
-        tmp_path / "site" / "search" / "search_index.js"
-    ).is_file()  # which a browser reads without a server
+    assert (tmp_path / "site" / "search" / "search_index.js").is_file()  # a browser reads it without a server
     reference = (tmp_path / "site" / "api.html").read_text()
     assert "predict_proba" in reference
     assert "sample_weight" in reference

@@ -1,4 +1,4 @@
-"""What the pages about sources and windows show, filled with a log and refreshed as a new user would."""
+"""The examples of the pages about sources and windows, filled with a log and refreshed as by a new user."""
 
 import re
 import shutil
@@ -36,7 +36,7 @@ QUICK = {
 
 
 def examples(page: str) -> list[dict[str, Any]]:
-    """The page's YAML, block by block."""
+    """The YAML blocks of the page."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
 
@@ -54,7 +54,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tracking(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One database of MLflow for all: making it takes longer than a refresh."""
+    """One MLflow database for all tests: creating it takes longer than a refresh."""
     return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
 
 
@@ -72,7 +72,7 @@ def log(lake: Path) -> pa.Table:
 
 
 def refreshed(home: Path, name: str, window: str) -> dict[str, Any]:
-    """The command that the pages lead to; answers the refresh's plan."""
+    """Run the command on the pages; return the plan of the refresh."""
     done = CliRunner().invoke(
         app, ["refresh", "--deployment", name, "--window", window], env={"COLUMNS": "80"}
     )
@@ -153,7 +153,7 @@ def rows_of_the_window(lake: Path) -> int:
 
 
 @pytest.mark.parametrize("kind", sorted(FILLED))
-def test_the_example_of_a_source_leads_to_a_registered_version(
+def test_the_example_of_a_source_registers_a_version(
     home: Path, lake: Path, kind: str, rows_of_the_window: int, request: pytest.FixtureRequest
 ) -> None:
     source = dict(SOURCES[kind])
@@ -168,13 +168,13 @@ def test_the_example_of_a_source_leads_to_a_registered_version(
 
 
 def settle(home: Path, number: int, name: str) -> None:
-    """The one deployment of a block of the page about the log and its windows."""
+    """The single deployment of a block on the page about the log and its windows."""
     entry = examples("log.md")[number]["deployments"][name]
     entry = {**QUICK, **entry}
     (home / "deployments.yaml").write_text(yaml.safe_dump({"deployments": {name: entry}}))
 
 
-def test_the_example_of_days_in_a_zone_is_refreshed_by_its_local_days(home: Path, lake: Path) -> None:
+def test_the_example_of_daily_windows_in_a_zone_is_refreshed(home: Path, lake: Path) -> None:
     settle(home, 0, "shop")
     shutil.copytree(lake, home / "lake" / "shop")
     plan = refreshed(home, "shop", "2026-02-01/2026-02-02")
