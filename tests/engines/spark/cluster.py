@@ -1,4 +1,4 @@
-"""A real Spark standalone cluster on loopback: one master, two workers, started from the PySpark package."""
+"""A real Spark standalone cluster on loopback (one master, two workers) from the PySpark package."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LIGHT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for minutes on two cores, not for days on many
+LIGHT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for tests of minutes on two cores
 SMALL = (
     f"--driver-memory 512m --driver-java-options '{LIGHT}' --conf spark.executor.memory=512m "
     f"--conf 'spark.executor.extraJavaOptions={LIGHT}' pyspark-shell"
@@ -18,7 +18,7 @@ SMALL = (
 
 
 def why_not() -> str | None:
-    """Why no cluster can be started on this machine, or None."""
+    """The reason why no cluster can run on this machine, or None."""
     import importlib.util
 
     if importlib.util.find_spec("pyspark") is None:
@@ -30,7 +30,7 @@ def why_not() -> str | None:
 
 @dataclass
 class Cluster:
-    """The processes of a cluster, ended by their process ids."""
+    """The processes of a cluster; stopped by process id."""
 
     directory: Path
     cores: int = 1
@@ -59,7 +59,7 @@ class Cluster:
         wait_for(lambda: registered in self.log(name).read_text(), 60, f"{name} to register", self.log(name))
 
     def kill(self, name: str) -> None:
-        """SIGKILL to a worker and to the executor that it runs: as if the machine were gone."""
+        """SIGKILL a worker and its executor, as if the machine were lost."""
         process = self.processes.pop(name)
         children = descendants(process.pid)
         for pid in [process.pid, *children]:

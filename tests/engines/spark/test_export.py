@@ -1,4 +1,4 @@
-"""Exported SQL in Spark's dialect gives the suite's probabilities."""
+"""Exported SQL in Spark's dialect gives the probabilities of the conformance suite."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.serving.exported import GOOD, agree, exported, good_set, rows_of
 
 @pytest.fixture(autouse=True)
 def _tables_of_its_own(engine: SparkEngine, tmp_path: Path) -> Iterator[None]:
-    """Spark keeps tables in the current directory; here in one that goes."""
+    """Spark stores tables in the current directory; use a temporary one."""
     engine.session.sql(f"CREATE DATABASE ours LOCATION '{tmp_path}/tables'")
     engine.session.sql("USE ours")
     yield
@@ -49,7 +49,7 @@ def test_ids_are_compared_byte_for_byte_whatever_the_collation(engine: SparkEngi
 
 
 def run(engine: SparkEngine, directory: Path) -> None:
-    """Both scripts; Spark takes one statement at a time, and paths of its own."""
+    """Run both scripts; Spark accepts one statement at a time and its own kind of paths."""
     for script in ("effects.sql", "score.sql"):
         text = (directory / script).read_text(encoding="utf-8").replace("parquet.`", f"parquet.`{directory}/")
         text = "\n".join(line for line in text.split("\n") if not line.startswith("--"))

@@ -1,4 +1,4 @@
-"""A window in parts, as executors pull it: here one after the other in this process."""
+"""A window in parts, as executors pull it, here sequentially in this process."""
 
 import base64
 import pickle
@@ -31,7 +31,9 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(LakeSource(path="lake"), tmp_path, WEEK)
 
 
-def test_small_files_share_a_part_and_long_ones_are_cut(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_share_a_part_and_large_ones_are_split(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (whole,) = source_parts(lake)
     assert (whole.rows, len(whole.pieces)) == (900, 6)
     monkeypatch.setattr(parts, "PART_ROWS", 200)
@@ -42,7 +44,7 @@ def test_small_files_share_a_part_and_long_ones_are_cut(lake: Lake, monkeypatch:
     assert all(Path(piece.path).is_absolute() for part in cut for piece, _ in part.pieces)
 
 
-def test_parts_that_were_sent_elsewhere_make_the_same_window(
+def test_serialised_parts_give_the_same_window(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Deployment(source=lake.source)
@@ -54,7 +56,7 @@ def test_parts_that_were_sent_elsewhere_make_the_same_window(
     pull = PartPull(lake.parts, lake.selects, lake.source, WEEK, False, None, types, folder)
     written = Written()
     for part in source_parts(lake):
-        for _ in range(2):  # a task that is repeated writes the same part again
+        for _ in range(2):  # a repeated task writes the same part
             *_, last = pickle.loads(pickle.dumps(pull))(part, None)  # noqa: S301 - our own
         written.merge(last)
     assert (written.rows, written.content.hexdigest()) == (here.rows, here.digest)
@@ -62,7 +64,7 @@ def test_parts_that_were_sent_elsewhere_make_the_same_window(
     assert read_parquet(folder).equals(read_parquet(here.path))
 
 
-def test_credentials_are_not_sent_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_not_sent_to_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = base64.b64encode(b"a key of the account").decode()
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
     source = LakeSource(path="abfs://logs@school.dfs.core.windows.net/lake")

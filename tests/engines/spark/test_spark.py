@@ -1,4 +1,4 @@
-"""The Spark engine against the local one, on a real standalone cluster on loopback."""
+"""The Spark engine compared with the local one, on a real standalone cluster on loopback."""
 
 import math
 import os
@@ -70,12 +70,12 @@ def many_splits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def long_way(many_splits: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More partial sums than the driver takes: they are first added on the cluster, group by group."""
+    """More partial sums than the driver accepts, so that they are first added on the cluster."""
     monkeypatch.setattr(running, "MOST_PARTS", 2)
 
 
 def assert_close(found: Any, expected: Any, tolerance: float, where: str = "") -> None:
-    """Equal in structure and words, and in numbers up to the tolerance."""
+    """Equal structure and text; numbers equal within the tolerance."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), where
         for key, value in expected.items():
@@ -108,7 +108,9 @@ def assert_same_parameters(found: ParameterSet, expected: ParameterSet) -> None:
 
 
 @pytest.mark.usefixtures("many_splits")
-def test_the_whole_ladder_agrees(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:
+def test_the_ladder_agrees_with_the_local_engine(
+    engine: SparkEngine, weeks: list[tuple[Window, Path]]
+) -> None:
     paths = [path for _, path in weeks[:3]]
     there, here = engine.read(paths), LOCAL.read(paths)
     assert len(there.splits) == 6
@@ -166,9 +168,7 @@ def test_users_on_a_cluster_are_refused_in_one_line(
 
 
 @pytest.mark.usefixtures("long_way")
-def test_sums_that_are_added_on_the_cluster_are_the_same(
-    engine: SparkEngine, weeks: list[tuple[Window, Path]]
-) -> None:
+def test_sums_added_on_the_cluster_are_equal(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:
     there, here = (each.read([path for _, path in weeks]) for each in (engine, LOCAL))
     assert_same_parameters(
         fit_prepared("slc_iso", Calibration(there)), fit_prepared("slc_iso", Calibration(here))
@@ -189,7 +189,7 @@ def test_weights_and_missing_columns_agree(engine: SparkEngine, tmp_path: Path, 
 
 @pytest.mark.usefixtures("long_way")
 @pytest.mark.parametrize("kind", ["items", "users", "weights", "one busy user", "no users", "all rows"])
-def test_the_prior_is_chosen_on_the_same_rows(
+def test_the_prior_is_estimated_on_the_same_rows(
     engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     table = rows(0, n=8000, bias_sd=0.7)
@@ -226,7 +226,7 @@ def test_backtest_intervals_and_slices_agree(engine: SparkEngine, weeks: list[tu
 
 
 @pytest.mark.usefixtures("many_splits")
-def test_large_logs_are_counted_on_the_same_grid(
+def test_large_logs_use_the_same_score_grid(
     engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monotone, "EXACT_ROWS", 1000)
@@ -237,7 +237,7 @@ def test_large_logs_are_counted_on_the_same_grid(
     assert_close(there.as_dict(), here.as_dict(), 1e-9)
 
 
-def test_workers_with_other_code_are_refused(
+def test_workers_with_a_different_code_version_are_refused(
     engine: SparkEngine, weeks: list[tuple[Window, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_log, "Task", partial(running.Task, code="9.9+other"))
@@ -251,7 +251,9 @@ def test_detectability_agrees(engine: SparkEngine, weeks: list[tuple[Window, Pat
     assert_close(there, here, 1e-9)
 
 
-def test_a_single_week_is_cut_in_time_alike(engine: SparkEngine, weeks: list[tuple[Window, Path]]) -> None:
+def test_a_single_week_is_split_by_time_in_the_same_way(
+    engine: SparkEngine, weeks: list[tuple[Window, Path]]
+) -> None:
     fold = Fold(week(0), (weeks[0][1],), None)
     parts = [*fold.tuning_logs(engine), fold.test_log(engine)]
     expected = [*fold.tuning_logs(), fold.test_log()]
@@ -262,7 +264,7 @@ def test_a_single_week_is_cut_in_time_alike(engine: SparkEngine, weeks: list[tup
         )
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(
+def test_a_worker_killed_during_a_fit_does_not_change_the_result(
     cluster: Cluster,
     engine: SparkEngine,
     weeks: list[tuple[Window, Path]],
@@ -292,10 +294,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     assert after.items.equals(before.items)
 
 
-def test_a_cluster_that_loses_all_workers_is_given_up(
-    tmp_path: Path, weeks: list[tuple[Window, Path]]
-) -> None:
-    """In a process of its own: a process works on one cluster."""
+def test_a_cluster_without_workers_gives_an_error(tmp_path: Path, weeks: list[tuple[Window, Path]]) -> None:
+    """In a separate process: a process uses one cluster only."""
     script = """
 import os, sys
 from pathlib import Path
@@ -332,9 +332,9 @@ for step in (lambda: fit("slc", log), lambda: engine.read(Path(sys.argv[1]))):
             alone.kill("worker-0")
             driver.stdin.write("go on\n")
             driver.stdin.close()
-            told = driver.stdout.read()
-        assert "lost all executors and gave no new one within 5 s" in told
-        assert "gave no executor within 5 s" in told
+            reported = driver.stdout.read()
+        assert "lost all executors and gave no new one within 5 s" in reported
+        assert "gave no executor within 5 s" in reported
     finally:
         alone.stop()
 
@@ -384,7 +384,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_whole_refresh_ends_in_the_same_version(
+def test_a_refresh_on_spark_gives_the_same_version(
     engine: SparkEngine, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
@@ -402,7 +402,7 @@ def test_a_whole_refresh_ends_in_the_same_version(
     assert_close(there.metrics, here.metrics, 1e-6)
     assert_close(verdict_there, verdict, 1e-6)
     assert_same_parameters(parameters_there, parameters)
-    # The next week's refresh reads what is new: one window, and the windows of one fold. The line of platt_eb
+    # The next week's refresh reads one new window and the windows of one fold. The line of platt_eb
     # has the long memory, here all six windows before.
     key, weeks_before = NEWEST.key, {window.key for window in NEWEST.before(6)}
     assert seen.pulled == [key]
@@ -414,7 +414,7 @@ def test_a_whole_refresh_ends_in_the_same_version(
 
 
 class Passed:
-    """Windows whose rows are asked for on the cluster, by step; and windows that are pulled."""
+    """Windows whose rows are requested on the cluster, by step; and windows that are pulled."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.passes: set[tuple[str, str]] = set()
@@ -448,7 +448,7 @@ def window_of(part: Path) -> str:
     return log.parent.name if log.stem == "log" else log.stem
 
 
-def test_a_window_that_is_not_what_its_manifest_says_is_refused(
+def test_a_window_that_contradicts_its_manifest_is_refused(
     engine: SparkEngine, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installation = deployed(tmp_path / "home", lake, "local", monkeypatch)
@@ -460,7 +460,7 @@ def test_a_window_that_is_not_what_its_manifest_says_is_refused(
         manifest.verify(engine.digest)
 
 
-def test_a_cluster_that_cannot_be_reached_stops_the_refresh(
+def test_an_unreachable_cluster_stops_the_refresh(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installation = deployed(tmp_path / "home", lake, "spark", monkeypatch)

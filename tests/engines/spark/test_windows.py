@@ -1,4 +1,4 @@
-"""Windows that executors extract and validate: the same rows, statistics and verdicts as in one process."""
+"""Windows extracted and validated by executors equal those of one process: rows, statistics, verdicts."""
 
 import shutil
 import threading
@@ -61,7 +61,7 @@ def good_home(tmp_path_factory: pytest.TempPathFactory, engine: SparkEngine) -> 
 
 @pytest.fixture
 def home(tmp_path: Path, good_home: Path) -> Path:
-    """A copy of the test's own."""
+    """A private copy for the test."""
     shutil.copytree(good_home, tmp_path / "home")
     return tmp_path / "home"
 
@@ -89,8 +89,8 @@ def pulled(
     return extract(settings, window, home / name, home=home, observer=watching, by=engine, **more)
 
 
-def judged(home: Path, engine: Engine, settings: Deployment) -> tuple[WindowManifest, dict[str, Any]]:
-    """The window, measured against the week before it, and what was written about it."""
+def validated(home: Path, engine: Engine, settings: Deployment) -> tuple[WindowManifest, dict[str, Any]]:
+    """Extract the window, validate it against the week before and return the result and its files."""
     before = pulled(home, engine, settings, WEEK.before(1)[0])
     manifest = pulled(home, engine, settings)
     with suppress(ValidationStopped):
@@ -99,7 +99,7 @@ def judged(home: Path, engine: Engine, settings: Deployment) -> tuple[WindowMani
 
 
 def put(column: str, rows: dict[int, Any], kind: pa.DataType | None = None) -> Callable[[pa.Table], pa.Table]:
-    """Other values in some rows."""
+    """Replace the values of some rows."""
 
     def change(table: pa.Table) -> pa.Table:
         values = table[column].to_pylist()
@@ -112,7 +112,7 @@ def put(column: str, rows: dict[int, Any], kind: pa.DataType | None = None) -> C
 
 
 def every_kind_of_fault(table: pa.Table) -> pa.Table:
-    """Bad rows of each kind in several parts; ids and rows that repeat within a part and across parts."""
+    """Invalid rows of each kind in several parts; ids and rows repeated within and across parts."""
     ids, users, items = (table[name].to_pylist() for name in ("event_id", "user_id", "item_id"))
     times = table["event_time"].to_pylist()
     again = {1400: ids[3], 1401: ids[3], 4: ids[3], 700: ids[2], 1402: ids[1100], 905: ids[700]}
@@ -130,7 +130,7 @@ def every_kind_of_fault(table: pa.Table) -> pa.Table:
 
 
 def rows_in(path: Path) -> tuple[pa.Schema, str]:
-    """Columns and rows, in order; NaN is equal to itself in words."""
+    """Columns and rows in order, as text, so that NaN equals itself."""
     table = pq.read_table(path)
     return table.schema, str(table.to_pylist())
 
@@ -152,13 +152,13 @@ def as_text_without_ids(table: pa.Table) -> pa.Table:
     ],
     ids=["good", "put aside", "over budget", "fractions", "other columns", "one id for all"],
 )
-def test_the_verdict_and_its_files_are_those_of_one_process(
+def test_the_verdict_and_its_files_equal_those_of_one_process(
     engine: SparkEngine, home: Path, damage: Callable[[pa.Table], pa.Table], budget: float, status: str
 ) -> None:
     write_week(home, damage(read_week(home)))
     quality = {"row_budget": budget, "allow_mixed_backbones": True}
     settings = deployment(quality=quality)
-    (here, expected), (there, found) = (judged(home, each, settings) for each in (LOCAL, engine))
+    (here, expected), (there, found) = (validated(home, each, settings) for each in (LOCAL, engine))
     assert there.path.is_dir()
     assert len(parts_of(there.path)) == 4
     assert there.digest == here.digest
@@ -178,7 +178,7 @@ def test_the_verdict_and_its_files_are_those_of_one_process(
             assert rows_in(there.directory / name) == rows_in(here.directory / name)
 
 
-def test_statistics_under_another_limit_come_from_the_stored_rows(engine: SparkEngine, home: Path) -> None:
+def test_statistics_with_another_limit_use_the_stored_rows(engine: SparkEngine, home: Path) -> None:
     write_week(home, every_kind_of_fault(read_week(home)))
     for each in (LOCAL, engine):
         pulled(home, each, deployment())
@@ -192,7 +192,9 @@ def test_statistics_under_another_limit_come_from_the_stored_rows(engine: SparkE
     assert_close(found[1][1], found[0][1], 1e-12)
 
 
-def test_late_rows_waiting_labels_and_erased_users_are_treated_alike(engine: SparkEngine, home: Path) -> None:
+def test_late_rows_missing_labels_and_erased_users_are_handled_equally(
+    engine: SparkEngine, home: Path
+) -> None:
     settings = deployment(label_lag="1d")
     table = put("label", {5: None, 900: None})(read_week(home))
     write_week(home, table)
@@ -209,7 +211,9 @@ def test_late_rows_waiting_labels_and_erased_users_are_treated_alike(engine: Spa
     assert (there.digest, there.notes) == (here.digest, here.notes)
 
 
-def test_a_window_without_rows_and_a_broken_file_are_told_alike(engine: SparkEngine, home: Path) -> None:
+def test_a_window_without_rows_and_a_broken_file_give_the_same_errors(
+    engine: SparkEngine, home: Path
+) -> None:
     empty = WEEK.before(5)[0]
     here, there = (pulled(home, each, deployment(), empty) for each in (LOCAL, engine))
     assert (there.rows, there.digest, there.schema) == (0, here.digest, here.schema)
@@ -231,7 +235,7 @@ def validate_refused(manifest: WindowManifest, engine: Engine) -> str:
     return str(refusal.value).split("all findings")[0]
 
 
-def test_a_worker_killed_while_it_writes_changes_nothing(
+def test_a_worker_killed_while_writing_does_not_change_the_result(
     cluster: Cluster, engine: SparkEngine, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = pulled(home, engine, deployment())
@@ -263,7 +267,7 @@ def test_a_worker_killed_while_it_writes_changes_nothing(
     assert {part.name for part in after.path.iterdir()} == {f"part-{k:05d}.parquet" for k in range(4)}
 
 
-def test_one_process_can_use_and_erase_what_a_cluster_wrote(engine: SparkEngine, home: Path) -> None:
+def test_one_process_can_use_and_erase_windows_written_by_a_cluster(engine: SparkEngine, home: Path) -> None:
     manifest, left = pulled(home, engine, deployment()), pulled(home, LOCAL, deployment())
     manifest.verify()
     with suppress(ValidationStopped):
@@ -277,7 +281,7 @@ def test_one_process_can_use_and_erase_what_a_cluster_wrote(engine: SparkEngine,
     again.verify()
 
 
-def test_a_delta_table_is_read_by_executors_and_other_files_by_this_process(
+def test_executors_read_a_delta_table_and_this_process_other_files(
     engine: SparkEngine, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from deltalake import DeltaTable, write_deltalake
@@ -297,7 +301,7 @@ def test_a_delta_table_is_read_by_executors_and_other_files_by_this_process(
     assert "passes through this process: executors cannot read a source of kind files" in caplog.text
 
 
-def test_a_lake_in_s3_is_read_by_executors(engine: SparkEngine, home: Path) -> None:
+def test_executors_read_a_lake_in_s3(engine: SparkEngine, home: Path) -> None:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
