@@ -1,4 +1,4 @@
-"""The AUC as a textbook has it: ranks of the positives, mid-ranks for ties, nothing clever."""
+"""The AUC by its textbook formula: ranks of the positives, mid-ranks for ties."""
 
 import numpy as np
 from scipy.stats import rankdata

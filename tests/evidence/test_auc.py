@@ -30,7 +30,7 @@ def rows():
     return label, score, rng.integers(0, 4, 300).astype(float)
 
 
-def test_it_is_the_share_of_pairs_in_order_with_ties_counting_half(rows):
+def test_the_auc_is_the_share_of_ordered_pairs_with_ties_counting_half(rows):
     label, score, _ = rows
     assert auc(label, score).value == pytest.approx(by_definition(label, score), abs=1e-15)
 
@@ -41,12 +41,12 @@ def test_the_share_of_tied_pairs_is_counted(rows):
     assert auc(label, score).tied == pytest.approx(pairs.mean(), abs=1e-15)
 
 
-def test_weights_count_pairs_by_the_product_of_their_weights(rows):
+def test_the_weight_of_a_pair_is_the_product_of_its_row_weights(rows):
     label, score, weight = rows
     assert auc(label, score, weight).value == pytest.approx(by_definition(label, score, weight), abs=1e-13)
 
 
-def test_weight_two_is_a_duplicated_row_and_weight_zero_a_removed_one(rows):
+def test_weight_two_equals_a_duplicated_row_and_weight_zero_a_removed_row(rows):
     label, score, weight = rows
     times = weight.astype(int)
     expanded = auc(np.repeat(label, times), np.repeat(score, times))
@@ -66,12 +66,12 @@ def test_it_agrees_with_scikit_learn_across_blocks_and_threads(decimals):
     assert auc(label, p).value == pytest.approx(roc_auc_score(label, p), abs=1e-12)
 
 
-def test_an_increasing_map_of_the_score_changes_nothing(rows):
+def test_an_increasing_map_of_the_score_does_not_change_the_auc(rows):
     label, score, _ = rows
     assert auc(label, 3 * score - 7).value == auc(label, score).value
 
 
-def test_reversing_the_score_reverses_the_area(rows):
+def test_reversing_the_score_gives_one_minus_the_auc(rows):
     label, score, _ = rows
     assert auc(label, -score).value == pytest.approx(1 - auc(label, score).value, abs=1e-15)
 
@@ -84,7 +84,7 @@ def test_the_input_is_not_changed(rows):
     assert np.array_equal(before[1], score)
 
 
-def test_integer_boolean_and_single_precision_columns_are_fine(rows):
+def test_integer_boolean_and_single_precision_columns_are_accepted(rows):
     label, score, _ = rows
     expected = auc(label, score.astype(np.float32)).value
     assert auc(label.astype(bool), score.astype(np.float32)).value == expected
@@ -100,7 +100,7 @@ def test_integer_boolean_and_single_precision_columns_are_fine(rows):
         ([0, 1, 1], [1.0, 0.0, 0.0], "all 1 labels are 0"),
     ],
 )
-def test_one_class_has_no_area_and_says_so(label, weight, reason):
+def test_one_class_has_no_auc_and_gives_a_reason(label, weight, reason):
     found = auc(
         np.array(label, dtype=float), np.zeros(len(label)), None if weight is None else np.array(weight)
     )
@@ -114,7 +114,7 @@ def test_scores_that_are_not_numbers_are_refused(bad):
         auc(np.array([0, 1]), np.array([0.1, bad]))
 
 
-def test_placement_values_of_either_class_average_to_the_area(rows):
+def test_placement_values_of_either_class_average_to_the_auc(rows):
     label, score, weight = (each[np.argsort(rows[1])] for each in rows)
     positive = label == 1
     V, found = placed(Scored(score, positive, weight))
@@ -130,7 +130,7 @@ def test_equal_scores_across_a_block_count_half(rows):
     assert auc(label, score).value == pytest.approx(roc_auc_score(label, score), abs=1e-12)
 
 
-def test_weights_that_are_all_two_are_not_taken_for_ones():
+def test_weights_that_are_all_two_are_not_treated_as_one():
     label, score = np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.4, 0.4, 0.8, 0.2])
     two = np.broadcast_to(2.0, 5)
     assert metrics_of(label, score, two).weight == 10

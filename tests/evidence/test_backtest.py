@@ -1,4 +1,4 @@
-"""The rolling-origin backtest on worlds with a known truth."""
+"""The rolling-origin backtest on simulated worlds with a known truth."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def scored(weeks, tmp_path_factory):
     return backtest(weeks, methods=["slc"], directory=directory, **SHAPE), directory
 
 
-def test_each_number_is_what_fitting_and_scoring_by_hand_gives(weeks, scored):
+def test_each_number_equals_a_manual_fit_and_score(weeks, scored):
     result, _ = scored
     files = dict(weeks)
     for number in (2, 3, 4):
@@ -69,13 +69,13 @@ def test_the_closed_form_error_agrees_with_the_bootstrap_of_the_newest_window(sc
     assert (interval.high - interval.low) / (2 * 1.96) == pytest.approx(se, rel=0.1)
 
 
-def test_the_references_and_platt_eb_are_always_there():
+def test_the_references_and_platt_eb_are_always_included():
     always = ("base", "platt", "platt_eb")
     assert ladder([]) == always
     assert ladder(["slc_eb", "temperature", "base"]) == (*always, "temperature", "slc_eb")
 
 
-def test_slices_and_intervals_are_on_the_newest_window(scored):
+def test_slices_and_intervals_are_of_the_newest_window(scored):
     result, _ = scored
     kinds = {part["kind"] for part in result.newest["slc"].slices}
     assert kinds == {"density", "cold_start", "time", "group"}
@@ -89,13 +89,13 @@ def test_slices_and_intervals_are_on_the_newest_window(scored):
     assert "group:skill-0" in result.slice_differences["slc"]
 
 
-def test_it_survives_json_without_nan(scored):
+def test_it_round_trips_through_json_without_nan(scored):
     result, _ = scored
     text = json.dumps(result.as_dict(), allow_nan=False)
     assert Backtest.from_dict(json.loads(text)).as_dict() == result.as_dict()
 
 
-def test_running_again_reads_what_is_there(weeks, scored, monkeypatch):
+def test_a_second_run_reads_the_stored_scores(weeks, scored, monkeypatch):
     result, directory = scored
 
     def explode(*_, **__):
@@ -105,7 +105,7 @@ def test_running_again_reads_what_is_there(weeks, scored, monkeypatch):
     assert backtest(weeks, methods=["slc"], directory=directory, **SHAPE).as_dict() == result.as_dict()
 
 
-def test_scores_computed_one_by_one_assemble_to_the_same_result(weeks, scored, tmp_path):
+def test_scores_computed_separately_give_the_same_result(weeks, scored, tmp_path):
     result, _ = scored
     plan = plan_folds(weeks, **SHAPE)
     for fold in reversed(plan.folds):
@@ -115,7 +115,7 @@ def test_scores_computed_one_by_one_assemble_to_the_same_result(weeks, scored, t
     assert _without_seconds(again.as_dict()) == _without_seconds(result.as_dict())
 
 
-def test_a_missing_score_is_an_error_not_a_guess(weeks, scored, tmp_path):
+def test_a_missing_score_is_an_error(weeks, scored, tmp_path):
     _, directory = scored
     shutil.copytree(directory, tmp_path / "scores")
     plan = plan_folds(weeks, **SHAPE)
@@ -142,13 +142,13 @@ def test_a_champion_of_another_backbone_is_not_compared(weeks, tmp_path):
     assert "fitted for backbone backbone-0, the newest window holds backbone-1" in found.reason
 
 
-def test_a_champion_that_has_seen_the_rows_is_not_judged_on_them(weeks, tmp_path):
+def test_a_champion_is_not_scored_on_its_own_calibration_rows(weeks, tmp_path):
     champion = fit("slc", InteractionLog.read(weeks[-1][1])).with_provenance(window=week(4))
     found = compare_champion(plan_folds(weeks, **SHAPE), champion, tmp_path)
     assert found.status == "saw_window"
 
 
-def test_a_small_window_is_scored_and_weighs_little(tmp_path):
+def test_a_small_window_is_scored_with_a_small_weight(tmp_path):
     files = write_weeks(tmp_path / "weeks", 5, bias_sd=0.8)
     for number in (2, 4):
         path = files[number][1]
@@ -159,7 +159,7 @@ def test_a_small_window_is_scored_and_weighs_little(tmp_path):
     assert statistic(result.entries, "slc", "platt").mean == pytest.approx(whole, abs=0.02)
 
 
-def test_one_class_in_the_calibration_weeks_is_a_reason_not_a_number(tmp_path):
+def test_one_class_in_the_calibration_weeks_gives_a_reason_instead_of_a_number(tmp_path):
     files = write_weeks(tmp_path / "weeks", 4, n=1200)
     for _, path in files[:2]:
         table = pq.read_table(path)
@@ -175,7 +175,7 @@ def test_one_class_in_the_calibration_weeks_is_a_reason_not_a_number(tmp_path):
     assert any("a calibration needs both" in note for note in result.notes)
 
 
-def test_items_are_ranked_by_what_they_gained(scored, weeks):
+def test_items_are_ranked_by_their_gain(scored, weeks):
     result, _ = scored
     found = result.items["slc"]
     gains = [row["gain"] for row in found["best"]]
@@ -189,7 +189,7 @@ def test_items_are_ranked_by_what_they_gained(scored, weeks):
     assert abs(best["after"] - best["observed"]) < abs(best["before"] - best["observed"])
 
 
-def test_a_rerun_after_a_crash_leaves_no_half_score(weeks, tmp_path, monkeypatch):
+def test_a_rerun_after_a_crash_leaves_no_partial_score(weeks, tmp_path, monkeypatch):
     plan = plan_folds(weeks, **SHAPE)
 
     def crash(*_, **__):

@@ -27,7 +27,7 @@ def lake(tmp_path_factory):
     return root / "lake"
 
 
-def test_detectability_answers_the_contracts_names(tmp_path):
+def test_detectability_returns_the_fields_of_the_contract(tmp_path):
     pq.write_table(rows(0, n=1000), tmp_path / "log.parquet")
     result = run("detectability", "--input", tmp_path / "log.parquet", "--time-bins", 5, "--json", "-")
     assert result.exit_code == 0, result.output
@@ -37,14 +37,14 @@ def test_detectability_answers_the_contracts_names(tmp_path):
     assert len(value["per_item"]) == value["items"] == 60
 
 
-def test_detectability_says_it_to_people_too(tmp_path):
+def test_detectability_prints_a_readable_table(tmp_path):
     pq.write_table(rows(0, n=1000), tmp_path / "log.parquet")
     result = run("detectability", "--input", tmp_path / "log.parquet")
     assert "smallest visible drift per bin" in result.output
     assert "Temporal tracking is not viable" in result.output
 
 
-def test_renamed_columns_are_found(tmp_path):
+def test_renamed_columns_are_read(tmp_path):
     table = rows(0, n=500).rename_columns(
         ["when", "user_id", "pid", "y", "logit", "group_id", "backbone_version"]
     )
@@ -75,7 +75,7 @@ def test_a_backtest_of_a_lake_gives_a_verdict_and_a_report(lake, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_newest_window_and_the_methods_may_be_given(lake, tmp_path):
+def test_the_newest_window_and_the_methods_are_options(lake, tmp_path):
     champion = fit("slc", InteractionLog.read(lake / f"week={week(0).key}" / "part-0.parquet"))
     champion.write(tmp_path / "champion")
     result = run(
@@ -110,7 +110,7 @@ def test_a_backtest_validates_its_windows_as_a_refresh_does(lake, tmp_path):
         (["--champion", "does-not-exist"], "does-not-exist"),
     ],
 )
-def test_what_cannot_be_backtested_says_why(lake, more, says):
+def test_an_impossible_backtest_gives_a_reason(lake, more, says):
     result = run("backtest", "--lake", lake, *more)
     assert result.exit_code != 0
     assert says in str(result.exception) + result.output
@@ -136,7 +136,7 @@ def test_paper_writes_its_tables(tmp_path):
 
 
 @pytest.mark.slow
-def test_paper_takes_several_pairs_and_a_history(tmp_path):
+def test_paper_accepts_several_pairs_and_a_history(tmp_path):
     for number, name in enumerate(("history", "calibration", "test", "later")):
         pq.write_table(rows(number, n=2000, bias_sd=0.8), tmp_path / f"{name}.parquet")
     files = {name: tmp_path / f"{name}.parquet" for name in ("history", "calibration", "test", "later")}
@@ -159,7 +159,7 @@ def test_paper_takes_several_pairs_and_a_history(tmp_path):
 
 
 @pytest.mark.parametrize(("what", "against"), [("prior-variance", "base"), ("calibration-fraction", "platt")])
-def test_a_sweep_says_against_what_its_differences_are(tmp_path, what, against):
+def test_a_sweep_names_the_reference_of_its_differences(tmp_path, what, against):
     for number, name in enumerate(("calibration", "test")):
         pq.write_table(rows(number, n=1500, bias_sd=0.8), tmp_path / f"{name}.parquet")
     pair = ["--calibration", tmp_path / "calibration.parquet", "--test", tmp_path / "test.parquet"]
@@ -173,7 +173,7 @@ def test_a_sweep_says_against_what_its_differences_are(tmp_path, what, against):
 
 
 @pytest.mark.parametrize("command", ["backtest", "detectability", "paper"])
-def test_help_is_there(command):
+def test_every_command_has_help(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert "--json" in result.output

@@ -17,7 +17,7 @@ from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, log_of, table
 
 
-def test_the_whole_ladder_is_scored_on_the_later_log():
+def test_the_ladder_is_scored_on_the_later_log():
     rows, later = log(), log(seed=1)
     found = compare(rows, later).as_dict()
     assert list(found["methods"]) == list(METHODS)
@@ -32,7 +32,7 @@ def test_the_whole_ladder_is_scored_on_the_later_log():
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_two_methods_side_by_side_give_what_one_after_the_other_gives(threads):
+def test_fitting_methods_in_parallel_gives_the_sequential_result(threads):
     rows, later = log(weight=True), log(seed=1, weight=True)
     one, many = (compare(rows, later, options=FitOptions(threads=n)) for n in (1, threads))
     assert list(many.methods) == list(one.methods)
@@ -51,7 +51,7 @@ def test_cold_start_is_the_share_of_test_rows_with_unknown_items():
     assert compare(rows, later, methods=["base"]).cold_start_share == 0.5
 
 
-def test_no_item_in_common_is_a_warning():
+def test_no_item_in_common_gives_a_warning():
     rows = log()
     foreign = pa.array([f"other {n % 7}" for n in range(3000)])
     later = InteractionLog.from_table(table().set_column(2, "item_id", foreign))
@@ -68,13 +68,13 @@ def test_without_times_the_methods_that_need_them_are_left_out():
     assert "event_time" in found.warnings[0]
 
 
-def test_weights_of_the_test_log_count():
+def test_weights_of_the_test_log_are_used():
     rows, later = log(), log(seed=1, weight=True)
     found = compare(rows, later, methods=["slc"]).methods["slc"].metrics
     assert found["nll"] == metrics_of(later.label, fit("slc", rows).apply(later), later.weight).nll
 
 
-def test_a_test_log_of_one_class_has_no_auc_and_says_why():
+def test_a_test_log_of_one_class_has_no_auc_and_gives_a_reason():
     later = log_of(label=[1, 1], logit=[0.1, 0.2], event_time=[1, 2])
     found = compare(log(), later, methods=["base"]).as_dict()["methods"]["base"]
     assert found["auc"] is None
@@ -125,7 +125,7 @@ def test_a_constant_backbone_predicts_the_mean_label():
         mean_label_logit(log_of(label=[1, 1], logit=[0.1, 0.2]))
 
 
-def test_methods_side_by_side_know_the_step_that_they_belong_to():
+def test_parallel_methods_keep_the_context_of_their_step():
     from contextvars import ContextVar
 
     from slc_ops.evidence.compare import side_by_side
@@ -138,8 +138,8 @@ def test_methods_side_by_side_know_the_step_that_they_belong_to():
     }
 
 
-def test_groups_get_metrics_and_intervals_that_hold_together():
-    """Half of the groups have a bias of their own, which Platt cannot see and an item's offset can."""
+def test_groups_get_metrics_and_simultaneous_intervals():
+    """Half of the groups have their own bias, which item offsets can correct and Platt cannot."""
 
     def rows(seed):
         draw = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Which method serves: the five rules, their order, and what is said about them."""
+"""Which method serves: the five rules, their order, and the reasons."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ LISTED = ("base", "platt_eb", "slc_eb")
 
 
 def series(*, eb=(), base=(), se=0.0005, hold_out=False, **others):
-    """Entries by differences to platt_eb: of slc_eb, of the frozen model, and of other methods."""
+    """Entries from differences to platt_eb: of slc_eb, of the frozen model, and of other methods."""
     found = []
     for k in range(max(len(eb), len(base))):
         to_platt = {name: values[k] for name, values in {"slc_eb": eb, **others}.items() if k < len(values)}
@@ -43,19 +43,19 @@ def test_platt_eb_is_the_first_champion_where_it_beats_the_frozen_model():
     assert "the later part of the first window" in found.reasons[0].sentence
 
 
-def test_platt_eb_begins_unless_one_window_is_clearly_against_it():
+def test_platt_eb_serves_first_unless_one_window_is_clearly_against_it():
     found = decided(series(base=[-0.001]))
     assert (found.method, codes(found)["platt_eb_begins"]) == ("platt_eb", "pass")
     assert decided(series(base=[-0.1], se=0.001)).method == "base"
 
 
-def test_the_frozen_model_serves_on_where_platt_eb_is_no_better():
+def test_the_frozen_model_keeps_serving_if_platt_eb_is_no_better():
     found = decided(series(base=[-0.001, -0.002]))
     assert (found.method, found.change) == ("base", False)
     assert "no better than the frozen model" in found.reasons[-1].sentence
 
 
-def test_one_window_suffices_for_a_plain_difference():
+def test_one_window_suffices_for_a_large_difference():
     plain = decided(series(eb=[-0.0021]), "platt_eb")
     assert (plain.method, codes(plain)["better"]) == ("slc_eb", "pass")
     near = decided(series(eb=[-0.0019]), "platt_eb")
@@ -64,7 +64,7 @@ def test_one_window_suffices_for_a_plain_difference():
     assert small.method == "platt_eb"
 
 
-def test_the_hold_out_of_the_first_window_counts_as_one():
+def test_the_hold_out_of_the_first_window_counts_as_one_window():
     assert decided(series(eb=[-0.02], hold_out=True), "base").method == "slc_eb"
     assert decided(series(eb=[-0.0019], hold_out=True), "base").method == "platt_eb"
 
@@ -76,10 +76,10 @@ def test_no_method_takes_over_before_enough_rows_and_users():
     alone = [replace(each, users=9) for each in series(eb=[-0.02])]
     assert decided(alone, "base").method == "base"
     assert decided([replace(each, rows=100) for each in series(eb=[-0.02] * 2)], "base").method == "slc_eb"
-    assert decided(few, "slc_eb").method == "slc_eb"  # a champion is not taken away for that
+    assert decided(few, "slc_eb").method == "slc_eb"  # a champion is not replaced for that
 
 
-def test_a_method_that_is_no_better_than_platt_eb_gives_way_after_four_windows():
+def test_a_method_no_better_than_platt_eb_is_replaced_after_four_windows():
     values = [0.0004, -0.0002, 0.0001, 0.0001]
     assert decided(series(eb=values[:3]), "slc_eb").method == "slc_eb"
     found = decided(series(eb=values), "slc_eb")
@@ -95,14 +95,14 @@ def test_a_small_steady_gain_wins_in_the_long_run():
 
 
 def test_a_method_with_the_level_of_the_frozen_model_must_beat_that_model():
-    """``rescal`` fits no line: where the level jumps it is ahead of platt_eb as the frozen model is."""
+    """``rescal`` fits no line: where the level jumps, it is ahead of platt_eb just as the frozen model is."""
     listed = ("rescal",)
     jumps = series(base=[-0.01] * 4, rescal=[-0.01] * 4)
     assert decided(jumps, "base", listed).method == "base"
     assert decided(series(base=[-0.01] * 4, rescal=[-0.02] * 4), "base", listed).method == "rescal"
 
 
-def test_a_long_list_asks_for_more_standard_errors():
+def test_a_longer_list_needs_more_standard_errors():
     values = [-0.0016, -0.0001, -0.0015, 0.0]
     names = ("rescal", "ridge", "slc", "slc_t", "slc_iso", "naive")
     assert decided(series(eb=values), "platt_eb").method == "slc_eb"
@@ -110,18 +110,18 @@ def test_a_long_list_asks_for_more_standard_errors():
     assert decided(many, "platt_eb", (*LISTED, *names)).method == "platt_eb"
 
 
-def test_an_item_method_may_follow_no_champion_at_once():
+def test_an_item_method_may_be_the_first_champion():
     assert decided(series(eb=[-0.02, -0.02]), "base").method == "slc_eb"
 
 
-def test_a_gain_below_the_least_gain_decides_only_when_it_is_clear():
+def test_a_gain_below_the_minimum_counts_only_if_clear():
     noise = decided(series(eb=[-0.0004, 0.0003, -0.0004, -0.0003]), "platt_eb")
     clear = decided(series(eb=[-0.0004] * 8, se=0.00001), "platt_eb")
     assert (noise.method, clear.method) == ("platt_eb", "slc_eb")
     assert "not clearly better than platt_eb" in noise.reasons[0].sentence
 
 
-def test_a_change_by_size_alone_says_that_the_interval_still_holds_0():
+def test_a_change_by_effect_size_alone_states_that_the_interval_includes_0():
     large = decided(series(eb=[-0.012, -0.001, -0.009, 0.001]), "platt_eb")
     clear = decided(series(eb=[-0.012] * 8), "platt_eb")
     assert (large.method, clear.method) == ("slc_eb", "slc_eb")
@@ -138,7 +138,7 @@ def test_a_change_by_size_alone_says_that_the_interval_still_holds_0():
     assert "was behind platt_eb by" in behind.reasons[0].sentence
 
 
-def test_platt_eb_that_is_ahead_by_its_mean_alone_is_not_called_better():
+def test_platt_eb_ahead_by_its_mean_alone_is_not_called_better():
     found = decided(series(base=[0.0001], se=0.01))
     assert (found.method, codes(found)["platt_eb_better"]) == ("platt_eb", "pass")
     text = found.reasons[0].sentence
@@ -148,28 +148,28 @@ def test_platt_eb_that_is_ahead_by_its_mean_alone_is_not_called_better():
     assert "the interval includes 0" in text
 
 
-def test_weather_from_window_to_window_is_no_evidence_whatever_the_users_say():
+def test_variation_between_windows_is_no_evidence_however_small_the_error_over_users():
     assert decided(series(eb=[-0.05, 0.04, -0.03, 0.05], se=0.0001), "platt_eb").method == "platt_eb"
 
 
-def test_a_champion_that_has_become_worse_than_platt_eb_goes_in_the_same_refresh():
+def test_a_champion_clearly_worse_than_platt_eb_is_replaced_in_the_same_refresh():
     found = decided(series(eb=[0.004, 0.003, 0.005, 0.004]), "slc_eb")
     assert (found.method, codes(found)) == ("platt_eb", {"worse_than_platt_eb": "pass"})
 
 
-def test_a_champion_stays_through_one_bad_window():
+def test_one_bad_window_does_not_replace_the_champion():
     found = decided(series(eb=[-0.01] * 7 + [0.02]), "slc_eb")
     assert (found.method, codes(found)["stays"]) == ("slc_eb", "note")
 
 
-def test_the_way_back_to_the_frozen_model_is_long():
+def test_returning_to_the_frozen_model_needs_more_evidence():
     unclear, clear = [-0.004, 0.001, -0.006, 0.002], [-0.004] * 8
     assert decided(series(base=unclear), "platt_eb").method == "platt_eb"
     found = decided(series(base=clear), "platt_eb")
     assert (found.method, codes(found)["platt_eb_worse"]) == ("base", "pass")
 
 
-def test_where_the_frozen_model_is_clearly_best_no_item_method_comes_in():
+def test_no_item_method_serves_where_the_frozen_model_is_clearly_best():
     # Better than platt_eb, and still clearly worse than the frozen model.
     found = decided(series(eb=[-0.002] * 8, base=[-0.02] * 8), "base")
     assert found.method == "base"
@@ -184,7 +184,7 @@ def test_ties_go_to_the_simpler_method():
     assert decided(further, "platt_eb", listed).method == "slc_eb"
 
 
-def test_from_item_method_to_item_method_the_same_test_counts():
+def test_changes_between_item_methods_use_the_same_test():
     listed = ("slc", "slc_eb")
     assert decided(series(eb=[-0.0100] * 4, slc=[-0.0097] * 4), "slc", listed).method == "slc"
     assert decided(series(eb=[-0.0150] * 4, slc=[-0.0097] * 4), "slc", listed).method == "slc_eb"
@@ -196,7 +196,7 @@ def test_a_champion_whose_method_is_no_longer_listed_is_replaced_by_platt_eb():
     assert decided(series(eb=[-0.02, -0.02]), "ridge").method == "slc_eb"
 
 
-def test_a_method_that_may_not_be_chosen_says_why():
+def test_an_excluded_method_has_a_reason():
     entries = series(eb=[-0.001] * 4, slc_t=[-0.05] * 4)
     found = decided(entries, "platt_eb", ("slc_t", "slc_eb"), may_not={"slc_t": "drift cannot be seen"})
     assert found.method == "slc_eb"
@@ -209,7 +209,7 @@ def test_without_any_window_nothing_is_decided():
         assert (found.method, codes(found)["no_evidence"]) == (current, "note")
 
 
-def test_a_method_that_failed_is_left_out_with_its_reason():
+def test_a_failed_method_is_left_out_with_its_reason():
     entries = [
         Entry(
             week(k),
@@ -228,13 +228,13 @@ def test_a_method_that_failed_is_left_out_with_its_reason():
 
 
 @pytest.mark.parametrize("current", ["base", "platt_eb", "slc_eb"])
-def test_at_most_one_change_and_then_rest(current):
+def test_the_same_evidence_changes_the_method_only_once(current):
     entries = series(eb=[-0.02] * 8)
     first = decided(entries, current)
     assert decided(entries, first.method).change is False
 
 
-def test_platt_serves_only_where_it_is_listed():
+def test_platt_serves_only_if_listed():
     entries = series(platt=[-0.02] * 4, base=[0.01] * 4)
     assert decided(entries, listed=("slc_eb",)).method == "platt_eb"
     assert decided(entries, listed=("platt", "slc_eb")).method == "platt"

@@ -1,4 +1,4 @@
-"""The decision in simulated worlds, in short; benchmarks/decision_worlds.py has a hundred of each kind."""
+"""The decision in a few simulated worlds; benchmarks/decision_worlds.py runs a hundred of each kind."""
 
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ WINDOWS = 10
 
 
 @pytest.mark.parametrize("kind", ["null_jump", "calib_jump"])
-def test_a_level_that_jumps_promotes_no_item_method_and_changes_little(kind):
+def test_a_jumping_level_promotes_no_item_method_and_causes_few_changes(kind):
     found = summary([series(tables(WORLDS[kind], WINDOWS, seed)) for seed in range(3)])
     assert found["item_end"] == 0
     assert found["at_most_1"] == 1
@@ -24,14 +24,14 @@ def test_with_item_bias_an_item_method_serves_by_window_six_and_stays():
         assert sum(a != b for a, b in pairwise(path)) <= 1
 
 
-def test_regret_is_what_the_best_of_three_would_have_saved():
+def test_regret_is_the_difference_to_the_best_of_three():
     entries = series(tables(WORLDS["bias_jump"], WINDOWS, 1))
     assert regret(entries, ["slc_eb"] * len(entries)) == 0
     frozen = [scored.difference("base", "slc_eb").d for scored in entries[1:]]
     assert regret(entries, ["base"] * len(entries)) == pytest.approx(sum(frozen) / len(frozen))
 
 
-def test_a_window_after_a_gap_has_an_entry_where_a_refresh_would_make_one():
+def test_a_window_after_a_gap_has_an_entry_if_a_refresh_would_make_one():
     parts = tables(WORLDS["bias"], 10, 1)
     whole, gapped = series(parts), series([None if 3 <= k < 8 else part for k, part in enumerate(parts)])
     assert (len(whole), len(gapped)) == (10, 5)

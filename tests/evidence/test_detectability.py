@@ -1,4 +1,4 @@
-"""Proposition 2: the paper's figures, and worlds where drift can or cannot be seen."""
+"""Proposition 2: the paper's figures, and simulated worlds with and without detectable drift."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_the_thresholds_of_the_papers_table_four(obs_per_item, bins, expected):
     assert smallest_visible_drift(obs_per_item / bins) == pytest.approx(expected, abs=0.005)
 
 
-def test_a_drift_of_five_hundredths_needs_a_hundred_thousand_observations():
+def test_a_drift_of_0_05_needs_a_hundred_thousand_observations():
     assert 10 * required_obs_per_bin(0.05) == pytest.approx(122_926, abs=5)
 
 
@@ -71,7 +71,7 @@ def test_each_item_has_its_own_threshold_from_real_fisher_weights():
         assert table["delta_min"].to_numpy() == pytest.approx(expected, rel=0.1)
 
 
-def test_without_drift_few_items_seem_to_drift():
+def test_without_drift_few_items_are_flagged():
     found = detectability(world(200, 500))
     assert found.detectable_item_share < 0.02
     assert found.temporal_tracking == "not viable"
@@ -86,7 +86,7 @@ def test_strong_drift_on_dense_items_is_viable():
     assert found.viable
 
 
-def test_very_dense_items_are_viable_even_when_they_stand_still():
+def test_very_dense_items_are_viable_even_without_drift():
     found = detectability(world(2, 130_000), time_bins=10)
     assert found.obs_per_item_median >= found.required_obs_per_item
     assert found.viable
@@ -110,7 +110,7 @@ def test_an_item_seen_once_has_no_threshold_and_is_not_detectable():
     assert rows["a"]["delta_min"] > 0
 
 
-def test_the_json_form_has_every_name_of_the_contract_and_no_nan():
+def test_the_json_has_every_field_of_the_contract_and_no_nan():
     found = detectability(world(5, 50))
     value = json.loads(json.dumps(found.as_dict(per_item=True), allow_nan=False))
     assert {
@@ -121,7 +121,7 @@ def test_the_json_form_has_every_name_of_the_contract_and_no_nan():
     assert Detectability.from_dict(value).as_dict() == found.as_dict()
 
 
-def test_weight_two_is_a_duplicated_row_and_weight_zero_a_removed_one():
+def test_weight_two_equals_a_duplicated_row_and_weight_zero_a_removed_row():
     table = world(6, 60).as_table()
     times = np.random.default_rng(5).integers(0, 3, table.num_rows)
     weighted = detectability(
@@ -141,7 +141,7 @@ def test_a_log_without_time_is_refused():
 
 
 @pytest.mark.parametrize(("option", "value"), [("time_bins", 1), ("alpha", 0.0), ("alpha", 1.0)])
-def test_options_that_make_no_sense_are_refused(option, value):
+def test_invalid_options_are_refused(option, value):
     with pytest.raises(SettingsError):
         detectability(world(2, 20), **{option: value})
 

@@ -1,4 +1,4 @@
-"""Evaluating rows as they stream by gives what evaluating them in memory gives."""
+"""Streaming evaluation equals evaluation in memory."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ def logs(request: pytest.FixtureRequest) -> tuple[InteractionLog, InteractionLog
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_is_worth_the_same(
+def test_every_method_has_the_same_metrics(
     logs: tuple[InteractionLog, InteractionLog], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters = fit(method, logs[0])
@@ -57,7 +57,7 @@ def test_every_method_is_worth_the_same(
 
 
 @pytest.mark.parametrize("method", ["base", "slc", "histogram"])
-def test_both_areas_are_the_textbooks(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_aucs_equal_the_textbook_formula(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters, test = fit(method, log_of(1)), log_of(2)
     expected = rank_sum_auc(test.label, parameters.apply(test))
     assert evaluate(parameters, test).metrics.auc == pytest.approx(expected, abs=1e-14)
@@ -66,7 +66,7 @@ def test_both_areas_are_the_textbooks(method: str, monkeypatch: pytest.MonkeyPat
     assert abs(found.auc - expected) <= found.tied / 2 + 1e-14
 
 
-def test_rows_without_users_are_users_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_row_without_a_user_counts_as_a_separate_user(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table(
         {"item_id": np.arange(500) % 7, "label": np.arange(500) % 2, "logit": np.linspace(-1, 1, 500)}
     )
@@ -77,7 +77,7 @@ def test_rows_without_users_are_users_of_their_own(monkeypatch: pytest.MonkeyPat
     assert here.weight.tolist() == there.weight.tolist() == [1.0] * 500
 
 
-def test_an_increasing_link_cannot_change_the_area(
+def test_an_increasing_link_does_not_change_the_auc(
     logs: tuple[InteractionLog, InteractionLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interactions, "IN_MEMORY_ROWS", 0)
@@ -88,7 +88,7 @@ def test_an_increasing_link_cannot_change_the_area(
 
 
 @pytest.mark.parametrize("a", [2.0, 0.0, -0.5])
-def test_scores_order_rows_as_probabilities_do(a: float) -> None:
+def test_scores_and_probabilities_give_the_same_order(a: float) -> None:
     rng = np.random.default_rng(0)
     logit, offset = rng.normal(0, 1, 500), rng.normal(0, 1, 500).round(1)
     link = Affine(a, 0.7)
@@ -129,10 +129,10 @@ def test_slices_users_and_items_agree(
 
 
 @pytest.mark.parametrize("method", ["slc_t", "platt", "histogram", "isotonic"])  # hardly any ties, many, some
-def test_a_slice_is_worth_what_its_rows_are_worth_alone(
+def test_a_slice_has_the_metrics_of_its_rows_alone(
     logs: tuple[InteractionLog, InteractionLog], method: str
 ) -> None:
-    """Slices are cut from one order: not a bit may differ from rows that are sorted on their own."""
+    """Slices share one sorted order; the result must equal that of sorting each slice, bit for bit."""
     calibration, test = logs
     parameters, slicings = fit(method, calibration), [by_density(*logs), by_group(test), by_time(test, None)]
     found = evaluate(parameters, test, slicings)

@@ -1,4 +1,4 @@
-"""All methods of a fold share its rows; what one of them does is its own."""
+"""All methods of a fold share its rows and do not affect each other."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def scores_of(found):
     return {name: {**score.as_dict(), "seconds_fit": 0} for name, score in found.items()}
 
 
-def test_together_and_alone_give_the_same_scores(weeks, tmp_path):
+def test_fitting_together_and_alone_gives_the_same_scores(weeks, tmp_path):
     names, fold = list(METHODS), plan(weeks)
     together = score_fold(fold, names, tmp_path / "n_simultaneous", grid=OptionGrid())
     alone = {}
@@ -45,7 +45,7 @@ def test_together_and_alone_give_the_same_scores(weeks, tmp_path):
     assert scores_of(together) == scores_of(alone)
 
 
-def test_a_method_that_cannot_be_fitted_says_why_and_stops_no_other(weeks, tmp_path):
+def test_a_failed_method_gives_a_reason_and_stops_no_other_method(weeks, tmp_path):
     for _, path in weeks:
         pq.write_table(pq.read_table(path).drop_columns("event_time"), path)
     found = score_fold(plan(weeks), ["base", "platt", "platt_time", "slc", "slc_t"], tmp_path)
@@ -55,7 +55,7 @@ def test_a_method_that_cannot_be_fitted_says_why_and_stops_no_other(weeks, tmp_p
     assert found["slc"].metrics.nll < found["base"].metrics.nll
 
 
-def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monkeypatch):
+def test_after_a_crash_only_missing_scores_are_computed(weeks, tmp_path, monkeypatch):
     fold, names, fitted = plan(weeks), ["base", "platt", "slc"], []
 
     def crash_of_base(method, *rows):
@@ -76,7 +76,7 @@ def test_after_a_crash_only_what_is_missing_is_worked_out(weeks, tmp_path, monke
 
 
 @pytest.mark.parametrize("memory_mb", [512, 0])
-def test_tuning_rows_are_the_calibration_rows_and_fit_to_the_same_bits(weeks, monkeypatch, memory_mb):
+def test_tuning_rows_cut_from_the_calibration_rows_give_the_same_bits(weeks, monkeypatch, memory_mb):
     monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
     fold = plan(weeks)
     earlier, later = FoldRows(fold).tuning
@@ -92,9 +92,7 @@ def test_tuning_rows_are_the_calibration_rows_and_fit_to_the_same_bits(weeks, mo
 
 
 @pytest.mark.parametrize("memory_mb", [512, 0])
-def test_calibration_rows_are_those_of_the_long_memory_and_fit_to_the_same_bits(
-    weeks, monkeypatch, memory_mb
-):
+def test_calibration_rows_cut_from_the_long_memory_give_the_same_bits(weeks, monkeypatch, memory_mb):
     monkeypatch.setattr("slc_ops.rows.interactions.memory_budget", lambda: memory_mb << 20)
     fold = plan_folds(weeks, **SHAPE | {"link_windows": 2, "offset_windows": 3}).newest
     rows, alone = FoldRows(fold, long_memory=True), FoldRows(fold)
@@ -112,7 +110,7 @@ def test_calibration_rows_are_those_of_the_long_memory_and_fit_to_the_same_bits(
         assert np.array_equal(ours.apply(rows.test), theirs.apply(alone.test))
 
 
-def test_windows_with_other_columns_are_read_on_their_own(weeks):
+def test_windows_with_different_columns_are_read_separately(weeks):
     path = weeks[2][1]
     table = pq.read_table(path)
     place = table.schema.get_field_index("logit")
@@ -123,7 +121,7 @@ def test_windows_with_other_columns_are_read_on_their_own(weeks):
     assert np.array_equal(earlier.log.item_codes, fold.tuning_logs()[0].item_codes)
 
 
-def test_a_log_takes_no_rows_of_a_log_with_other_items(weeks):
+def test_a_log_shares_no_rows_with_a_log_of_other_items(weeks):
     from slc_ops.base.errors import InputError
 
     table = pq.read_table(weeks[1][1])

@@ -1,4 +1,4 @@
-"""Folds: the past teaches, the future judges."""
+"""Folds: fit on earlier windows, score on the next one."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def names(paths):
     return [path.name for path in paths]
 
 
-def test_a_method_that_forgets_reaches_further_and_its_rows_have_ages():
+def test_a_method_with_forgetting_uses_more_windows_and_row_ages():
     weeks = named(0, 1, 2, 4, 5, 6, 7, 8, 9)  # week 3 has no rows
     newest = plan_folds(weeks, link_windows=2, offset_windows=3, evidence_windows=1, forget=(6, 2.0)).newest
     assert names(newest.older) == ["w4", "w5", "w6", "w7", "w8"]
@@ -33,7 +33,7 @@ def test_a_method_that_forgets_reaches_further_and_its_rows_have_ages():
     assert plan_folds(weeks, link_windows=2, evidence_windows=1).newest.older == ()
 
 
-def test_every_fold_learns_from_the_weeks_right_before_its_window():
+def test_every_fold_is_fitted_on_the_weeks_right_before_its_window():
     plan = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
     assert [fold.window for fold in plan.folds] == [week(n) for n in (4, 5, 6, 7)]
     assert [names(fold.calibration) for fold in plan.folds] == [
@@ -49,7 +49,7 @@ def test_the_newest_window_is_the_last_fold():
     assert len({fold.key for fold in plan.folds}) == 4
 
 
-def test_offsets_are_learned_from_a_longer_memory_that_ends_with_the_links():
+def test_offsets_use_a_longer_memory_that_ends_with_that_of_the_link():
     plan = plan_folds(named(*range(12)), link_windows=2, offset_windows=5, evidence_windows=3)
     assert [names(fold.offsets) for fold in plan.folds] == [
         [f"w{k}" for k in range(n - 5, n)] for n in (9, 10, 11)
@@ -60,14 +60,14 @@ def test_offsets_are_learned_from_a_longer_memory_that_ends_with_the_links():
     assert short.long_log() is None
 
 
-def test_no_fold_learns_from_its_own_window_or_a_later_one():
+def test_no_fold_is_fitted_on_its_own_window_or_a_later_one():
     files = named(*range(12))
     window_of = {path: window for window, path in files}
     for fold in plan_folds(files, link_windows=3, evidence_windows=6).folds:
         assert all(window_of[path].end <= fold.window.start for path in fold.calibration)
 
 
-def test_the_order_in_which_windows_are_given_does_not_matter():
+def test_the_order_of_the_windows_does_not_matter():
     forward = plan_folds(named(*range(8)), link_windows=4, evidence_windows=4)
     assert plan_folds(named(*reversed(range(8))), link_windows=4, evidence_windows=4) == forward
 
@@ -86,7 +86,7 @@ def test_fewer_windows_than_folds_are_noted():
     assert any("nothing before" in note for note in plan.notes)
 
 
-def test_a_first_window_is_cut_in_time(tmp_path):
+def test_a_first_window_is_split_by_time(tmp_path):
     plan = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4)
     (fold,) = plan.folds
     earlier, later = fold.calibration_log(), fold.test_log()
@@ -95,7 +95,7 @@ def test_a_first_window_is_cut_in_time(tmp_path):
     assert any("its later part was scored" in note for note in plan.notes)
 
 
-def test_after_a_long_gap_the_newest_window_is_a_first_one_again():
+def test_after_a_long_gap_the_newest_window_counts_as_a_first_one():
     plan = plan_folds(named(0, 1, 9), link_windows=2, evidence_windows=4)
     assert [(fold.window, fold.hold_out) for fold in plan.folds] == [(week(9), True)]
 
@@ -105,12 +105,12 @@ def test_no_window_is_an_error():
         plan_folds([], link_windows=4, evidence_windows=4)
 
 
-def test_a_plan_survives_json():
+def test_a_plan_round_trips_through_json():
     plan = plan_folds(named(0, 1, 3), link_windows=2, evidence_windows=3)
     assert FoldPlan.from_dict(plan.as_dict()) == plan
 
 
-def test_hyperparameters_see_the_calibration_weeks_and_look_forward_in_them(tmp_path):
+def test_hyperparameters_are_tuned_forward_in_time_within_the_calibration_weeks(tmp_path):
     files = [path for _, path in write_weeks(tmp_path, 4, n=500)]
     earlier, later = Fold(week(3), tuple(files[:3]), files[3]).tuning_logs()
     assert (earlier.n_rows, later.n_rows) == (1000, 500)
@@ -118,7 +118,7 @@ def test_hyperparameters_see_the_calibration_weeks_and_look_forward_in_them(tmp_
     assert later.time.max() < week(3).start.timestamp()
 
 
-def test_in_a_hold_out_inside_one_week_the_held_out_rows_do_not_tune(tmp_path):
+def test_held_out_rows_of_a_single_week_are_not_used_for_tuning(tmp_path):
     fold = plan_folds(write_weeks(tmp_path, 1, n=1000), link_windows=4, evidence_windows=4).folds[0]
     earlier, later = fold.tuning_logs()
     assert earlier.n_rows + later.n_rows == fold.calibration_log().n_rows == 700
@@ -136,27 +136,27 @@ def rows_at(time):
     )
 
 
-def test_rows_of_one_moment_cannot_be_cut():
+def test_rows_with_one_timestamp_cannot_be_split():
     with pytest.raises(InputError, match="share one event_time"):
         hold_out(steps([5, 5]))
 
 
-def test_rows_without_time_cannot_be_cut():
+def test_rows_without_times_cannot_be_split():
     with pytest.raises(InputError, match="without event_time"):
         hold_out(InteractionLog.from_table(rows_at([1, 2]).drop_columns("event_time")))
 
 
-def test_rows_of_the_same_moment_stay_together():
+def test_rows_with_the_same_timestamp_stay_together():
     earlier, later = hold_out(steps(np.repeat(np.arange(10), 10)))
     assert not set(earlier.time) & set(later.time)
     assert earlier.n_rows + later.n_rows == 100
 
 
-def test_a_gap_shortens_neither_memory_where_older_windows_are_within_reach():
-    """Five windows are missing: offsets from the last three usable, the link from the last two of them."""
+def test_a_gap_shortens_neither_memory_if_older_windows_exist():
+    """Five windows are missing: the offsets use the last three usable ones, the link the last two of them."""
     weeks = named(0, 1, 2, 3, 9)
     shape = {"link_windows": 2, "offset_windows": 3, "evidence_windows": 1}
     newest = plan_folds(weeks, **shape, forget=(12, 8.0)).newest
     assert [path.name for path in newest.offsets] == [path.name for _, path in weeks[1:4]]
     assert [path.name for path in newest.calibration] == [path.name for _, path in weeks[2:4]]
-    assert plan_folds(weeks, **shape).newest.hold_out  # beyond the longest memory there is nothing
+    assert plan_folds(weeks, **shape).newest.hold_out  # windows older than the longest memory are not used

@@ -1,4 +1,4 @@
-"""A pair of logs that is not fair is named: which column, and by how much."""
+"""Unfair pairs of logs are reported with the column and the extent."""
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ def codes(calibration: InteractionLog, test: InteractionLog, cold: float = 0.0) 
     return {each.code: each.message for each in findings(calibration, test, cold)}
 
 
-def test_a_fair_pair_has_nothing_to_say() -> None:
+def test_a_fair_pair_has_no_findings() -> None:
     assert codes(log(), log(seed=1, later=1000)) == {}
     without = ("event_time", "user_id")
     assert codes(log(drop=without), log(seed=1, drop=without)) == {}
@@ -44,26 +44,26 @@ def test_overlapping_times_are_named_with_their_share() -> None:
     assert found["overlapping-time"].startswith(f"column 'when': {early:.1%} of the test rows")
 
 
-def test_a_test_log_before_its_calibration_is_named() -> None:
+def test_a_test_log_earlier_than_its_calibration_log_is_named() -> None:
     assert "'when': all 3,000 test rows are earlier" in codes(log(later=1000), log(seed=1))["reversed-time"]
 
 
 @pytest.mark.parametrize("drop", [(), ("event_time",), ("event_time", "user_id")])
-def test_the_same_rows_twice_are_found_with_and_without_times_and_users(drop: tuple[str, ...]) -> None:
+def test_shared_rows_are_found_with_and_without_times_and_users(drop: tuple[str, ...]) -> None:
     found = codes(log(drop=drop), log(drop=drop))
     assert "100.0% of the test rows are calibration rows too" in found["same-rows"]
     assert "'pid', 'correct', 'score'" in found["same-rows"]
     assert ("'when', 'user_id'" in found["same-rows"]) == (not drop)
 
 
-def test_some_of_the_same_rows_are_counted() -> None:
+def test_partially_shared_rows_are_counted() -> None:
     drop = ("event_time",)
     one, other = table(seed=0).drop_columns(drop), table(seed=1).drop_columns(drop)
     mixed = InteractionLog.from_table(pa.concat_tables([other.slice(0, 2700), one.slice(0, 300)]))
     assert "10.0% of the test rows" in codes(InteractionLog.from_table(one), mixed)["same-rows"]
 
 
-def test_rows_that_are_alike_by_nature_are_no_leak() -> None:
+def test_rows_that_are_equal_by_coincidence_are_not_a_leak() -> None:
     drop = ("event_time", "user_id")
     constant = {"logit": np.zeros(3000)}
     assert "same-rows" not in codes(log(drop=drop, **constant), log(seed=1, drop=drop, **constant))
@@ -79,13 +79,13 @@ def test_probabilities_mapped_as_logits_are_named_with_their_range() -> None:
     assert codes(log(logit=np.zeros(3000)), log(seed=1, later=1000)) == {}
 
 
-def test_constant_labels_and_items_without_overlap_are_named() -> None:
+def test_constant_labels_and_disjoint_items_are_named() -> None:
     found = codes(log(), log(seed=1, later=1000, label=np.ones(3000, np.int8)), 1.0)
     assert "'correct': all 3,000 test rows have the label 1" in found["constant-label"]
     assert "'pid': the two logs have no item in common (40 and" in found["no-common-item"]
 
 
-def test_strict_refuses_what_is_otherwise_a_warning() -> None:
+def test_strict_turns_warnings_into_errors() -> None:
     rows = log()
     found = compare(rows, rows, methods=["slc"])
     assert [each.code for each in found.findings] == ["overlapping-time", "same-rows"]
@@ -94,8 +94,8 @@ def test_strict_refuses_what_is_otherwise_a_warning() -> None:
         compare(rows, rows, methods=["slc"], strict=True)
 
 
-def test_the_same_rows_twice_are_a_finding_however_alike_they_are() -> None:
-    """Few distinct rows: most rows of any pair of logs are alike, but not all of them as often."""
+def test_identical_logs_are_found_even_with_few_distinct_rows() -> None:
+    """With few distinct rows most rows of any two logs are equal, but their counts differ."""
     drop = ("event_time", "user_id")
     coarse = {"logit": np.resize([0.0, 1.0], 3000)}
     rows = log(drop=drop, **coarse)

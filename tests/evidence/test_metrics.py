@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn and against their definitions."""
+"""Metrics compared with scikit-learn and with their definitions."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_they_agree_with_scikit_learn(rows, weighted):
     )
 
 
-def test_weight_two_is_a_duplicated_row_and_weight_zero_a_removed_one(rows):
+def test_weight_two_equals_a_duplicated_row_and_weight_zero_a_removed_row(rows):
     label, p, weight = rows
     times = weight.astype(int)
     weighted, expanded = (
@@ -79,11 +79,11 @@ def test_bins_are_closed_on_the_right():
     assert counts == [2] + [1] * (BINS - 1)  # 0 and 1/15 share the first bin, 1 is in the last
 
 
-def test_certain_and_wrong_costs_what_the_clipping_allows():
+def test_a_certain_wrong_prediction_costs_the_clipped_maximum():
     assert metrics_of(np.array([1.0, 0.0]), np.array([0.0, 1.0])).nll == pytest.approx(-np.log(1e-6))
 
 
-def test_many_blocks_give_what_one_pass_gives(rows):
+def test_many_blocks_equal_one_pass(rows):
     label, p, weight = rows
     repeated = metrics_of(np.tile(label, 120), np.tile(p, 120), np.tile(weight, 120))
     once = metrics_of(label, p, weight)
@@ -91,7 +91,7 @@ def test_many_blocks_give_what_one_pass_gives(rows):
         assert repeated[name] == pytest.approx(once[name], abs=1e-10)
 
 
-def test_one_class_gives_no_auc_and_a_reason_but_all_the_rest():
+def test_one_class_gives_all_metrics_but_the_auc_and_a_reason():
     found = metrics_of(np.ones(3), np.array([0.5, 0.9, 0.7]))
     assert found.auc is None
     assert "both classes" in found.reasons["auc"]
@@ -99,7 +99,7 @@ def test_one_class_gives_no_auc_and_a_reason_but_all_the_rest():
 
 
 @pytest.mark.parametrize("weight", [None, np.zeros(0)])
-def test_no_rows_give_no_numbers_and_reasons_for_each(weight):
+def test_without_rows_every_metric_has_a_reason_instead_of_a_number(weight):
     found = metrics_of(np.zeros(0), np.zeros(0), weight)
     assert [found[name] for name in METRICS] == [None] * 5
     assert set(found.reasons) == set(METRICS)
@@ -112,7 +112,7 @@ def test_weights_that_are_all_zero_give_no_numbers():
     )
 
 
-def test_the_json_form_holds_no_nan_and_comes_back(rows):
+def test_the_json_has_no_nan_and_round_trips(rows):
     label, p, _ = rows
     for found in (
         metrics_of(label, p),
@@ -133,7 +133,7 @@ def test_the_json_form_holds_no_nan_and_comes_back(rows):
         ([0, 1, 1], [0.5, 0.5], "equal length"),
     ],
 )
-def test_rows_that_cannot_be_scored_are_refused(label, p, says):
+def test_invalid_rows_are_refused(label, p, says):
     with pytest.raises(InputError, match=says):
         metrics_of(np.array(label, dtype=float), np.array(p))
 

@@ -1,4 +1,4 @@
-"""A metric is one entry of the table: everything that checks, shows or stores metrics finds it there."""
+"""A metric is one entry of a table; all code that checks, shows or stores metrics uses it."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_the_mean_of_what_the_rows_add(with_mae, columns, weighted):
+def test_it_is_the_mean_of_the_row_contributions(with_mae, columns, weighted):
     label, p, _, weight = columns
     found = metrics_of(label, p, weight if weighted else None)
     assert found["mae"] == pytest.approx(np.average(np.abs(label - p), weights=weight if weighted else None))
@@ -93,7 +93,7 @@ def test_the_self_test_checks_its_range(with_mae, columns):
         check_ranges(Score("slc", "confirm-x", broken))
 
 
-def test_it_gets_an_interval_that_holds_the_difference(with_mae, columns):
+def test_it_gets_an_interval_that_contains_the_difference(with_mae, columns):
     label, p, user, weight = columns
     other = np.full(p.size, 0.5)
     found = paired_difference(label, p, other, user, weight=weight)["mae"]
@@ -102,7 +102,7 @@ def test_it_gets_an_interval_that_holds_the_difference(with_mae, columns):
     assert found.low < found.estimate < found.high < 0
 
 
-def test_the_other_intervals_do_not_move(columns, monkeypatch):
+def test_the_other_intervals_do_not_change(columns, monkeypatch):
     label, p, user, _ = columns
     before = paired_difference(label, p, np.full(p.size, 0.5), user)
     monkeypatch.setitem(METRICS, MAE.name, MAE)
@@ -124,7 +124,7 @@ def test_it_is_the_same_in_memory_and_streaming(with_mae, files, monkeypatch):
         np.testing.assert_allclose(sums.means["mae"], here.users_by_slice()[name].means["mae"])
 
 
-def test_json_from_before_it_was_added_is_still_read(columns, monkeypatch):
+def test_json_without_the_new_metric_is_still_read(columns, monkeypatch):
     label, p, user, _ = columns
     metrics = json.loads(json.dumps(metrics_of(label, p).as_dict()))
     difference = json.loads(json.dumps(paired_difference(label, p, p, user).as_dict()))
@@ -171,7 +171,7 @@ def test_a_refresh_publishes_and_reports_it(with_mae, tmp_path: Path, monkeypatc
     assert page.count(">MAE<") >= 4  # a card, two tables, the figures' own titles
     assert "Δ MAE to Platt" in page
     assert "| AUC | NLL | MAE |" in evidence_text(plan, propose(installation, plan, "manual"))
-    # The report of a refresh from before the metric existed.
+    # The report of a refresh without the metric.
     METRICS.pop("mae")
     older = json.loads(json.dumps(newest.as_dict()).replace('"mae"', '"gone"'))
     METRICS["mae"] = MAE

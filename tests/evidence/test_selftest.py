@@ -1,4 +1,4 @@
-"""What contradicts the mathematics stops the run."""
+"""Results that contradict the mathematics stop the run."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_an_increasing_map_passes(world, method):
     check_invariance(base, score(method, label, logit, 0.3))
 
 
-def test_a_map_that_changes_the_order_is_caught(world):
+def test_a_map_that_changes_the_order_is_detected(world):
     label, logit, base = world
     swapped = logit.copy()
     swapped[:40] = -swapped[:40]
@@ -44,7 +44,7 @@ def test_a_map_that_changes_the_order_is_caught(world):
         check_invariance(base, score("platt", label, swapped, 0.3))
 
 
-def test_one_pair_out_of_order_is_enough(world):
+def test_one_reversed_pair_is_detected(world):
     label, logit, base = world
     order = np.argsort(logit)
     place = next(k for k in range(2000, 3000) if label[order[k]] != label[order[k + 1]])
@@ -54,7 +54,7 @@ def test_one_pair_out_of_order_is_enough(world):
         check_invariance(base, score("platt", label, swapped, 0.3))
 
 
-def test_a_negative_slope_reverses_the_order_and_is_no_bug(world):
+def test_a_negative_slope_may_reverse_the_order(world):
     label, logit, base = world
     check_invariance(base, score("platt", label, logit, -0.3))
 
@@ -64,7 +64,7 @@ def test_other_methods_may_change_the_order(world):
     check_invariance(base, score("slc", label, -logit, 1.0))
 
 
-def test_logits_that_saturate_lose_pairs_to_rounding_and_no_more():
+def test_saturated_logits_lose_pairs_to_rounding_only():
     rng = np.random.default_rng(1)
     logit = rng.normal(0, 30, 4000)  # many beyond 37, where σ is 1.0
     label = (rng.random(4000) < sigmoid(logit / 20)).astype(float)
@@ -81,12 +81,12 @@ def test_logits_that_saturate_lose_pairs_to_rounding_and_no_more():
 @pytest.mark.parametrize(
     ("name", "value"), [("auc", 1.2), ("nll", 14.0), ("ece", -0.1), ("brier", float("nan"))]
 )
-def test_a_metric_outside_its_range_is_caught(world, name, value):
+def test_a_metric_outside_its_range_is_detected(world, name, value):
     _, _, base = world
     with pytest.raises(SelfTestFailed, match=f"{name} of base on fold confirm-x"):
         check_ranges(replace(base, metrics=with_value(base.metrics, name, value)))
 
 
-def test_a_newest_window_that_cannot_be_scored_stops_with_its_reason():
+def test_an_unscorable_newest_window_stops_the_run_with_its_reason():
     with pytest.raises(SelfTestFailed, match="cannot be scored: no rows"):
         check_scored(Score("base", "confirm-x", None, error="no rows"))

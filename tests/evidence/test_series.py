@@ -1,4 +1,4 @@
-"""The series: its statistic against independent formulas, and what must not matter."""
+"""The series of windows: its statistic against independent formulas, and invariances."""
 
 import json
 
@@ -28,7 +28,7 @@ def sums_of(rng, rows=4000, users=80, sharp=0.0):
     return [user_sums(label, each, clusters) for each in (p, (1 - sharp) * q + sharp * p)]
 
 
-def test_the_error_of_a_window_is_that_of_resampled_users():
+def test_the_standard_error_of_a_window_equals_that_of_resampled_users():
     rng = np.random.default_rng(1)
     a, b = sums_of(rng)
     found = paired(a, b)
@@ -39,7 +39,7 @@ def test_the_error_of_a_window_is_that_of_resampled_users():
     assert found.se == pytest.approx(bootstrap.std(), rel=0.05)
 
 
-def test_an_entry_knows_every_pair_and_survives_json():
+def test_an_entry_has_every_pair_and_round_trips_through_json():
     rng = np.random.default_rng(2)
     platt, eb = sums_of(rng)
     found = entry(week(0), {"slc_eb": eb, "platt": platt, "base": platt}, left_out={"slc_t": "no time"})
@@ -51,7 +51,7 @@ def test_an_entry_knows_every_pair_and_survives_json():
     assert Entry.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
 
 
-def test_equal_windows_give_the_plain_mean_with_half_the_windows_as_freedom():
+def test_equal_windows_give_the_plain_mean_with_half_the_degrees_of_freedom():
     d = [-0.010, -0.004, -0.007, -0.001, -0.012, -0.006, -0.003, -0.009]
     found = statistic(made(d, errors=[1e-6] * 8), "slc_eb", "platt")
     spread = np.std(d, ddof=1)
@@ -77,19 +77,19 @@ def test_the_weights_are_those_of_dersimonian_and_laird():
     assert found.mean == pytest.approx(weights @ d / weights.sum())
 
 
-def test_a_small_window_weighs_little():
+def test_a_small_window_has_a_small_weight():
     steady = [-0.005, -0.0051, -0.0049, -0.005]
     entries = made([*steady, 0.04], errors=[0.001] * 4 + [0.03], weights=[1e4] * 4 + [20.0])
     assert statistic(entries, "slc_eb", "platt").mean < -0.004
 
 
-def test_one_window_is_judged_by_its_users():
+def test_a_single_window_uses_the_standard_error_over_users():
     found = statistic(made([-0.02], errors=[0.004]), "slc_eb", "platt")
     assert (found.windows, found.mean, found.error) == (1, -0.02, pytest.approx(0.004))
     assert (found.next_low, found.next_high) == (None, None)
 
 
-def test_only_the_last_windows_count_and_the_hold_out_only_alone():
+def test_only_the_last_windows_count_and_a_hold_out_only_without_others():
     d = [5.0, 5.0, 1.0, 2.0, 3.0]
     assert statistic(made(d), "slc_eb", "platt", last=3).mean == pytest.approx(2.0, rel=1e-3)
     alone = statistic(made([0.3], hold_out=0), "slc_eb", "platt")
@@ -98,19 +98,19 @@ def test_only_the_last_windows_count_and_the_hold_out_only_alone():
     assert (later.hold_out, later.windows, later.mean) == (False, 1, 0.1)
 
 
-def test_methods_that_agree_exactly_differ_by_nothing():
+def test_identical_methods_have_a_difference_of_zero():
     found = statistic(made([0.0] * 4, errors=[0.0] * 4), "slc_eb", "platt")
     assert (found.mean, found.low, found.high, found.error) == (0.0, 0.0, 0.0, 0.0)
 
 
-def test_windows_of_one_user_have_no_error_and_are_pooled_with_the_others():
+def test_windows_of_one_user_use_the_pooled_variance():
     some = statistic(made([0.1, 0.2], errors=[None, 0.01]), "slc_eb", "platt")
     assert some.error > 0
     assert statistic(made([0.1, 0.2], errors=[None, None]), "slc_eb", "platt") is None
     assert statistic([], "slc_eb", "platt") is None
 
 
-def test_seven_users_are_scored_as_any_other_window():
+def test_a_window_of_seven_users_is_scored_like_any_other():
     rng = np.random.default_rng(3)
     windows = [
         entry(week(k), dict(zip(("platt", "slc_eb"), sums_of(rng, users=7), strict=True))) for k in range(4)

@@ -1,4 +1,4 @@
-"""What the newest window got: the champion of the windows before, or the frozen model."""
+"""The probabilities served in the newest window: those of the champion before it, or of the frozen model."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def test_without_a_champion_the_frozen_model_served(weeks):
     assert served.platt["nll"].estimate == pytest.approx(entry.difference("base", "platt").d)
 
 
-def test_a_champion_served_with_its_old_parameters_not_with_new_ones(weeks):
+def test_a_champion_is_scored_with_the_parameters_that_served(weeks):
     champion = fit("slc", InteractionLog.read(weeks[0][1])).with_provenance(window=week(0))
     result = found(weeks, champion)
     served = served_on(result)
@@ -45,9 +45,9 @@ def test_a_champion_served_with_its_old_parameters_not_with_new_ones(weeks):
     )
 
 
-def test_a_champion_that_could_not_be_scored_says_nothing(weeks):
+def test_a_champion_that_could_not_be_scored_gives_no_served_score(weeks):
     result = found(weeks)
     for status in ("unreadable", "saw_window"):
         assert served_on(replace(result, champion=Champion(status, "why", "3", "slc"))) is None
     other = served_on(replace(result, champion=Champion("other_backbone", "why", "3", "slc")))
-    assert other.method == "base"  # it corrects nothing of this backbone
+    assert other.method == "base"  # it does not apply to this backbone

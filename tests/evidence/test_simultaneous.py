@@ -1,4 +1,4 @@
-"""Up to 54 slices are looked at: their intervals hold together, by simulation."""
+"""Intervals of up to 54 slices have simultaneous coverage, by simulation."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,9 @@ BLOCKING = Decision(max_slice_nll_loss=0.0)
 
 
 def equals_platt(seed, slices=54):
-    """Users' sums by slice of two predictions that are equally far from the truth on every item.
-
-    Fifty groups, three bands of density and one slice of cold starts, as a refresh has them; users have
-    abilities of their own that neither prediction knows, and are in many slices.
+    """User sums by slice of two predictions that are equally far from the truth on every item. Fifty groups,
+    three bands of density and one cold-start slice, as in a refresh; users have abilities unknown to both
+    predictions, and are in many slices.
     """
     rng = np.random.default_rng([17, seed])
     user, item = rng.integers(0, USERS, ROWS), rng.integers(0, ITEMS, ROWS)
@@ -46,7 +45,7 @@ def all_hold_the_truth(found):
 
 
 @pytest.mark.slow
-def test_with_54_slices_a_candidate_that_equals_platt_is_held_as_rarely_as_with_one():
+def test_with_54_slices_a_candidate_equal_to_platt_is_held_as_rarely_as_with_one():
     apart = together = covered = 0
     for seed in range(WORLDS):
         pairs = equals_platt(seed)
@@ -55,14 +54,14 @@ def test_with_54_slices_a_candidate_that_equals_platt_is_held_as_rarely_as_with_
         apart += held(one_by_one)
         together += held(at_once)
         covered += all_hold_the_truth(at_once)
-    # Each by itself: 1 − 0.975⁵⁴ is 75 %. Together: 2.5 % on the side that holds, 5 % on both sides; the
+    # Separately: 1 − 0.975⁵⁴ is 75 %. Simultaneously: 2.5 % on the side that holds, 5 % on both sides; the
     # bounds are 5 % and 10 %, which chance exceeds in one of a hundred sets of 200 worlds.
     assert apart >= 0.6 * WORLDS
     assert together <= 0.05 * WORLDS
     assert covered >= 0.90 * WORLDS
 
 
-def test_for_one_slice_the_interval_holds_the_truth_about_as_often_as_it_says():
+def test_for_one_slice_the_interval_has_its_nominal_coverage():
     worlds, hits = 300, {0.95: 0, 0.8: 0}
     for seed in range(worlds):
         pairs = equals_platt(seed, slices=1)
@@ -73,7 +72,7 @@ def test_for_one_slice_the_interval_holds_the_truth_about_as_often_as_it_says():
     assert 0.73 * worlds <= hits[0.8] <= 0.87 * worlds
 
 
-def test_together_intervals_are_wider_than_apart_and_around_the_same_estimate():
+def test_simultaneous_intervals_are_wider_around_the_same_estimate():
     pairs = equals_platt(0)
     for apart, together in zip(differences(pairs), differences(pairs, simultaneous=True), strict=True):
         assert together.nll.estimate == apart.nll.estimate
@@ -81,13 +80,13 @@ def test_together_intervals_are_wider_than_apart_and_around_the_same_estimate():
         assert (together.n_simultaneous, apart.n_simultaneous) == (54, 1)
 
 
-def test_one_slice_together_is_as_wide_as_one_apart():
+def test_for_one_slice_both_kinds_of_interval_are_equal():
     ((a, b),) = equals_platt(3, slices=1)
     apart, (together,) = difference(a, b), differences([(a, b)], simultaneous=True)
     assert together.nll.high - together.nll.low == pytest.approx(apart.nll.high - apart.nll.low, rel=0.08)
 
 
-def test_a_slice_that_is_clearly_worse_is_still_found_among_54():
+def test_a_clearly_worse_slice_is_still_found_among_54():
     pairs = equals_platt(1)
     a, b = pairs[0]
     a.means["nll"] = b.means["nll"] + 0.3 * b.weight + 0.05 * np.random.default_rng(0).normal(size=USERS)
@@ -107,7 +106,7 @@ def test_slices_without_an_interval_or_without_a_difference_do_not_widen_the_oth
     assert "at least 10 users" in crowded[4].nll.reason
 
 
-def test_the_reason_says_that_the_intervals_hold_together():
+def test_the_reason_states_that_the_intervals_are_simultaneous():
     pairs = equals_platt(1)
     pairs[0][0].means["nll"] = pairs[0][1].means["nll"] + 0.3 * pairs[0][1].weight
     found = dict(zip([f"group:{k}" for k in range(54)], differences(pairs, simultaneous=True), strict=True))
@@ -115,13 +114,13 @@ def test_the_reason_says_that_the_intervals_hold_together():
     assert "an interval of 95% for 54 slices together" in reason.sentence
 
 
-def test_evidence_from_before_reads_as_intervals_by_themselves():
+def test_older_evidence_is_read_as_separate_intervals():
     found = differences(equals_platt(0, slices=1))[0].as_dict()
     del found["n_simultaneous"]
     assert PairedDifference.from_dict(found).n_simultaneous == 1
 
 
-def test_a_slice_that_differs_by_rounding_alone_leaves_the_others_their_intervals():
+def test_a_slice_that_differs_only_by_rounding_does_not_affect_the_others():
     rng = np.random.default_rng(3)
     user = rng.integers(0, USERS, ROWS)
     known = rng.normal(0, 1.2, ROWS)

@@ -1,4 +1,4 @@
-"""Slices: every row in the right one."""
+"""Every row is in the right slices."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ def rows_of(calibration, test):
     return {part.name: np.flatnonzero(part.rows).tolist() for part in found}
 
 
-def test_terciles_are_over_items_and_cold_start_stands_apart():
+def test_terciles_are_over_items_and_cold_start_is_separate():
     assert rows_of(CALIBRATION, TEST) == {
         "sparse": [1, 6, 7],
         "medium": [4, 5],
@@ -34,36 +34,36 @@ def test_terciles_are_over_items_and_cold_start_stands_apart():
     }
 
 
-def test_the_labels_say_the_counts():
+def test_the_labels_contain_the_counts():
     labels = [part.label for part in by_density(CALIBRATION, TEST).of(TEST)]
     assert labels == ["sparse (1–2 obs)", "medium (3–8 obs)", "dense (9–50 obs)", "cold start (0 obs)"]
 
 
-def test_density_and_cold_start_together_are_all_rows_once():
+def test_density_and_cold_start_slices_cover_every_row_once():
     covered = sum(part.rows.astype(int) for part in by_density(CALIBRATION, TEST).of(TEST))
     assert covered.tolist() == [1] * TEST.n_rows
 
 
 @pytest.mark.parametrize("counts", [[1, 1, 1], [1, 1, 9], [5], [1, 2]])
-def test_few_or_equal_counts_still_put_every_row_somewhere(counts):
+def test_few_or_equal_counts_still_assign_every_row(counts):
     items = [name for name, count in zip("abcd", counts, strict=False) for _ in range(count)]
     calibration = log([*items, *items])
     covered = sum(part.rows.astype(int) for part in by_density(calibration, calibration).of(calibration))
     assert covered.tolist() == [1] * calibration.n_rows
 
 
-def test_a_calibration_row_of_weight_zero_does_not_exist():
+def test_a_calibration_row_of_weight_zero_is_ignored():
     calibration = log(["a", "a", "b", "c"], weight=[1.0, 0.0, 0.0, 1.0])
     # One row each for a and c, none for b.
     assert rows_of(calibration, log(["a", "b", "c"])) == {"sparse": [0, 2], "cold_start": [1]}
 
 
-def test_integer_ids_meet_integer_ids():
+def test_integer_ids_match_integer_ids():
     found = rows_of(log([1, 1, 2]), log([2, 1, 3]))
     assert found == {"sparse": [0], "dense": [1], "cold_start": [2]}
 
 
-def test_a_number_in_one_log_is_the_same_item_as_its_text_in_the_other():
+def test_an_integer_id_matches_its_text_in_the_other_log():
     found = rows_of(log([1, 1, 2]), log(["2", "1", "x"]))
     assert found == {"sparse": [0], "dense": [1], "cold_start": [2]}
 
@@ -79,7 +79,7 @@ def test_a_week_has_seven_days():
     assert second_day.max() < start + 2 * 86400
 
 
-def test_any_other_time_axis_is_cut_into_equal_parts():
+def test_any_other_time_axis_is_split_into_equal_parts():
     test = log(["a"] * 70, event_time=np.arange(70))
     assert [int(part.rows.sum()) for part in by_time(test, None).of(test)] == [10] * 7
 
@@ -89,12 +89,12 @@ def test_a_log_without_time_or_groups_has_no_such_slices():
     assert list(by_group(TEST).of(TEST)) == []
 
 
-def test_groups_come_largest_first_and_rows_without_one_belong_to_none():
+def test_groups_are_sorted_by_size_and_omit_rows_without_a_group():
     test = log(["a"] * 6, group_id=["x", "y", "y", None, "z<b>", "y"])
     parts = list(by_group(test).of(test))
     assert [(part.name, int(part.rows.sum())) for part in parts] == [("y", 3), ("x", 1), ("z<b>", 1)]
 
 
-def test_very_many_groups_are_cut_to_the_largest():
+def test_only_the_largest_of_many_groups_are_kept():
     test = log(["a"] * 200, group_id=[str(k % 100) for k in range(200)])
     assert len(list(by_group(test).of(test))) == MAX_GROUPS

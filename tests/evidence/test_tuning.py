@@ -1,4 +1,4 @@
-"""Hyperparameters are chosen inside the calibration weeks."""
+"""Hyperparameters are tuned within the calibration weeks."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from tests.evidence.worlds import week, write_weeks
 
 
 def fold(directory, weeks=3, **world):
-    """A fold whose calibration weeks are there; its test window is never looked at."""
+    """A fold with calibration weeks; its test window is never read."""
     paths = [path for _, path in write_weeks(directory, weeks, **world)]
     return Fold(week(weeks), tuple(paths), Path("is-not-read"))
 
 
-def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
+def test_the_value_with_the_lowest_hold_out_loss_is_chosen(tmp_path):
     from slc_ops.methods import fit
 
     learned = fold(tmp_path, bias_sd=1.0, items=300, seed=1)
@@ -34,7 +34,7 @@ def test_it_takes_the_value_with_the_lowest_hold_out_loss(tmp_path):
     assert chosen.prior_var == min(losses, key=losses.get)
 
 
-def test_strong_bias_wants_a_wide_prior_and_no_bias_a_narrow_one(tmp_path):
+def test_strong_bias_selects_a_wide_prior_and_no_bias_a_narrow_one(tmp_path):
     grid = OptionGrid((0.001, 1.0))
     wide = tune("slc", FoldRows(fold(tmp_path / "biased", bias_sd=1.2)), FitOptions(), grid)
     narrow = tune("slc", FoldRows(fold(tmp_path / "fair", bias_sd=0.0, items=600)), FitOptions(), grid)
@@ -48,24 +48,24 @@ def test_methods_without_hyperparameters_keep_the_options(tmp_path):
     assert tune("slc_eb", FoldRows(absent), options, OptionGrid()) is options
 
 
-def test_the_own_options_are_tried_first_and_nothing_twice():
+def test_the_given_options_are_tried_first_and_none_twice():
     found = list(
         candidates("slc_t", FitOptions(prior_var=1.0, time_bins=10), OptionGrid((0.1, 1.0), (5, 10)))
     )
     assert [(o.prior_var, o.time_bins) for o in found] == [(1.0, 10), (1.0, 5), (0.1, 10), (0.1, 5)]
 
 
-def test_the_grid_is_the_deployments():
+def test_the_grid_is_that_of_the_deployment():
     assert OptionGrid.of(Decision(prior_vars=(0.5,), time_bins=(4,))) == OptionGrid((0.5,), (4,))
 
 
-def test_one_week_is_cut_in_time(tmp_path):
+def test_a_single_week_is_split_by_time(tmp_path):
     assert tune(
         "slc", FoldRows(fold(tmp_path, weeks=1, bias_sd=1.0)), FitOptions(), OptionGrid((0.001, 1.0))
     ).prior_var == pytest.approx(1.0)
 
 
-def test_rows_of_one_moment_cannot_be_looked_forward_from(tmp_path):
+def test_rows_with_one_timestamp_cannot_be_tuned_forward(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Paired intervals: against the brute-force cluster bootstrap, and by how often they hold the truth."""
+"""Paired intervals: compared with a brute-force cluster bootstrap, and their coverage."""
 
 import json
 
@@ -18,7 +18,7 @@ from slc_ops.evidence.uncertainty import (
 
 
 def students(seed, users=150, per_user=30):
-    """Rows of users with abilities of their own, and two imperfect predictions of them."""
+    """Rows of users with different abilities, and two imperfect predictions of them."""
     rng = np.random.default_rng(seed)
     user = np.repeat(np.arange(users), rng.integers(per_user // 2, 2 * per_user, users))
     ability = rng.normal(0, 1, users)[user]
@@ -30,7 +30,7 @@ def students(seed, users=150, per_user=30):
 
 
 def brute_force(label, a, b, user, replicates, weight=None):
-    """Resample users and compute both metrics on their rows, from scratch, each time."""
+    """Resample users and recompute both metrics on their rows each time."""
     rng = np.random.default_rng(99)
     weight = np.ones(label.size) if weight is None else weight
     users = int(user.max()) + 1
@@ -43,7 +43,7 @@ def brute_force(label, a, b, user, replicates, weight=None):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_users_sums_give_the_brute_force_bootstrap(weighted):
+def test_user_sums_give_the_brute_force_bootstrap(weighted):
     label, a, b, user = students(1)
     weight = np.random.default_rng(0).uniform(0.2, 3, label.size) if weighted else None
     found = paired_difference(label, a, b, user, weight=weight, replicates=4000)
@@ -62,7 +62,7 @@ def test_the_estimates_are_the_differences_of_the_metrics():
     assert found.nll.estimate == pytest.approx((log_loss(label, a) - log_loss(label, b)).mean(), abs=1e-12)
 
 
-def test_a_method_differs_from_itself_by_exactly_nothing():
+def test_a_method_differs_from_itself_by_exactly_zero():
     label, a, _, user = students(3)
     found = paired_difference(label, a, a, user)
     for interval in (found.auc, found.nll):
@@ -76,7 +76,7 @@ def test_swapping_the_methods_mirrors_the_intervals():
     assert there.auc.estimate == pytest.approx(-back.auc.estimate, abs=1e-12)
 
 
-def test_rows_of_one_user_are_one_piece_of_evidence():
+def test_rows_of_one_user_are_one_cluster():
     label, a, b, user = students(5, users=60)
     clustered = paired_difference(label, a, b, user)
     copied = paired_difference(*(np.tile(column, 4) for column in (label, a, b, user)))
@@ -129,7 +129,7 @@ def test_one_class_has_an_nll_but_no_auc():
     assert found.nll.low is not None
 
 
-def test_a_method_alone_gets_an_interval_too():
+def test_a_single_method_gets_an_interval_too():
     label, a, _, user = students(11)
     sums = user_sums(label, a, Clusters.of(user, label.size))
     found = difference(sums, None)
@@ -139,18 +139,18 @@ def test_a_method_alone_gets_an_interval_too():
     assert sums.mean("nll") == pytest.approx(found.nll.estimate)
 
 
-def test_the_json_form_comes_back():
+def test_the_json_round_trips():
     label, a, b, user = students(12)
     found = paired_difference(label, a, b, user)
     assert PairedDifference.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
 
 
-def test_the_interval_holds_the_true_difference_about_as_often_as_it_says():
+def test_the_interval_has_its_nominal_coverage():
     # The full count (and the AUC's) is benchmarks/evidence_coverage.py.
     rng = np.random.default_rng(0)
     truth = np.mean([_nll_difference(students(int(seed))) for seed in rng.integers(10_000, 10**9, 400)])
     worlds = 150
-    # Of intervals that are right, chance holds the truth this often, up to three standard deviations. At 80 %
+    # Correct intervals cover the truth this often, up to three standard deviations of chance. At 80 %
     # there is room above as well as below: intervals that are too wide do not pass.
     expected = {0.95: (135, 150), 0.8: (105, 135)}
     hits = dict.fromkeys(expected, 0)

@@ -1,4 +1,4 @@
-"""The verdict: both decisions in one, from real fits on worlds with a known truth."""
+"""The verdict with both decisions, from real fits on simulated worlds with a known truth."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,7 @@ def result(biased):
     return backtest(biased, methods=["slc"], **SHAPE)
 
 
-def test_item_bias_is_worth_a_change_of_method(result):
+def test_item_bias_leads_to_a_change_of_method(result):
     verdict = verdict_of(result)
     assert (verdict.verdict, verdict.kind, verdict.method) == ("promote", "change", "slc")
     assert verdict.sentence.startswith(
@@ -52,28 +52,28 @@ def test_item_bias_is_worth_a_change_of_method(result):
     assert len(verdict.decision["entries"]) == 3
 
 
-def test_the_method_that_serves_is_renewed(result):
+def test_the_serving_method_is_renewed(result):
     verdict = verdict_of(served_by(result, "slc"))
     assert (verdict.verdict, verdict.kind, verdict.method) == ("promote", "renewal", "slc")
     assert verdict.sentence == "Renew slc with 2026-02-02/2026-02-09; the method stays."
 
 
 @pytest.mark.parametrize("current", ["slc", "platt_eb"])
-def test_parameters_that_moved_too_far_are_held_and_it_is_said(result, current):
+def test_parameters_that_moved_too_far_are_held_with_a_reason(result, current):
     verdict = verdict_of(served_by(result, current), renewal=TOO_FAR)
     assert (verdict.verdict, verdict.method) == ("hold", "slc")
     assert "slc moved too far" in verdict.sentence
     assert verdict.renewal["limit"] == {"link": 0.3, "offsets": 0.3}
 
 
-def test_without_item_bias_platt_eb_serves_at_most(tmp_path):
+def test_without_item_bias_no_method_beyond_platt_eb_serves(tmp_path):
     for seed in range(3):
         weeks = write_weeks(tmp_path / str(seed), 5, seed=seed, n=2000)
         found = backtest(weeks, methods=["slc_eb"], **SHAPE)
         assert verdict_of(found).method in (None, "platt_eb")
 
 
-def test_a_corrupted_newest_window_changes_its_own_entry_and_nothing_before(tmp_path):
+def test_a_corrupted_newest_window_changes_only_its_own_entry(tmp_path):
     weeks = write_weeks(tmp_path, 6, bias_sd=0.8, seed=3)
     shape = {"methods": ["slc", "slc_eb"], "link_windows": 2, "offset_windows": 3, "evidence_windows": 4}
     honest = backtest(weeks, **shape)
@@ -84,13 +84,13 @@ def test_a_corrupted_newest_window_changes_its_own_entry_and_nothing_before(tmp_
     for fold in honest.plan.folds[:-1]:
         ours, theirs = honest.scores[fold.key], corrupted.scores[fold.key]
         assert {m: s.metrics for m, s in ours.items()} == {m: s.metrics for m, s in theirs.items()}
-    # The fits behind the newest entry never saw it either: their options and slopes are the same.
+    # The fits behind the newest entry do not use it either: their options and slopes are unchanged.
     for method in honest.methods:
         assert corrupted.newest[method].slope == honest.newest[method].slope
         assert corrupted.newest[method].options == honest.newest[method].options
 
 
-def test_tracking_may_serve_only_where_drift_can_be_seen(biased):
+def test_tracking_may_serve_only_where_drift_is_detectable(biased):
     both = backtest(biased, methods=["slc_t"], **SHAPE)
     seen = detectability(InteractionLog.read([path for _, path in biased[2:4]]))
     assert not seen.viable
@@ -107,19 +107,19 @@ def test_a_champion_of_another_backbone_counts_as_none(result):
     assert codes(verdict)["champion_other_backbone"] == "note"
 
 
-def test_a_champion_that_cannot_be_read_is_renewed(result):
+def test_an_unreadable_champion_is_renewed(result):
     verdict = verdict_of(served_by(result, "slc", "unreadable"))
     assert (verdict.verdict, verdict.kind) == ("promote", "renewal")
     assert codes(verdict)["champion_unreadable"] == "note"
 
 
-def test_a_window_that_the_champion_has_seen_decides_nothing(result):
+def test_the_champions_own_window_causes_no_change(result):
     verdict = verdict_of(served_by(result, "slc", "saw_window"))
     assert verdict.verdict == "hold"
     assert "as a test says" in verdict.sentence
 
 
-def test_where_platt_eb_is_clearly_worse_than_the_frozen_model_the_champion_retires(result):
+def test_the_champion_retires_if_platt_eb_is_clearly_worse_than_the_frozen_model(result):
     worse = [
         replace(
             entry, against={"platt_eb": {"base": replace(entry.difference("platt", "base"), d=0.05, se=1e-5)}}
@@ -131,7 +131,7 @@ def test_where_platt_eb_is_clearly_worse_than_the_frozen_model_the_champion_reti
     assert verdict.sentence.startswith("Retire platt_eb after")
 
 
-def test_a_slice_that_loses_is_noted_and_blocks_where_the_deployment_says(result):
+def test_a_losing_slice_is_noted_and_blocks_only_if_configured(result):
     worse = PairedDifference({"auc": Interval(None), "nll": Interval(0.05, 0.03, 0.07)}, 500, 100, 0.95)
     bad = replace(result, slice_differences={"slc": {"group:skill-1": worse}})
     noted = verdict_of(bad)
@@ -140,6 +140,6 @@ def test_a_slice_that_loses_is_noted_and_blocks_where_the_deployment_says(result
     assert (blocked.verdict, codes(blocked)["slice:group:skill-1"]) == ("hold", "hold")
 
 
-def test_a_verdict_survives_json(result):
+def test_a_verdict_round_trips_through_json(result):
     verdict = verdict_of(result)
     assert Verdict.from_dict(json.loads(json.dumps(verdict.as_dict(), allow_nan=False))) == verdict

@@ -1,4 +1,4 @@
-"""Weights count everywhere: a row of weight 2 is the row twice, a row of weight 0 is not there."""
+"""Weights are used everywhere: weight 2 equals two equal rows, weight 0 equals no row."""
 
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,20 @@ from tests.evidence.worlds import rows, write_weeks
 
 
 def weighted_and_repeated(table: pa.Table, seed: int = 5) -> tuple[pa.Table, pa.Table]:
-    """Rows with weights 0, 1 and 2, and the same rows left out, once and twice."""
+    """Rows with weights 0, 1 and 2, and the same rows omitted, once and twice."""
     times = np.random.default_rng(seed).integers(0, 3, table.num_rows)
     weighted = table.append_column("weight", pa.array(times, pa.float64()))
     return weighted, table.take(pa.array(np.repeat(np.arange(table.num_rows), times)))
 
 
 def both(table: pa.Table, seed: int = 5) -> tuple[InteractionLog, InteractionLog]:
-    """The two as logs."""
+    """Both versions as logs."""
     weighted, repeated = weighted_and_repeated(table, seed)
     return InteractionLog.from_table(weighted), InteractionLog.from_table(repeated)
 
 
 def gains(directory: Path, weeks: list[Any]) -> dict[str, list[dict[str, Any]]]:
-    """What the items gained from slc against Platt on the newest week."""
+    """The gain of each item by slc over Platt on the newest week."""
     newest = plan_folds(weeks, link_windows=2, evidence_windows=2).newest
     for method in ("platt", "slc"):
         score_fold(newest, [method], directory)
@@ -44,7 +44,7 @@ def gains(directory: Path, weeks: list[Any]) -> dict[str, list[dict[str, Any]]]:
     return item_gains(place[0] / ITEMS, place[1] / ITEMS)
 
 
-def test_in_item_gains_weight_two_is_a_row_twice_and_weight_zero_no_row(tmp_path):
+def test_item_gains_treat_weights_as_repeated_rows(tmp_path):
     found = []
     for part in (0, 1):
         place = tmp_path / str(part)
@@ -71,7 +71,7 @@ def group_log(names: list[str | None], weight: list[float] | None = None) -> Int
     return InteractionLog.from_table(pa.table(columns))
 
 
-def test_in_groups_weight_two_is_a_row_twice_and_weight_zero_no_row():
+def test_groups_treat_weights_as_repeated_rows():
     names = [f"g{k:03d}" for k in np.random.default_rng(3).integers(0, 80, 400)]
     weighted, repeated = both(group_log(names).as_table().append_column("group_id", pa.array(names)))
     ours, theirs = by_group(weighted).parts, by_group(repeated).parts
@@ -79,12 +79,12 @@ def test_in_groups_weight_two_is_a_row_twice_and_weight_zero_no_row():
     assert ours == theirs
 
 
-def test_the_largest_group_is_the_one_that_weighs_most_and_one_that_weighs_nothing_is_none():
+def test_the_largest_group_has_the_most_weight_and_a_group_of_weight_zero_is_omitted():
     log = group_log(["many", "many", "many", "heavy", "none"], [1.0, 1.0, 1.0, 9.0, 0.0])
     assert [name for _, name, _ in by_group(log).parts] == ["heavy", "many"]
 
 
-def test_in_density_weight_two_is_a_row_twice_and_weight_zero_no_row():
+def test_density_slices_treat_weights_as_repeated_rows():
     table = rows(0, n=600, users=60, items=40)
     test = InteractionLog.from_table(rows(1, n=300, users=60, items=45))
     weighted, repeated = both(table)
@@ -96,7 +96,7 @@ def test_in_density_weight_two_is_a_row_twice_and_weight_zero_no_row():
     assert unweighted.parts != ours.parts  # the weights of this world do matter
 
 
-def test_items_of_broken_weights_are_cut_by_what_they_weigh():
+def test_fractional_weights_place_the_density_cuts():
     calibration = InteractionLog.from_table(
         pa.table(
             {
@@ -118,7 +118,7 @@ def test_items_of_broken_weights_are_cut_by_what_they_weigh():
 
 
 def drifting(ties: bool = False) -> pa.Table:
-    """Items over time, whose times are all different or few."""
+    """Items over time, with all times distinct or only a few."""
     rng = np.random.default_rng(0)
     n = 1200
     time = rng.integers(0, 12, n).astype(float) if ties else rng.random(n)
@@ -127,7 +127,7 @@ def drifting(ties: bool = False) -> pa.Table:
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_in_detectability_weight_two_is_a_row_twice_and_weight_zero_no_row(ties):
+def test_detectability_treats_weights_as_repeated_rows(ties):
     weighted, repeated = (detectability(log, time_bins=6) for log in both(drifting(ties)))
     ours = {row["item_id"]: row for row in weighted.per_item.to_pylist()}
     theirs = {row["item_id"]: row for row in repeated.per_item.to_pylist()}
@@ -140,7 +140,7 @@ def test_in_detectability_weight_two_is_a_row_twice_and_weight_zero_no_row(ties)
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_detectability_cuts_time_into_the_bins_of_slc_t_which_it_admits_or_refuses(ties):
+def test_detectability_uses_the_time_bins_of_slc_t(ties):
     log, _ = both(drifting(ties))
     calibration = Calibration(log, options=FitOptions(time_bins=6))
     n = calibration.cell_sums.n.reshape(calibration.n_items, -1)
@@ -156,14 +156,14 @@ def test_detectability_cuts_time_into_the_bins_of_slc_t_which_it_admits_or_refus
         assert in_order[item]["delta_min"] == pytest.approx(np.median(each[np.isfinite(each)]), rel=1e-6)
 
 
-def test_where_all_rows_share_one_time_no_drift_can_be_seen():
+def test_rows_with_one_timestamp_show_no_drift():
     table = drifting().drop_columns("event_time").append_column("event_time", pa.array([7.0] * 1200))
     found = detectability(InteractionLog.from_table(table), time_bins=6)
     assert (found.time_bins, found.viable) == (1, False)
     assert "one time bin" in found.reason
 
 
-def test_detectability_of_rows_that_weigh_nothing_is_refused():
+def test_detectability_refuses_rows_of_weight_zero_only():
     table = drifting().append_column("weight", pa.array([0.0] * 1200))
     with pytest.raises(InputError, match="all weights are 0"):
         detectability(InteractionLog.from_table(table))
@@ -171,7 +171,7 @@ def test_detectability_of_rows_that_weigh_nothing_is_refused():
 
 @pytest.mark.parametrize("weight", [1e308, 1e300])
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "base"])
-def test_weights_of_1e308_are_not_called_labels_that_are_all_one(weight, method):
+def test_weights_of_1e308_are_not_reported_as_constant_labels(weight, method):
     table = drifting().append_column("weight", pa.array([weight] * 1200))
     with pytest.raises(FitError) as caught:
         fit(method, InteractionLog.from_table(table))
@@ -181,6 +181,6 @@ def test_weights_of_1e308_are_not_called_labels_that_are_all_one(weight, method)
 
 
 @pytest.mark.parametrize("weight", [1e-12, 1e12])
-def test_weights_of_any_sensible_size_are_fitted(weight):
+def test_weights_of_any_reasonable_size_are_fitted(weight):
     table = drifting().append_column("weight", pa.array([weight] * 1200))
     assert fit("platt", InteractionLog.from_table(table)).affine() is not None

@@ -8,7 +8,7 @@ from tests.methods.synthetic import log
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_auc_within_keys_is_that_of_each_key_weighted_by_its_pairs(weighted):
+def test_the_auc_within_keys_is_the_pair_weighted_mean_of_the_aucs_of_each_key(weighted):
     rng = np.random.default_rng(2)
     key, score = rng.integers(0, 7, 300), np.sort(rng.integers(0, 12, 300)) / 12
     positive = rng.random(300) < 0.4
@@ -25,7 +25,7 @@ def test_the_auc_within_keys_is_that_of_each_key_weighted_by_its_pairs(weighted)
     assert auc_within(np.arange(300), Scored(score, positive, weight)) is None
 
 
-def test_an_offset_per_item_leaves_the_ranking_within_items_as_it_was():
+def test_an_offset_per_item_does_not_change_the_ranking_within_items():
     found = compare(log(), log(seed=1), methods=["base", "platt", "slc_eb"])
     base, platt, eb = (each.found.within for each in found.methods.values())
     assert eb["item"] == pytest.approx(platt["item"], abs=1e-12) == base["item"]
@@ -33,7 +33,7 @@ def test_an_offset_per_item_leaves_the_ranking_within_items_as_it_was():
     assert "rows of the same item are ranked alike by all" in (found.ranking or "")
 
 
-def test_the_sentence_names_what_differs_most_and_counts_the_others():
+def test_the_sentence_names_the_largest_difference_and_counts_the_others():
     found = {name: {"user": 0.6 + k / 100} for k, name in enumerate(["platt", *"abcdef"])}
     said = ranking_in_words({**found, "worse": {"user": 0.5}, "unknown": {"user": None}})
     assert said == (

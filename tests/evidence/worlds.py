@@ -1,4 +1,4 @@
-"""Small worlds with a known truth: weeks of rows from users and items, and a backbone that is frozen."""
+"""Small simulated worlds with a known truth: weeks of rows from users and items, and a frozen backbone."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -46,16 +46,16 @@ def rows(
     groups: int = 3,
     backbone: str | None = "backbone-1",
 ) -> pa.Table:
-    """One week. The backbone's logit is ``(truth − item bias − shift) / scale``; bias belongs to the item."""
+    """One week. The backbone's logit is ``(truth − item bias − shift) / scale``, with one bias per item."""
     bias = np.random.default_rng([seed, 1]).normal(0, bias_sd, items)
     rng = np.random.default_rng([seed, 2, number])
     user, item = rng.integers(0, users, n), rng.integers(0, items, n)
     logit = rng.normal(0, 1.2, n)
     label = rng.random(n) < sigmoid(scale * logit + shift + bias[item])
-    moment = np.sort(rng.integers(0, int(WEEK.total_seconds() * 1e6), n))
+    seconds = np.sort(rng.integers(0, int(WEEK.total_seconds() * 1e6), n))
     start = int(week(number).start.timestamp() * 1e6)
     columns = {
-        "event_time": pa.array(start + moment, pa.timestamp("us", "UTC")),
+        "event_time": pa.array(start + seconds, pa.timestamp("us", "UTC")),
         "user_id": user,
         "item_id": [f"item-{k}" for k in item],
         "label": label.astype(np.int8),
@@ -79,7 +79,7 @@ def write_weeks(directory: Path, weeks: int, **world) -> list[tuple[Window, Path
 
 
 def shuffle_labels(path: Path, seed: int = 0) -> None:
-    """Make a window's labels worthless."""
+    """Shuffle the labels of a window."""
     table = pq.read_table(path)
     labels = np.random.default_rng(seed).permutation(table["label"].to_numpy())
     place = table.schema.get_field_index("label")
@@ -99,7 +99,7 @@ def backtest(
     directory: Path | None = None,
     engine: Engine = LOCAL,
 ) -> Backtest:
-    """The evidence of bare files, as the steps ``fit`` and ``backtest`` of a refresh make it."""
+    """The evidence from plain files, as the steps ``fit`` and ``backtest`` of a refresh compute it."""
     with TemporaryDirectory() as temporary:
         scores = directory or Path(temporary)
         plan = plan_folds(
@@ -120,5 +120,5 @@ FINE = Renewal(True, False, None, None, "it moved as usual")
 def decide(
     result: Backtest, seen: Detectability | None, rules: Decision, renewal: Renewal | None = FINE
 ) -> Verdict:
-    """The verdict on a backtest, as the step ``decide`` of a refresh gives it."""
+    """The verdict on a backtest, as in the step ``decide`` of a refresh."""
     return give_verdict(result, decide_on(result, seen, rules), renewal, seen, rules)
