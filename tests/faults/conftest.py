@@ -1,4 +1,4 @@
-"""A home before its first refresh, and what undisturbed refreshes make of it; tests get it as it was kept."""
+"""A home before its first refresh and after undisturbed refreshes; each test gets a restored copy."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ from tests.refresh.school import configure
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A home after a refresh that nothing happened to."""
+    """A home after an undisturbed refresh."""
 
     kept: Path
     seconds: float
@@ -35,7 +35,7 @@ class Undisturbed:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every home lies, one after the other."""
+    """The path of every home, one after the other."""
     return tmp_path_factory.mktemp("faults") / "home"
 
 
@@ -52,24 +52,24 @@ def fresh(place: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def undisturbed(fresh: Path, place: Path) -> Undisturbed:
-    """The newest week, refreshed in peace."""
+    """The newest week after an undisturbed refresh."""
     return refreshed(fresh, place, NEWEST, "undisturbed")
 
 
 @pytest.fixture(scope="session")
 def week_before(fresh: Path, place: Path) -> Undisturbed:
-    """The week before the newest, refreshed in peace."""
+    """The week before the newest after an undisturbed refresh."""
     return refreshed(fresh, place, BEFORE, "before")
 
 
 @pytest.fixture(scope="session")
 def week_after(week_before: Undisturbed, place: Path) -> Undisturbed:
-    """The newest week, refreshed in peace after the week before."""
+    """The newest week, refreshed undisturbed after the week before."""
     return refreshed(week_before.kept, place, NEWEST, "after")
 
 
 def refreshed(kept: Path, place: Path, window: Any, name: str) -> Undisturbed:
-    """Refresh a week and keep the home under a name."""
+    """Refresh a week and store a copy of the home under a name."""
     home = put_back(kept, place)
     begun = time.perf_counter()
     done = run(home, *REFRESH, str(window))
@@ -82,7 +82,7 @@ def refreshed(kept: Path, place: Path, window: Any, name: str) -> Undisturbed:
 
 @pytest.fixture
 def home(request: pytest.FixtureRequest, fresh: Path, place: Path) -> Path:
-    """A fresh home; fixtures that refresh one are made before."""
+    """A fresh home; fixtures that refresh one run first."""
     for name in {"undisturbed", "week_before", "week_after"} & set(request.fixturenames):
         request.getfixturevalue(name)
     return put_back(fresh, place)

@@ -1,9 +1,9 @@
-"""Mutated command lines, each in a process of its own; run by test_arguments.py.
+"""Mutated command lines, each in a separate process; run by test_arguments.py.
 
 Usage: python -m tests.faults.fuzzing SEED COUNT
 Prints one JSON line per command line that ended in a traceback, by a signal, or with another code than 0, 1
-or 2; then the number of command lines. Processes are forks of one that has imported the commands, so three
-hundred of them take no hour.
+or 2; then the number of command lines. Processes are forks of one that has imported the commands, which
+saves most of the time.
 """
 
 import importlib
@@ -103,7 +103,7 @@ def fork(line: list[str], output: Path) -> int:
 
 
 def main(seed: str, count: str) -> None:
-    """Say what went wrong."""
+    """Print the command lines that failed."""
     for module in {module for module, _ in cli.COMMANDS.values()}:
         importlib.import_module(f"slc_ops.cli.{module}")
     chance = random.Random(int(seed))

@@ -1,4 +1,4 @@
-"""Homes with one small deployment, and the command line run on them as a process of its own."""
+"""Homes with one small deployment, and the command line run on them in a separate process."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 BEFORE = Window.parse("2026-02-09/2026-02-16")
 NEWEST = Window.parse("2026-02-16/2026-02-23")
 REFRESH = ("refresh", "--deployment", "school", "--window")
-TEMPORARY = re.compile(r"^\..*\.[0-9a-f]{8}(\..*)?$")  # what slc_ops.base.files writes before it renames
+TEMPORARY = re.compile(r"^\..*\.[0-9a-f]{8}(\..*)?$")  # the temporary names of slc_ops.base.files
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Ended:
     err: str
 
     def refused(self) -> bool:
-        """Exit code 2 and one line that says why."""
+        """Assert exit code 2 and one line with the reason; return the line."""
         last = self.err.strip().splitlines()[-1:]
         return (
             self.code == 2 and "Traceback" not in self.err and last != [] and last[0].startswith("slc-ops:")
@@ -45,14 +45,14 @@ class Ended:
 
 
 def put_back(kept: Path, home: Path) -> Path:
-    """A home as it was kept. Plans and MLflow hold whole paths, so it goes where it was."""
+    """Restore a stored home. Plans and MLflow contain absolute paths, so it returns to the same path."""
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(kept, home)
     return home
 
 
 def environment(home: Path, code: Path = ROOT, **more: str) -> dict[str, str]:
-    """What a process needs to find a home, and nothing of this one's settings."""
+    """The environment of a process on a home, without the settings of this process."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLC_OPS", "MLFLOW"))}
     own = {"SLC_OPS_HOME": str(home), "SLC_OPS_DEPLOYMENTS": str(home / "deployments.yaml")}
     own["MLFLOW_TRACKING_URI"] = f"sqlite:///{home}/mlflow/mlflow.db"
@@ -78,7 +78,7 @@ def start(home: Path, *arguments: str, code: Path = ROOT, **more: str) -> subpro
 
 
 def run(home: Path, *arguments: str, largest_file: int | None = None, **more: Any) -> Ended:
-    """Run a command to its end; ``largest_file`` is where the disk is full."""
+    """Run a command to its end; ``largest_file`` simulates a full disk."""
     process = start(home, *arguments, **more)
     if largest_file is not None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))
@@ -92,7 +92,7 @@ def ended(process: subprocess.Popen[str], timeout: float = 300) -> Ended:
 
 
 def kill(process: subprocess.Popen[str]) -> bool:
-    """kill -9 for a command and what it started; whether it was still running."""
+    """Kill a command and its children with SIGKILL; return whether it was still running."""
     running = process.poll() is None
     if running:
         os.killpg(process.pid, signal.SIGKILL)
@@ -101,7 +101,7 @@ def kill(process: subprocess.Popen[str]) -> bool:
 
 
 def installation_of(home: Path) -> Installation:
-    """Where a home's things lie."""
+    """The installation in a home."""
     return installation_in(home)
 
 
@@ -112,9 +112,9 @@ def the_refresh(home: Path, window: Window) -> Path:
 
 
 def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
-    """The digests of the parameter files that a week registered."""
+    """The digests of the parameter files of a week's version."""
     (version,) = json.loads((the_refresh(home, window) / "versions.json").read_text())["versions"]
-    # Not by MLflow's client: it holds on to a database that may have been put back since.
+    # Not by MLflow's client: it keeps a database open that may have been restored since.
     with closing(sqlite3.connect(home / "mlflow" / "mlflow.db")) as database:
         (source,) = database.execute(
             "SELECT source FROM model_versions WHERE version = ?", [version["number"]]
@@ -124,7 +124,7 @@ def parameter_bytes(home: Path, window: Window = NEWEST) -> dict[str, str]:
 
 
 def findings(home: Path, window: Window = NEWEST) -> dict[str, Any]:
-    """What a refresh found, without how long it took and without the seal, which covers that too."""
+    """The results of a refresh, without durations and without the seal that covers them."""
     found = {}
     for name in ("backtest.json", "verdict.json"):
         found[name] = _lasting(json.loads((the_refresh(home, window) / name).read_text()))
@@ -138,7 +138,7 @@ def _lasting(value: Any) -> Any:
 
 
 def temporary_files(home: Path) -> list[str]:
-    """Files and directories that a step forgot."""
+    """Temporary files and directories that a step left behind."""
     return [str(path.relative_to(home)) for path in home.rglob("*") if TEMPORARY.match(path.name)]
 
 
@@ -149,10 +149,8 @@ def check_one_version(home: Path) -> None:
 
 
 def registered_in(home: Path) -> dict[str, Any]:
-    """What the registry of a home holds, asked by a process of its own.
-
-    MLflow keeps its connections for as long as a process lives, and homes lie in the same place one after the
-    other.
+    """The registry of a home, read by a separate process. MLflow keeps connections open as long as a process
+    lives, and all homes have the same path.
     """
     asked = [sys.executable, "-m", "tests.faults.homes", str(home)]
     answer = subprocess.run(asked, env=environment(home), capture_output=True, text=True, check=True)
@@ -161,7 +159,7 @@ def registered_in(home: Path) -> dict[str, Any]:
 
 
 def main(home: str) -> None:
-    """Print what the registry of a home holds."""
+    """Print the contents of a home's registry."""
     registry = Registry.open(installation_of(Path(home)))
     versions = registry.client.search_model_versions("name='slc-school'")
     runs = [registry.client.get_run(version.run_id) for version in versions]

@@ -1,8 +1,8 @@
-"""A pytest plugin (``-p tests.faults.table``): writes what the fault runs showed to docs/performance.md.
+"""A pytest plugin (``-p tests.faults.table``): writes the results of fault tests to docs/performance.md.
 
-A test says with ``@pytest.mark.faults(what, result)`` what is done to the product and what has to come of it;
-with ``record_property("runs", n)`` how often. A row is written for every such test that ran; tests with the
-same sentence share one. A run of some tests only replaces their rows.
+``@pytest.mark.faults(what, result)`` names the fault of a test and the expected result,
+``record_property("runs", n)`` the number of runs. The table has one row per fault; tests with the same text
+share one. A run of some tests replaces only their rows.
 """
 
 import platform
@@ -24,7 +24,7 @@ class Table:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        """Take up a test that ended."""
+        """Record a finished test."""
         report: pytest.TestReport = yield
         marker = item.get_closest_marker("faults")
         if marker is None or len(marker.args) != 2 or report.when != "call" or report.skipped:
@@ -36,7 +36,7 @@ class Table:
         return report
 
     def pytest_sessionfinish(self) -> None:
-        """Put the table where the document marks its place."""
+        """Write the table between its markers in the page."""
         if not self.rows:
             return
         head, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
@@ -53,5 +53,5 @@ class Table:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a table."""
+    """Start a table."""
     config.pluginmanager.register(Table(whole=not config.option.file_or_dir))

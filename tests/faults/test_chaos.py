@@ -1,4 +1,4 @@
-"""Two hosts with different code on one window; a clock that jumps under a whole process."""
+"""Two hosts with different code on one window, and a clock that jumps during a process."""
 
 import shutil
 import subprocess
@@ -58,7 +58,7 @@ int gettimeofday(struct timeval *into, void *zone) {
 
 
 def other_code(directory: Path) -> Path:
-    """The same package with one statement more in a file that decides results."""
+    """The same package with one extra statement in a file that affects results."""
     shutil.copytree(ROOT / "slc_ops", directory / "slc_ops", ignore=shutil.ignore_patterns("__pycache__"))
     with (directory / "slc_ops" / "evidence" / "folds.py").open("a") as file:
         file.write("\nANOTHER_RELEASE = True\n")
@@ -67,9 +67,9 @@ def other_code(directory: Path) -> Path:
 
 @pytest.mark.faults(
     "two hosts with different code refresh one window at the same time, then both again",
-    "a version for each code, one champion, ledger and aliases agree; nothing more the second time",
+    "one version per code version, one champion, ledger and aliases agree; no change the second time",
 )
-def test_two_hosts_with_different_code_on_one_window_give_a_version_each_and_one_champion(
+def test_two_hosts_with_different_code_give_two_versions_and_one_champion(
     home: Path, tmp_path: Path, record_property
 ) -> None:
     codes = (ROOT, other_code(tmp_path / "other"))
@@ -88,10 +88,10 @@ def test_two_hosts_with_different_code_on_one_window_give_a_version_each_and_one
 
 
 @pytest.mark.faults(
-    "the clock jumps by a year back and two forward all through `slc-ops refresh`, run twice",
+    "the clock jumps a year back and two years forward during `slc-ops refresh`, run twice",
     "one version, one champion, the same parameter bytes",
 )
-def test_a_clock_that_jumps_all_through_a_refresh_changes_nothing(
+def test_a_clock_that_jumps_during_a_refresh_does_not_change_the_result(
     home: Path, undisturbed: Undisturbed, tmp_path: Path, record_property
 ) -> None:
     compiler = shutil.which("cc")

@@ -51,41 +51,41 @@ READ_AGAIN = [
 
 
 def damage(home: Path, pattern: str) -> Path:
-    """Flip bytes in the middle of the first file of a kind; its size and its time stay."""
+    """Flip bytes in the middle of the first file of a kind, keeping its size and modification time."""
     path = next(each for each in sorted(home.glob(pattern)) if each.is_file())
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     content = bytearray(path.read_bytes())
     middle = len(content) // 2
     for index in range(middle, min(middle + 16, len(content))):
         content[index] ^= 0x15
-    path.unlink()  # a hard link elsewhere keeps its bytes
+    path.unlink()  # other hard links keep their bytes
     path.write_bytes(content)
     os.utime(path, ns=times)
     return path
 
 
 def check(home: Path, path: Path, expected: Undisturbed) -> None:
-    """Named in one line or in the verdict, or worked out again with the same result."""
+    """The damage is named in one line or in the verdict, or the file is recomputed with the same result."""
     ended = run(home, *REFRESH, str(NEWEST))
     if ended.code != 0:
         assert ended.refused(), ended.err
         return
     reasons = findings(home)["verdict.json"]["reasons"]
     if any(reason["code"] == "champion_unreadable" for reason in reasons):
-        return  # the verdict names it, and holds
+        return  # the verdict names it and is a hold
     assert parameter_bytes(home) == expected.parameters, f"damaged {path.name} was used"
     assert findings(home) == expected.findings, f"damaged {path.name} was used"
 
 
 SHOWN = (
     "16 bytes flipped in each kind of file under `var/`, one at a time, then a refresh",
-    "named in one line (exit 2) or in the verdict (hold), or worked out again to the same bytes; never used",
+    "named in one line (exit 2) or in the verdict (hold), or recomputed to the same bytes; never used",
 )
 
 
 @pytest.mark.faults(*SHOWN)
 @pytest.mark.parametrize("pattern", READ_NEXT_WEEK)
-def test_damage_is_named_or_worked_out_again_by_the_next_week(
+def test_the_next_week_names_or_recomputes_damaged_files(
     week_before: Undisturbed, week_after: Undisturbed, place: Path, pattern: str
 ) -> None:
     home = put_back(week_before.kept, place)
@@ -94,7 +94,7 @@ def test_damage_is_named_or_worked_out_again_by_the_next_week(
 
 @pytest.mark.faults(*SHOWN)
 @pytest.mark.parametrize("pattern", READ_AGAIN)
-def test_damage_is_named_or_worked_out_again_by_the_same_week(
+def test_the_same_week_names_or_recomputes_damaged_files(
     undisturbed: Undisturbed, place: Path, pattern: str
 ) -> None:
     home = put_back(undisturbed.kept, place)

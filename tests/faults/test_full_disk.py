@@ -1,4 +1,4 @@
-"""No file may grow: what a full disk does, in every step of a refresh."""
+"""A full disk in every step of a refresh, simulated by a limit on file sizes."""
 
 from pathlib import Path
 
@@ -39,10 +39,10 @@ BEGUN = {"extract": lambda installation: None, "validate": extracted, "fit": val
 
 @pytest.mark.faults(
     "the disk is full from extract, validate, fit or publish on (three sizes of file that still fit)",
-    "one line, exit 2, no temporary file; with room again: one version, the same parameter bytes",
+    "one line, exit 2, no temporary file; with free space again: one version, the same parameter bytes",
 )
 @pytest.mark.parametrize("step", BEGUN)
-def test_a_full_disk_is_one_line_and_exit_2_leaves_no_temporary_file_and_the_next_run_succeeds(
+def test_a_full_disk_gives_one_line_and_no_temporary_file_and_the_next_run_succeeds(
     home: Path, undisturbed: Undisturbed, step: str, record_property
 ) -> None:
     BEGUN[step](installation_of(home))

@@ -1,4 +1,4 @@
-"""kill -9 of a whole refresh, at random points."""
+"""A refresh killed with SIGKILL at random points."""
 
 import random
 import time
@@ -27,7 +27,7 @@ KILLS = 4
     "one version, one champion, the parameter bytes of an undisturbed refresh",
 )
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_refresh_killed_at_random_points_ends_in_one_version_with_the_same_bytes(
+def test_a_refresh_killed_at_random_points_gives_one_version_with_the_same_bytes(
     home: Path, fresh: Path, undisturbed: Undisturbed, seed: int, record_property
 ) -> None:
     chance, killed = random.Random(seed), 0
@@ -36,7 +36,7 @@ def test_a_refresh_killed_at_random_points_ends_in_one_version_with_the_same_byt
         time.sleep(chance.uniform(0.1, 0.8) * undisturbed.seconds)
         if kill(process):
             killed += 1
-        else:  # it was faster than the kill: nothing is left to disturb here
+        else:  # the refresh ended before the kill
             check(home, undisturbed)
             put_back(fresh, home)
     record_property("runs", killed)
