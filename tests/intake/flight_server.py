@@ -1,7 +1,7 @@
-"""A Flight SQL server on loopback: the protocol's messages by hand, DuckDB behind it.
+"""A Flight SQL server on loopback: hand-written protocol messages over DuckDB.
 
-It has what a query with parameters needs: prepare, bind, execute, fetch, close. Fields of the messages are
-length-delimited throughout, so a message is a list of (number, bytes).
+It supports queries with parameters: prepare, bind, execute, fetch, close. All fields of the messages are
+length-delimited, so a message is a list of (number, bytes).
 """
 
 import base64
@@ -54,41 +54,41 @@ TOKEN = "Bearer of-this-server"
 
 
 class Known(flight.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """Hands a token to who has logged in."""
+    """Return a token to clients that have logged in."""
 
     def sending_headers(self) -> dict[str, str]:
-        """With every answer."""
+        """Add the token to every answer."""
         return {"authorization": TOKEN}
 
 
 class Login(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """User and password first, then the token."""
+    """Accept user and password first, then the token."""
 
     def __init__(self, wanted: str) -> None:
         self.wanted = "Basic " + base64.b64encode(wanted.encode()).decode()
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> Known:
-        """Look at a call's header."""
+        """Check the header of a call."""
         if (headers.get("authorization") or [""])[0] not in (self.wanted, TOKEN):
             raise flight.FlightUnauthenticatedError("who are you?")
         return Known()
 
 
 class Handshake(flight.ServerAuthHandler):  # type: ignore[misc]  # pyarrow has no types
-    """Nothing beyond the headers."""
+    """Authentication by headers only."""
 
     def authenticate(self, outgoing: Any, incoming: Any) -> None:
-        """The header was looked at."""
+        """Nothing to do: the header was checked."""
 
     def is_valid(self, token: Any) -> str:
-        """Nor is there another token."""
+        """Accept no other token."""
         return ""
 
 
 class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
-    """Answers queries about ``answers``; ``asked`` are the statements and their parameters.
+    """Answer queries on ``answers``; ``asked`` records the statements and their parameters.
 
-    ``pause`` is how many seconds it takes for an answer.
+    ``pause`` delays each answer by some seconds.
     """
 
     def __init__(self, answers: pa.Table, login: str) -> None:
@@ -120,7 +120,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow
         self.asked[int(fields[1])][1].extend(reader.read_all().to_pylist()[0].values())
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """Where the rows of a statement are: here."""
+        """The location of the rows of a statement: this server."""
         _, fields = command(descriptor.command)
         time.sleep(self.pause)
         schema = self._rows(int(fields[1])).schema

@@ -1,4 +1,4 @@
-"""The reading half of Iceberg's REST catalogue protocol, over tables that another catalogue keeps."""
+"""The read part of Iceberg's REST catalogue protocol, over the tables of another catalogue."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ TOKEN = "let-me-in"  # of this server alone
 
 @contextmanager
 def rest_catalogue(tables: SqlCatalog) -> Iterator[str]:
-    """The address of a server that answers as the specification has it: configuration, table, errors."""
+    """The address of a server with the specified answers: configuration, table, errors."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -54,5 +54,5 @@ def rest_catalogue(tables: SqlCatalog) -> Iterator[str]:
 
 
 def error(kind: str, message: str, code: int) -> dict[str, object]:
-    """An error as the specification has it."""
+    """An error as specified."""
     return {"error": {"type": kind, "message": message, "code": code}}

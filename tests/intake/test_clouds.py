@@ -1,4 +1,4 @@
-"""Lakes in Google Cloud and Azure: emulators of both on loopback."""
+"""Lakes in Google Cloud and Azure, on emulators on loopback."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ from slc_ops.intake.sources.delta import storage_options
 from slc_ops.intake.sources.locations import AZURE_KEY, locate
 from slc_ops.settings.deployments import DeltaSource, Deployment, LakeSource
 from tests.intake.conftest import WEEK
-from tests.intake.emulators import answering, environment_with, port_of_nobody
+from tests.intake.emulators import answering, environment_with, free_port
 
 NPM = shutil.which("npm")
 ACCOUNT = "devstoreaccount1"
@@ -27,7 +27,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 @pytest.fixture(scope="module")
 def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeSource]:
     """An empty bucket."""
-    directory, port = tmp_path_factory.mktemp("google"), port_of_nobody()
+    directory, port = tmp_path_factory.mktemp("google"), free_port()
     python = environment_with(directory / "venv", "gcp-storage-emulator==2026.7.19", "setuptools<81")
     command = [str(python.parent / "gcp-storage-emulator"), "start", "--host=127.0.0.1", f"--port={port}"]
     with answering([*command, "--in-memory", "--default-bucket=logs"], port, directory / "log"):
@@ -39,7 +39,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeSource]:
     """An empty container."""
     if NPM is None:
         pytest.skip("no npm on this machine, which installs Azurite (Debian: apt-get install nodejs npm)")
-    directory, port = tmp_path_factory.mktemp("azure"), port_of_nobody()
+    directory, port = tmp_path_factory.mktemp("azure"), free_port()
     subprocess.run(
         [NPM, "install", "--no-audit", "--no-fund", "--prefix", str(directory), "azurite@3.37.0"],
         check=True, capture_output=True,
@@ -53,7 +53,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeSource]:
 
 
 def make_container(filesystem: pafs.FileSystem, root: str) -> None:
-    """On a loaded machine Azurite may hang up on an idle connection just as it is used; then once more."""
+    """Create the container; Azurite may drop an idle connection on a loaded machine, so try twice."""
     for last in (False, False, True):
         try:
             return filesystem.create_dir(root.partition("/")[0])
@@ -98,7 +98,7 @@ def test_a_lake_in_a_cloud_gives_the_same_window_as_a_local_one(
 def test_a_delta_table_in_azure_gives_the_same_window_as_a_local_one(
     tmp_path: Path, rows: pa.Table, azure: LakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Google's emulator does not list as the library asks (501), so there it was not tried."""
+    """Not for Google: its emulator does not support the library's listing (501)."""
     from deltalake import DeltaTable, write_deltalake
 
     monkeypatch.setenv(AZURE_KEY, KEY)
@@ -124,7 +124,7 @@ def test_a_delta_table_in_azure_gives_the_same_window_as_a_local_one(
     ],
     ids=["google", "azure"],
 )
-def test_a_cloud_that_does_not_answer_may_be_tried_again(
+def test_an_unreachable_cloud_gives_a_retryable_error(
     tmp_path: Path, unused_port: int, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(AZURE_KEY, KEY)

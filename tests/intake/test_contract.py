@@ -1,4 +1,4 @@
-"""From a source's types to the log's, without losing anything."""
+"""Lossless conversion from a source's types to those of the log."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -26,11 +26,11 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
         ("logit", pa.array([0.5], pa.float32()), pa.array([0.5])),
         ("logit", pa.array([3]), pa.array([3.0])),
         ("weight", pa.array([2], pa.decimal128(5, 2)), pa.array([2.0])),
-        ("label", pa.array([0.5]), pa.array([0.5])),  # the suite's business
-        ("logit", pa.array(["0.5"]), pa.array(["0.5"])),  # the suite's business
+        ("label", pa.array([0.5]), pa.array([0.5])),  # checked by validation
+        ("logit", pa.array(["0.5"]), pa.array(["0.5"])),  # checked by validation
     ],
 )
-def test_lossless_changes_only(column: str, values: pa.Array, expected: pa.Array) -> None:
+def test_types_are_converted_only_without_loss(column: str, values: pa.Array, expected: pa.Array) -> None:
     assert convert(column, values, PLAIN).equals(expected)
 
 
@@ -54,7 +54,7 @@ def test_every_zone_becomes_utc(values: pa.Array) -> None:
     assert convert("event_time", values, PLAIN).type == TIME
 
 
-def test_texts_of_several_zones_are_one_timeline() -> None:
+def test_texts_with_several_zones_give_one_timeline() -> None:
     values = pa.array(["2026-01-05T12:00:00Z", "2026-01-05T21:00:00+09:00", None])
     assert convert("event_time", values, PLAIN).to_pylist() == [NOON, NOON, None]
 
@@ -70,12 +70,12 @@ def test_texts_of_several_zones_are_one_timeline() -> None:
         pa.array([1.5]),
     ],
 )
-def test_a_time_that_could_be_any_time_is_refused(values: pa.Array) -> None:
+def test_an_ambiguous_time_is_refused(values: pa.Array) -> None:
     with pytest.raises(InputError, match="event_time"):
         convert("event_time", values, PLAIN)
 
 
-def test_a_named_zone_reads_times_without_one() -> None:
+def test_a_named_zone_applies_to_times_without_a_zone() -> None:
     berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
     local = datetime(2026, 7, 1, 14)  # noqa: DTZ001 - without a zone, on purpose
     for values in (pa.array([local]), pa.array(["2026-07-01 14:00:00"])):
@@ -85,15 +85,15 @@ def test_a_named_zone_reads_times_without_one() -> None:
 @pytest.mark.parametrize(
     "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia"]
 )
-def test_times_around_changes_of_a_clock_are_read_as_python_reads_them(zone: str) -> None:
-    """Repeated ones as the first of the two, skipped ones by the offset from before the gap."""
+def test_local_times_around_a_clock_change_are_read_as_python_does(zone: str) -> None:
+    """Repeated times mean the first of the two; skipped times use the offset from before the gap."""
     step, first = timedelta(minutes=10), datetime(2011, 12, 1)  # noqa: DTZ001 - wall-clock times
     local = [first + k * step for k in range(365 * 144)]
     found = convert("event_time", pa.array(local), LakeSource(path="lake", naive_time_zone=zone))
     assert found.to_pylist() == [each.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) for each in local]
 
 
-def test_times_that_a_clock_repeats_or_skips_are_counted() -> None:
+def test_repeated_and_skipped_local_times_are_counted() -> None:
     berlin = LakeSource(path="lake", naive_time_zone="Europe/Berlin")
     texts = ["2026-10-25 02:52:00", "2026-03-29 02:30:00", "2026-03-29 03:30:00", None]
     found = clock_changes(pa.array(texts), berlin)
@@ -104,7 +104,7 @@ def test_times_that_a_clock_repeats_or_skips_are_counted() -> None:
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000)])
-def test_numbers_count_in_the_named_unit(unit: str, factor: int) -> None:
+def test_numeric_times_use_the_named_unit(unit: str, factor: int) -> None:
     source = LakeSource(path="lake", epoch_unit=unit)
     values = pa.array([int(NOON.timestamp()) * factor])
     assert convert("event_time", values, source).to_pylist() == [NOON]
@@ -116,7 +116,7 @@ def test_times_finer_than_microseconds_stay_in_their_window() -> None:
     assert convert("event_time", values, PLAIN).to_pylist() == [NOON - timedelta(microseconds=1)]
 
 
-def test_parts_of_a_window_agree_on_a_type() -> None:
+def test_parts_of_a_window_share_a_type() -> None:
     assert common_type("label", pa.int64(), pa.float64()) == pa.float64()
     assert common_type("user_id", pa.null(), pa.int64()) == pa.int64()
     assert common_type("user_id", pa.string(), pa.null()) == pa.string()
@@ -124,6 +124,6 @@ def test_parts_of_a_window_agree_on_a_type() -> None:
         common_type("item_id", pa.string(), pa.int64())
 
 
-def test_offsets_of_any_size_are_read() -> None:
+def test_utc_offsets_of_any_size_are_read() -> None:
     timestamp = datetime(2026, 1, 5, 17, 45, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     assert convert("event_time", pa.array([timestamp.isoformat()]), PLAIN).to_pylist() == [NOON]

@@ -1,4 +1,4 @@
-"""Delta tables, made and changed by the library itself: what was deleted stays deleted."""
+"""Delta tables, written and changed by the library itself: deleted rows stay deleted."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def pulled(home: Path, window: Window = WEEK, **settings: Any) -> WindowManifest
 
 
 def by_its_own_engine(table: Path, window: Window = WEEK) -> list[str]:
-    """The oracle: the rows of the window as the library's engine reads them."""
+    """The reference: the rows of the window as the library's own engine reads them."""
     found = pa.table(DeltaTable(table).scan(columns=["event_id", "event_time"]))
     found = found.set_column(0, "event_id", found["event_id"].cast(pa.string()))
     time = found["event_time"]
@@ -47,8 +47,8 @@ def by_its_own_engine(table: Path, window: Window = WEEK) -> list[str]:
     return sorted(str(each) for each in found.filter(inside)["event_id"].to_pylist())
 
 
-def test_a_delta_table_is_no_lake(tmp_path: Path, table: Path) -> None:
-    """Read as one, it brought rows back that had been deleted."""
+def test_a_delta_table_is_not_read_as_a_lake(tmp_path: Path, table: Path) -> None:
+    """A lake reader would bring deleted rows back."""
     DeltaTable(table).delete("label = 0")
     lake, files = LakeSource(path="table"), FilesSource(paths=("table/*.parquet",))
     for source in (lake, files):
@@ -58,14 +58,14 @@ def test_a_delta_table_is_no_lake(tmp_path: Path, table: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_a_table_below_a_lake_is_found_too(tmp_path: Path, table: Path) -> None:
+def test_a_table_below_a_lake_is_detected_too(tmp_path: Path, table: Path) -> None:
     (tmp_path / "lake").mkdir()
     shutil.move(table, tmp_path / "lake" / "week=2026-01-05")
     with pytest.raises(InputError, match="a Delta table"):
         extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "w", home=tmp_path)
 
 
-def test_rows_and_content_are_those_of_a_lake_of_the_same_rows(
+def test_a_table_and_a_lake_of_the_same_rows_give_the_same_window(
     tmp_path: Path, table: Path, rows: pa.Table
 ) -> None:
     (tmp_path / "lake").mkdir()
@@ -76,7 +76,7 @@ def test_rows_and_content_are_those_of_a_lake_of_the_same_rows(
     assert found.source == {"kind": "delta", "path": "table", "version": 1}
 
 
-def test_deleted_updated_and_compacted_rows_are_as_the_table_has_them(tmp_path: Path, table: Path) -> None:
+def test_deleted_updated_and_compacted_rows_match_the_table(tmp_path: Path, table: Path) -> None:
     first = pulled(tmp_path)
     DeltaTable(table).delete("label = 0")
     gone = pulled(tmp_path)
@@ -95,7 +95,7 @@ def test_deleted_updated_and_compacted_rows_are_as_the_table_has_them(tmp_path: 
     assert merged.fingerprint != changed.fingerprint
 
 
-def test_a_version_that_leaves_the_window_alone_is_not_read(
+def test_a_version_that_does_not_change_the_window_is_not_read(
     tmp_path: Path, table: Path, rows: pa.Table, later_rows: pa.Table
 ) -> None:
     before = pulled(tmp_path)
@@ -108,7 +108,7 @@ def test_a_version_that_leaves_the_window_alone_is_not_read(
     assert after.source["version"] == 4
 
 
-def test_a_column_that_was_added_is_empty_in_older_files(tmp_path: Path, rows: pa.Table) -> None:
+def test_an_added_column_is_null_in_older_files(tmp_path: Path, rows: pa.Table) -> None:
     old, new = rows.drop_columns(["group_id"]).slice(0, 300), rows.slice(300)
     write_deltalake(tmp_path / "table", old)
     write_deltalake(tmp_path / "table", new, mode="append", schema_mode="merge")
@@ -117,9 +117,7 @@ def test_a_column_that_was_added_is_empty_in_older_files(tmp_path: Path, rows: p
     assert found.num_rows == rows.num_rows
 
 
-def test_a_weight_and_a_probability_that_were_added_leave_older_rows_what_they_are(
-    tmp_path: Path, rows: pa.Table
-) -> None:
+def test_an_added_weight_or_probability_does_not_change_older_rows(tmp_path: Path, rows: pa.Table) -> None:
     old = rows.select([name for name in rows.column_names if name not in ("weight", "probability")])
     scores = 1 / (1 + np.exp(-rows["logit"].to_numpy()))
     place = old.schema.get_field_index("logit")
@@ -137,7 +135,7 @@ def test_a_weight_and_a_probability_that_were_added_leave_older_rows_what_they_a
     np.testing.assert_allclose(found["logit"].to_numpy(), rows["logit"].to_numpy(), atol=1e-9)
 
 
-def test_partition_values_are_columns_whatever_they_are(tmp_path: Path, rows: pa.Table) -> None:
+def test_partition_values_of_any_type_are_columns(tmp_path: Path, rows: pa.Table) -> None:
     versions = pa.array(["a b%c/é" if k % 2 else None for k in range(rows.num_rows)], pa.string())
     place = rows.schema.get_field_index("backbone_version")
     write_deltalake(
@@ -161,7 +159,7 @@ def test_columns_mapped_by_name_are_read_by_their_names(tmp_path: Path, rows: pa
 
 
 def commit(table: Path, *actions: dict[str, Any]) -> None:
-    """Write the next version by hand, as another engine would."""
+    """Write the next version directly, as another engine would."""
     log = table / "_delta_log"
     number = len(list(log.glob("*.json")))
     text = "\n".join(json.dumps(action) for action in actions)
@@ -169,13 +167,13 @@ def commit(table: Path, *actions: dict[str, Any]) -> None:
 
 
 def added(table: Path) -> list[dict[str, Any]]:
-    """The log's own words for the files of the first version."""
+    """The log entries for the files of the first version."""
     lines = (table / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     return [json.loads(line)["add"] for line in lines if "add" in json.loads(line)]
 
 
 def deletion_vector(rows: list[int]) -> dict[str, Any]:
-    """Row numbers as the Delta protocol writes them into its log: a Roaring bitmap in Z85."""
+    """Row numbers encoded as in the Delta log: a Roaring bitmap in Z85."""
     signs = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
     data = struct.pack("<iqI", 1681511377, 1, 0) + bitmap
@@ -188,7 +186,7 @@ def deletion_vector(rows: list[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_deletion_vectors_are_heeded(tmp_path: Path, rows: pa.Table) -> None:
+def test_deletion_vectors_are_applied(tmp_path: Path, rows: pa.Table) -> None:
     table = tmp_path / "table"
     write_deltalake(table, rows, configuration={"delta.enableDeletionVectors": "true"})
     whole = pulled(tmp_path)
@@ -209,10 +207,10 @@ def test_deletion_vectors_are_heeded(tmp_path: Path, rows: pa.Table) -> None:
     assert not written & set(ids(found))
 
 
-def test_times_without_a_zone_in_the_file_are_in_utc_as_the_table_says(
+def test_times_without_a_zone_in_the_file_are_utc_if_the_table_says_so(
     tmp_path: Path, rows: pa.Table
 ) -> None:
-    """Spark writes INT96 unless told otherwise."""
+    """Spark writes INT96 by default."""
     table = tmp_path / "table"
     write_deltalake(table, rows)
     whole = pulled(tmp_path)
@@ -227,7 +225,7 @@ def test_times_without_a_zone_in_the_file_are_in_utc_as_the_table_says(
     assert pulled(tmp_path).digest == whole.digest
 
 
-def test_a_feature_that_is_not_understood_is_refused(tmp_path: Path, table: Path) -> None:
+def test_an_unsupported_table_feature_is_refused(tmp_path: Path, table: Path) -> None:
     commit(
         table,
         {
@@ -244,7 +242,7 @@ def test_a_feature_that_is_not_understood_is_refused(tmp_path: Path, table: Path
     assert "\n" not in str(refusal.value)
 
 
-def test_a_table_is_read_as_it_was(tmp_path: Path, table: Path, rows: pa.Table) -> None:
+def test_a_past_version_of_a_table_can_be_read(tmp_path: Path, table: Path, rows: pa.Table) -> None:
     whole = pulled(tmp_path)
     known = DeltaTable(table).history()[0]["timestamp"]
     DeltaTable(table).delete("label = 0")
@@ -263,7 +261,7 @@ def test_a_table_is_read_as_it_was(tmp_path: Path, table: Path, rows: pa.Table) 
         pulled(tmp_path, as_of=77)
 
 
-def test_a_version_that_was_vacuumed_away_is_refused(tmp_path: Path, table: Path) -> None:
+def test_a_vacuumed_version_is_refused(tmp_path: Path, table: Path) -> None:
     DeltaTable(table).delete("label = 0")
     DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(InputError, match=r"version 1 of the Delta table table .*vacuumed") as refusal:
@@ -272,7 +270,7 @@ def test_a_version_that_was_vacuumed_away_is_refused(tmp_path: Path, table: Path
     assert list((tmp_path / "windows").iterdir()) == []
 
 
-def test_a_table_that_is_not_there_or_lacks_columns_is_named(tmp_path: Path, table: Path) -> None:
+def test_a_missing_table_or_column_is_named(tmp_path: Path, table: Path) -> None:
     (tmp_path / "empty").mkdir()
     for path in ("nowhere", "empty"):
         with pytest.raises(InputError, match=f"{path} is not a Delta table"):

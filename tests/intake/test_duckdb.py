@@ -1,4 +1,4 @@
-"""A DuckDB file as a source: a table or a query, and nothing but reading."""
+"""A DuckDB file as a read-only source: a table or a query."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def pulled(home: Path, **settings: Any) -> WindowManifest:
     return extract(Deployment(source=source), WEEK, home / "windows", home=home, refresh=True)
 
 
-def test_a_table_and_a_query_give_the_rows_of_a_lake(tmp_path: Path, file: Path, rows: pa.Table) -> None:
+def test_a_table_and_a_query_give_the_same_rows_as_a_lake(tmp_path: Path, file: Path, rows: pa.Table) -> None:
     (tmp_path / "lake").mkdir()
     pq.write_table(rows, tmp_path / "lake" / "a.parquet")
     lake = extract(Deployment(source=LakeSource(path="lake")), WEEK, tmp_path / "lw", home=tmp_path)
@@ -43,7 +43,7 @@ def test_a_table_and_a_query_give_the_rows_of_a_lake(tmp_path: Path, file: Path,
     assert pulled(tmp_path, query=QUERY).digest == lake.digest
 
 
-def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path, file: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path, file: Path) -> None:
     before = pulled(tmp_path, table="answers")
     assert pulled(tmp_path, table="answers") == before
     with duckdb.connect(file) as connection:
@@ -62,7 +62,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path, file: Pat
         "SELECT * FROM nothing WHERE BOUNDS",
     ],
 )
-def test_a_query_may_only_read_and_only_its_file(
+def test_a_query_may_only_read_its_own_file(
     tmp_path: Path, file: Path, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -75,7 +75,7 @@ def test_a_query_may_only_read_and_only_its_file(
     assert list((tmp_path / "windows").iterdir()) == []
 
 
-def test_a_query_that_does_not_end_is_stopped(tmp_path: Path, file: Path) -> None:
+def test_an_endless_query_is_stopped(tmp_path: Path, file: Path) -> None:
     query = (
         "SELECT count(*) AS event_id, now() AS event_time FROM range(10000000) a, range(10000000) b "
         "WHERE a.range % 7 = b.range % 11 AND :window_start < :window_end"
@@ -84,7 +84,7 @@ def test_a_query_that_does_not_end_is_stopped(tmp_path: Path, file: Path) -> Non
         pulled(tmp_path, query=query, limit_seconds=1)
 
 
-def test_a_file_that_is_not_there_or_not_duckdb_is_named(tmp_path: Path, file: Path) -> None:
+def test_a_missing_or_invalid_file_is_named(tmp_path: Path, file: Path) -> None:
     with pytest.raises(InputError, match=r"there is no DuckDB file .*gone\.duckdb"):
         pulled(tmp_path, path="gone.duckdb", table="answers")
     file.write_bytes(b"no database" * 1000)
@@ -94,8 +94,8 @@ def test_a_file_that_is_not_there_or_not_duckdb_is_named(tmp_path: Path, file: P
         DuckdbSource(path="logs.duckdb")
 
 
-def test_the_limit_is_for_the_whole_query_and_not_for_each_batch() -> None:
-    """Batches of an embedded database come quickly one by one; their reader's own time does not count."""
+def test_the_time_limit_is_per_query_not_per_batch() -> None:
+    """Batches of an embedded database arrive quickly; the time of their consumer does not count."""
 
     def slowly() -> Iterator[int]:
         for k in range(20):

@@ -1,4 +1,4 @@
-"""Rows of erased users leave the windows and do not come back."""
+"""Rows of erased users leave the windows and never return."""
 
 import stat
 from pathlib import Path
@@ -34,7 +34,7 @@ def pulled(home: Path, lake: Path, *, refresh: bool = False) -> Path:
 
 
 def without(lake: Path, user: str, target: Path) -> Path:
-    """A lake that never had the user."""
+    """A lake that never contained the user."""
     for part in lake.rglob("*.parquet"):
         table = pq.read_table(part, partitioning=None)
         if "user_id" in table.column_names:
@@ -44,14 +44,14 @@ def without(lake: Path, user: str, target: Path) -> Path:
     return target
 
 
-def test_an_extraction_leaves_erased_users_out(tmp_path: Path, lake: Path) -> None:
+def test_extraction_omits_erased_users(tmp_path: Path, lake: Path) -> None:
     Erased(tmp_path, "school").add(["user-000007"])
     users = pq.read_table(pulled(tmp_path, lake))["user_id"].to_pylist()
     assert users
     assert "user-000007" not in users
 
 
-def test_an_erased_window_is_the_one_of_a_log_that_never_had_the_user(tmp_path: Path, lake: Path) -> None:
+def test_an_erased_window_equals_that_of_a_log_without_the_user(tmp_path: Path, lake: Path) -> None:
     log = pulled(tmp_path, lake)
     erased = Erased(tmp_path, "school").add(["user-000007"])
     (window,) = extracted(log.parent.parent)
@@ -62,24 +62,24 @@ def test_an_erased_window_is_the_one_of_a_log_that_never_had_the_user(tmp_path: 
     assert log.read_bytes() == other.read_bytes()
 
 
-def test_the_source_cannot_bring_the_rows_back(tmp_path: Path, lake: Path) -> None:
+def test_a_second_extraction_does_not_restore_the_rows(tmp_path: Path, lake: Path) -> None:
     log = pulled(tmp_path, lake)
     erased = Erased(tmp_path, "school").add(["user-000007"])
     before = erase_window(log.parent, erased).digest
     for part in lake.rglob("*.parquet"):
-        part.touch()  # it looks changed, so it is read again
+        part.touch()  # it seems changed, so it is read again
     pulled(tmp_path, lake, refresh=True)
     assert rows_of(log, erased) == 0
     assert extract(of(lake), WEEK, log.parent.parent, home=tmp_path).digest == before
 
 
-def test_ids_are_compared_as_text_and_a_missing_one_is_nobodys(tmp_path: Path) -> None:
+def test_ids_are_compared_as_text_and_a_missing_id_matches_no_user(tmp_path: Path) -> None:
     erased = Erased(tmp_path, "school").add(["17", ""])
     assert erased.rows(pa.array([17, 7, None])).to_pylist() == [True, False, False]
     assert erased.rows(pa.array(["17", "", None])).to_pylist() == [True, True, False]
 
 
-def test_rows_pulled_before_an_erasure_are_thrown_away(
+def test_rows_pulled_before_an_erasure_are_discarded(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slc_ops.intake import extract as module
@@ -99,7 +99,7 @@ def test_rows_pulled_before_an_erasure_are_thrown_away(
     assert not list(windows.glob(f"*/{FILE}"))
 
 
-def test_the_salt_is_its_owners_alone_and_nothing_names_the_user(tmp_path: Path) -> None:
+def test_the_salt_file_is_private_and_no_file_names_the_user(tmp_path: Path) -> None:
     erased = Erased(tmp_path, "school").add(["user-000007"])
     for path in (tmp_path / "erased").iterdir():
         if path.suffix == ".json":
@@ -111,7 +111,7 @@ def test_the_salt_is_its_owners_alone_and_nothing_names_the_user(tmp_path: Path)
     assert erased.path.stat().st_mtime_ns == again
 
 
-def test_a_lost_salt_stops_extractions_instead_of_letting_the_rows_in(tmp_path: Path, lake: Path) -> None:
+def test_a_lost_salt_stops_extraction_instead_of_admitting_the_rows(tmp_path: Path, lake: Path) -> None:
     Erased(tmp_path, "school").add(["user-000007"])
     (tmp_path / "erased" / "salt.json").unlink()
     with pytest.raises(MissingFile, match="salt"):

@@ -1,4 +1,4 @@
-"""Extraction: half-open windows, once and only once, whole or absent."""
+"""Extraction: half-open windows, each row once, complete or absent."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LAKE = Deployment(source=LakeSource(path="lake"))
 
 @pytest.fixture
 def lake(tmp_path: Path, rows: pa.Table) -> Path:
-    """A lake of one week under ``tmp_path``, the home."""
+    """A lake of one week in the home ``tmp_path``."""
     path = tmp_path / "lake" / "a.parquet"
     path.parent.mkdir()
     pq.write_table(rows, path)
@@ -58,7 +58,7 @@ def test_neighbouring_windows_share_no_row_and_lose_none(
     assert len(ids[0] | ids[1]) == rows.num_rows + later_rows.num_rows
 
 
-def test_the_manifest_says_what_was_pulled(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+def test_the_manifest_describes_the_pulled_rows(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
     manifest = pull(tmp_path)
     assert manifest.path == tmp_path / "windows" / "2026-01-05" / "log.parquet"
     assert manifest.rows == rows.num_rows == pq.read_metadata(manifest.path).num_rows
@@ -68,7 +68,7 @@ def test_the_manifest_says_what_was_pulled(tmp_path: Path, lake: Path, rows: pa.
     assert WindowManifest.read(manifest.directory) == manifest
 
 
-def test_a_second_extraction_reads_the_manifest_and_nothing_else(tmp_path: Path, lake: Path) -> None:
+def test_a_second_extraction_reads_only_the_manifest(tmp_path: Path, lake: Path) -> None:
     first = pull(tmp_path)
     lake.unlink()
     lake.parent.rmdir()
@@ -78,14 +78,12 @@ def test_a_second_extraction_reads_the_manifest_and_nothing_else(tmp_path: Path,
 def test_an_unchanged_source_is_not_read_again(tmp_path: Path, lake: Path) -> None:
     first = pull(tmp_path)
     stat = lake.stat()
-    lake.write_bytes(b"\0" * stat.st_size)  # unreadable now, but of the same size and time
+    lake.write_bytes(b"\0" * stat.st_size)  # unreadable now, but with the same size and time
     os.utime(lake, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert pull(tmp_path, refresh=True) == first
 
 
-def test_a_lake_that_was_only_rearranged_is_the_same_window(
-    tmp_path: Path, lake: Path, rows: pa.Table
-) -> None:
+def test_a_rearranged_lake_gives_the_same_window(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
     first = pull(tmp_path)
     (first.directory / "validation.json").write_text("{}")
     lake.unlink()
@@ -97,7 +95,7 @@ def test_a_lake_that_was_only_rearranged_is_the_same_window(
     assert (first.directory / "validation.json").exists()
 
 
-def test_late_rows_make_another_window_and_drop_what_was_known(
+def test_late_rows_change_the_window_and_discard_cached_results(
     tmp_path: Path, lake: Path, rows: pa.Table
 ) -> None:
     pq.write_table(rows.slice(1), lake)
@@ -110,7 +108,7 @@ def test_late_rows_make_another_window_and_drop_what_was_known(
     assert not (again.directory / "validation.json").exists()
 
 
-def test_a_source_configured_anew_is_read_anew(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+def test_a_source_with_changed_settings_is_read_again(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
     first = pull(tmp_path)
     pq.write_table(rows.append_column("p2", pa.array([0.5] * rows.num_rows)), lake)
     renamed = Deployment(source=LakeSource(path="lake", columns={"logit": "p2"}))
@@ -119,7 +117,7 @@ def test_a_source_configured_anew_is_read_anew(tmp_path: Path, lake: Path, rows:
     assert set(pq.read_table(again.path)["logit"].to_pylist()) == {0.5}
 
 
-def test_an_error_leaves_the_old_window_and_no_rubbish(tmp_path: Path, lake: Path) -> None:
+def test_an_error_keeps_the_old_window_and_leaves_no_temporary_file(tmp_path: Path, lake: Path) -> None:
     first = pull(tmp_path)
     lake.write_bytes(b"half an upload")
     with pytest.raises(InputError, match=r"a\.parquet cannot be read"):
@@ -128,7 +126,7 @@ def test_an_error_leaves_the_old_window_and_no_rubbish(tmp_path: Path, lake: Pat
     assert pull(tmp_path) == first
 
 
-def test_columns_take_the_contracts_names(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+def test_columns_are_renamed_to_the_names_of_the_contract(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
     own = ["uid", "at", "pupil", "exercise", "right", "score", "skill", "model"]
     pq.write_table(rows.rename_columns(own), lake)
     columns = dict(zip(rows.schema.names, own, strict=True))
@@ -137,7 +135,7 @@ def test_columns_take_the_contracts_names(tmp_path: Path, lake: Path, rows: pa.T
     assert renamed.digest == extract(LAKE, WEEK, tmp_path / "plain", home=tmp_path).digest
 
 
-def test_columns_that_nobody_asked_for_stay_out(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
+def test_columns_outside_the_contract_are_dropped(tmp_path: Path, lake: Path, rows: pa.Table) -> None:
     pq.write_table(rows.append_column("name_of_pupil", pa.array(["A. B."] * rows.num_rows)), lake)
     assert "name_of_pupil" not in pull(tmp_path).schema
 
@@ -149,7 +147,7 @@ def test_rows_without_a_time_are_counted(tmp_path: Path, lake: Path, rows: pa.Ta
     assert (manifest.rows, manifest.notes["rows_without_time"]) == (rows.num_rows - 2, 2)
 
 
-def test_many_rows_become_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_written_as_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = {"kind": "simulator", "platform": {"rows_per_week": 200_000, "users": 50, "items": 20}}
     monkeypatch.setattr("slc_ops.intake.writing.ROW_GROUP", 1 << 16)
     manifest = extract(Deployment.model_validate({"source": source}), WEEK, tmp_path, home=tmp_path)
@@ -157,7 +155,7 @@ def test_many_rows_become_several_row_groups(tmp_path: Path, monkeypatch: pytest
     assert [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)] == [65536] * 3 + [3392]
 
 
-def test_the_simulator_is_a_source_of_any_week(tmp_path: Path, rows: pa.Table) -> None:
+def test_the_simulator_can_generate_any_week(tmp_path: Path, rows: pa.Table) -> None:
     platform = {"users": 50, "items": 20, "rows_per_week": 500}
     simulated = Deployment.model_validate({"source": {"kind": "simulator", "platform": platform}})
     manifest = extract(simulated, WEEK, tmp_path, home=tmp_path)
@@ -166,7 +164,7 @@ def test_the_simulator_is_a_source_of_any_week(tmp_path: Path, rows: pa.Table) -
     assert before.rows == 0
 
 
-def test_a_damaged_manifest_says_what_to_do(tmp_path: Path, lake: Path) -> None:
+def test_a_damaged_manifest_gives_an_error_with_a_remedy(tmp_path: Path, lake: Path) -> None:
     path = pull(tmp_path).directory / "manifest.json"
     whole = json.loads(path.read_text())
     for text, words in (
@@ -181,14 +179,14 @@ def test_a_damaged_manifest_says_what_to_do(tmp_path: Path, lake: Path) -> None:
         assert f"remove {path.parent}" in str(refusal.value)
 
 
-def test_several_at_once_give_one_window(tmp_path: Path, lake: Path) -> None:
+def test_concurrent_extractions_give_one_window(tmp_path: Path, lake: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: pull(tmp_path), range(16)))
     assert len({manifest.digest for manifest in found}) == 1
     assert [path.name for path in (tmp_path / "windows").glob("*[0-9]*")] == ["2026-01-05"]
 
 
-def test_what_a_killed_extraction_left_is_swept_away(tmp_path: Path, lake: Path) -> None:
+def test_leftovers_of_a_killed_extraction_are_removed(tmp_path: Path, lake: Path) -> None:
     old, fresh = (tmp_path / "windows" / name for name in (".2026-01-05.old", ".2026-01-05.running"))
     for path in (old, fresh):
         path.mkdir(parents=True)
@@ -199,10 +197,10 @@ def test_what_a_killed_extraction_left_is_swept_away(tmp_path: Path, lake: Path)
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
-def test_an_extraction_that_waits_for_its_source_is_not_swept_away_when_the_clock_jumps(
+def test_a_running_extraction_is_not_removed_if_the_clock_jumps(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another extraction of the deployment begins meanwhile, two days later by its clock."""
+    """Another extraction of the deployment starts meanwhile, two days later by its clock."""
     windows = tmp_path / "windows"
     waiting = module.pull
     survivors = []

@@ -22,8 +22,8 @@ def pull(home: Path, *paths: str, **settings: object) -> WindowManifest:
     return extract(Deployment(source=source), WEEK, home / "windows", home=home)
 
 
-def test_every_format_says_the_same(tmp_path: Path, rows: pa.Table) -> None:
-    plain = rows.set_column(4, "label", rows["label"].cast(pa.float64()))  # CSV knows no integers
+def test_every_format_gives_the_same_rows(tmp_path: Path, rows: pa.Table) -> None:
+    plain = rows.set_column(4, "label", rows["label"].cast(pa.float64()))  # CSV has no integer type
     pacsv.write_csv(rows, tmp_path / "a.csv")
     feather.write_feather(plain, tmp_path / "a.feather", chunksize=100)
     pq.write_table(plain, tmp_path / "a.parquet")
@@ -34,13 +34,13 @@ def test_every_format_says_the_same(tmp_path: Path, rows: pa.Table) -> None:
     assert len(digests) == 1
 
 
-def test_patterns_name_several_files_and_each_counts_once(tmp_path: Path, rows: pa.Table) -> None:
+def test_patterns_may_match_several_files_and_each_is_read_once(tmp_path: Path, rows: pa.Table) -> None:
     pacsv.write_csv(rows.slice(0, 100), tmp_path / "a.csv")
     pacsv.write_csv(rows.slice(100), tmp_path / "b.csv")
     assert pull(tmp_path, "*.csv", "a.csv").rows == rows.num_rows
 
 
-def test_awkward_ids_survive_csv(tmp_path: Path) -> None:
+def test_unusual_ids_round_trip_through_csv(tmp_path: Path) -> None:
     ids = ["007", "NA", 'say "hi", twice', "two\nlines", "Übung 数学", "x" * 10_000]
     table = pa.table(
         {
@@ -57,7 +57,7 @@ def test_awkward_ids_survive_csv(tmp_path: Path) -> None:
     assert found["item_id"].to_pylist() == found["user_id"].to_pylist() == ids
 
 
-def test_an_empty_field_is_missing_and_a_word_for_nothing_is_not(tmp_path: Path) -> None:
+def test_an_empty_field_is_null_and_words_such_as_none_are_not(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HEADER + "1,2026-01-05T00:00:00Z,,NULL,,nan\n")
     (row,) = pq.read_table(pull(tmp_path, "a.csv").path).to_pylist()
     assert (row["user_id"], row["item_id"], row["label"]) == (None, "NULL", None)
@@ -72,18 +72,18 @@ def test_an_empty_field_is_missing_and_a_word_for_nothing_is_not(tmp_path: Path)
         ("1,2026-01-05T00:00:00Z,u,i,1", "Expected 6 columns, got 5"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str, words: str) -> None:
+def test_an_unreadable_line_is_named(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "a.csv").write_text(HEADER + line + "\n")
     with pytest.raises(InputError, match=words):
         pull(tmp_path, "a.csv")
 
 
-def test_numbers_since_1970_in_csv(tmp_path: Path) -> None:
+def test_csv_times_may_be_numbers_since_1970(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HEADER + f"1,{int(WEEK.start.timestamp()) * 1000},u,i,1,0.5\n")
     assert pull(tmp_path, "a.csv", epoch_unit="ms").rows == 1
 
 
-def test_a_pattern_without_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no file matches .*\.csv"):
         pull(tmp_path, "*.csv")
 

@@ -1,4 +1,4 @@
-"""A Flight SQL server over its real protocol, asked through ADBC."""
+"""A Flight SQL server over the real protocol, read through ADBC."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def server(rows: pa.Table, later_rows: pa.Table) -> Iterator[FlightSqlServer]:
     with FlightSqlServer(pa.concat_tables([rows, later_rows]), "ann:secret-1") as found:
         yield found
         found.database.close()
-        del found.database  # the server itself lives as long as the process
+        del found.database  # the server itself runs as long as the process
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def pulled(home: Path, **settings: Any) -> WindowManifest:
     return extract(Deployment(source=source), WEEK, home / "windows", home=home, refresh=True)
 
 
-def test_the_window_s_rows_come_as_from_a_file_with_the_bounds_as_parameters(
+def test_the_window_equals_that_of_a_file_and_its_bounds_are_parameters(
     tmp_path: Path, rows: pa.Table, server: FlightSqlServer
 ) -> None:
     import pyarrow.parquet as pq
@@ -53,7 +53,7 @@ def test_the_window_s_rows_come_as_from_a_file_with_the_bounds_as_parameters(
     assert "secret" not in str(found.source)
 
 
-def test_batches_are_cut_to_the_rows_per_fetch(tmp_path: Path, rows: pa.Table) -> None:
+def test_batches_are_split_to_the_rows_per_fetch(tmp_path: Path, rows: pa.Table) -> None:
     source = SqlSource(url_env="LOGS", query=QUERY, batch_rows=100)
     sizes = [batch.num_rows for batch in Query(source, tmp_path, WEEK).batches()]
     assert sum(sizes) == rows.num_rows
@@ -73,7 +73,7 @@ def test_batches_are_cut_to_the_rows_per_fetch(tmp_path: Path, rows: pa.Table) -
     ],
     ids=["no-such-table", "no-select", "column-twice", "no-server", "wrong-user", "clear-text", "no-dialect"],
 )
-def test_what_fails_is_said_in_one_line_without_the_password(
+def test_errors_are_one_line_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FlightSqlServer, address: str | None,
     query: str, kind: type[Exception], said: str,
 ) -> None:  # fmt: skip
@@ -87,7 +87,7 @@ def test_what_fails_is_said_in_one_line_without_the_password(
     assert not list((tmp_path / "windows").glob("[!.]*"))
 
 
-def test_a_server_that_takes_too_long_is_left(tmp_path: Path, server: FlightSqlServer) -> None:
+def test_a_slow_server_times_out(tmp_path: Path, server: FlightSqlServer) -> None:
     server.pause = 2.5
     try:
         with pytest.raises(SourceUnavailable, match=r"TIMEOUT|limit_seconds"):
@@ -96,7 +96,7 @@ def test_a_server_that_takes_too_long_is_left(tmp_path: Path, server: FlightSqlS
         server.pause = 0.0
 
 
-def test_without_the_driver_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slc_ops.intake.sources.adbc.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"adbc-driver-flightsql.*slc-ops\[warehouse\]"):
         pulled(tmp_path)

@@ -1,4 +1,4 @@
-"""Iceberg tables behind a SQLite catalogue, made and changed by pyiceberg itself."""
+"""Iceberg tables in a SQLite catalogue, written and changed by pyiceberg itself."""
 
 import shutil
 from datetime import UTC, datetime
@@ -52,14 +52,14 @@ def pulled(home: Path, window: Window = WEEK, **settings: Any) -> WindowManifest
     return extract(Deployment(source=source), window, home / "windows", home=home, refresh=True)
 
 
-def test_an_iceberg_table_is_no_lake(tmp_path: Path, table: Table) -> None:
+def test_an_iceberg_table_is_not_read_as_a_lake(tmp_path: Path, table: Table) -> None:
     table.delete(EqualTo("label", 0))
     with pytest.raises(InputError, match=r"an Iceberg table .* use kind: iceberg") as refusal:
         extract(Deployment(source=LakeSource(path="tables")), WEEK, tmp_path / "w", home=tmp_path)
     assert "\n" not in str(refusal.value)
 
 
-def test_rows_and_content_are_those_of_a_lake_of_the_same_rows(
+def test_a_table_and_a_lake_of_the_same_rows_give_the_same_window(
     tmp_path: Path, table: Table, rows: pa.Table
 ) -> None:
     (tmp_path / "lake").mkdir()
@@ -70,9 +70,7 @@ def test_rows_and_content_are_those_of_a_lake_of_the_same_rows(
     assert found.source["snapshot"] == table.current_snapshot().snapshot_id
 
 
-def test_deleted_and_updated_rows_are_as_the_table_has_them(
-    tmp_path: Path, table: Table, rows: pa.Table
-) -> None:
+def test_deleted_and_updated_rows_match_the_table(tmp_path: Path, table: Table, rows: pa.Table) -> None:
     first = pulled(tmp_path)
     table.delete(EqualTo("label", 0))
     gone = pulled(tmp_path)
@@ -87,7 +85,7 @@ def test_deleted_and_updated_rows_are_as_the_table_has_them(
 
 
 class DeletesWriter(ManifestWriterV2):
-    """pyiceberg writes no manifests of delete files; other engines do, and they differ by two words."""
+    """pyiceberg writes no manifests of delete files; those of other engines differ in two words."""
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
@@ -100,7 +98,7 @@ class DeletesWriter(ManifestWriterV2):
 def delete(
     table: Table, content: DataFileContent, deletes: pa.Table, monkeypatch: pytest.MonkeyPatch, ids: list[int]
 ) -> None:
-    """Commit a delete file as the specification has it, in a snapshot of its own."""
+    """Commit a delete file as specified, in its own snapshot."""
     path = Path(table.location().removeprefix("file://")) / "data" / "deletes.parquet"
     fields = [
         field.with_metadata({"PARQUET:field_id": str(number)})
@@ -137,7 +135,7 @@ def test_rows_deleted_by_their_position_stay_deleted(
     assert sorted([*ids(pulled(tmp_path)), *gone]) == sorted(rows["event_id"].to_pylist())
 
 
-def test_deletes_that_the_library_cannot_apply_are_refused(
+def test_unsupported_deletes_are_refused(
     tmp_path: Path, table: Table, rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = rows.select(["event_id"]).slice(0, 3)
@@ -147,7 +145,7 @@ def test_deletes_that_the_library_cannot_apply_are_refused(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_snapshot_that_leaves_the_window_alone_is_not_read(
+def test_a_snapshot_that_does_not_change_the_window_is_not_read(
     tmp_path: Path, table: Table, rows: pa.Table, later_rows: pa.Table
 ) -> None:
     before = pulled(tmp_path)
@@ -168,11 +166,11 @@ def test_columns_may_be_added_and_renamed(tmp_path: Path, table: Table, rows: pa
     known = table.current_snapshot().snapshot_id
     table.append(rows.slice(0, 5).rename_columns([{"logit": "score"}.get(n, n) for n in rows.schema.names]))
     assert pulled(tmp_path, columns={"logit": "score"}).rows == before.rows + 5
-    then = pulled(tmp_path, as_of=known)  # with the names that it had then
+    then = pulled(tmp_path, as_of=known)  # with the column names of that snapshot
     assert then.digest == before.digest
 
 
-def test_a_table_is_read_as_it_was(tmp_path: Path, table: Table) -> None:
+def test_a_past_version_of_a_table_can_be_read(tmp_path: Path, table: Table) -> None:
     whole = pulled(tmp_path)
     known = table.current_snapshot()
     table.delete(EqualTo("label", 0))
@@ -200,7 +198,7 @@ def test_an_expired_snapshot_and_a_missing_file_are_refused(tmp_path: Path, tabl
     assert list((tmp_path / "windows").iterdir()) == []
 
 
-def test_a_catalogue_that_is_down_may_be_tried_again(tmp_path: Path, unused_port: int) -> None:
+def test_an_unreachable_catalogue_gives_a_retryable_error(tmp_path: Path, unused_port: int) -> None:
     rest = {"type": "rest", "uri": f"http://127.0.0.1:{unused_port}"}
     for properties in (rest, {"type": "sql", "uri": "sqlite:///nowhere.db"}):
         with pytest.raises(SourceUnavailable) as refusal:
@@ -209,7 +207,7 @@ def test_a_catalogue_that_is_down_may_be_tried_again(tmp_path: Path, unused_port
     assert not (tmp_path / "nowhere.db").exists()
 
 
-def test_a_compacted_table_is_the_same_window_and_is_not_put_in_place_again(
+def test_a_compacted_table_gives_the_same_window_and_does_not_replace_it(
     tmp_path: Path, table: Table, rows: pa.Table, later_rows: pa.Table
 ) -> None:
     table.append(rows.slice(0, 5))
@@ -225,12 +223,12 @@ def test_a_compacted_table_is_the_same_window_and_is_not_put_in_place_again(
 
 
 def said(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
-    """A token in the environment, which the library reads when it is imported."""
+    """A token in the environment; the library reads it when it is imported."""
     monkeypatch.setenv("PYICEBERG_CATALOG__TEAM__TOKEN", token)
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
 
 
-def test_a_rest_catalogue_gives_the_window_of_the_tables_that_it_names(
+def test_a_rest_catalogue_gives_the_windows_of_its_tables(
     tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.delete(EqualTo("label", 0))
@@ -251,7 +249,7 @@ def test_a_rest_catalogue_gives_the_window_of_the_tables_that_it_names(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_table_that_is_not_there_or_lacks_columns_is_named(tmp_path: Path, table: Table) -> None:
+def test_a_missing_table_or_column_is_named(tmp_path: Path, table: Table) -> None:
     for name in ("logs.questions", "nowhere.answers"):
         with pytest.raises(InputError, match=f"no table {name}"):
             pulled(tmp_path, table=name)
@@ -263,7 +261,7 @@ def test_a_table_that_is_not_there_or_lacks_columns_is_named(tmp_path: Path, tab
         pulled(tmp_path, table="answers")
 
 
-def test_a_table_without_rows_is_an_empty_window(tmp_path: Path, table: Table, rows: pa.Table) -> None:
+def test_a_table_without_rows_gives_an_empty_window(tmp_path: Path, table: Table, rows: pa.Table) -> None:
     catalogue(tmp_path).create_table("logs.empty", schema=rows.schema)
     found = pulled(tmp_path, table="logs.empty")
     assert (found.rows, found.source["snapshot"]) == (0, None)
@@ -272,7 +270,7 @@ def test_a_table_without_rows_is_an_empty_window(tmp_path: Path, table: Table, r
 @pytest.mark.parametrize(
     "properties", [{"s3.secret-access-key": "x"}, {"token": "x"}, {"uri": "postgresql://me:pw@host/db"}]
 )
-def test_secrets_stay_out_of_the_deployments_file(properties: dict[str, str]) -> None:
+def test_secrets_in_the_deployments_file_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="holds credentials"):
         IcebergSource(table="logs.answers", properties=properties)
 

@@ -1,4 +1,4 @@
-"""Labels that come late, from elsewhere, twice, too early, or differently the second time."""
+"""Labels that arrive late, from another source, twice, too early, or with another value."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ PLATFORM = {"users": 60, "items": 20, "rows_per_week": 900, "seed": 3}
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same two weeks whole, and as predictions and labels up to three days later."""
+    """Two weeks in one lake, and the same as predictions plus labels up to three days later."""
     home = tmp_path_factory.mktemp("lakes")
     simulate(home / "whole", weeks=2, **PLATFORM)
     simulate(home / "parts", weeks=2, label_delay="3d", **PLATFORM)
@@ -47,7 +47,7 @@ def pull(home: Path, into: Path, settings: Deployment, *, refresh: bool = False)
 
 
 def copied(lakes: Path, home: Path) -> list[Path]:
-    """A private copy, and its files of labels, oldest first."""
+    """A private copy and its label files, oldest first."""
     import shutil
 
     shutil.copytree(lakes / "parts", home / "parts")
@@ -58,7 +58,9 @@ def rewrite(path: Path, change: Any) -> None:
     pq.write_table(change(pq.read_table(path, partitioning=None)), path)
 
 
-def test_late_labels_from_elsewhere_give_the_window_of_an_undelayed_log(lakes: Path, tmp_path: Path) -> None:
+def test_late_labels_from_another_source_give_the_window_of_an_undelayed_log(
+    lakes: Path, tmp_path: Path
+) -> None:
     whole = pull(lakes, tmp_path / "a", Deployment(source=LakeSource(path="whole")))
     joined = pull(lakes, tmp_path / "b", deployment())
 
@@ -68,7 +70,7 @@ def test_late_labels_from_elsewhere_give_the_window_of_an_undelayed_log(lakes: P
     assert joined.notes["labels_expected"] > 0
 
 
-def test_rows_whose_label_has_not_come_are_counted_and_come_with_a_later_look(
+def test_rows_without_a_label_are_counted_and_added_by_a_later_extraction(
     lakes: Path, tmp_path: Path
 ) -> None:
     *_, last = [path for path in copied(lakes, tmp_path) if path.name == "part-0.parquet"]
@@ -83,7 +85,7 @@ def test_rows_whose_label_has_not_come_are_counted_and_come_with_a_later_look(
     assert again.digest == pull(lakes, tmp_path / "whole", Deployment(source=LakeSource(path="whole"))).digest
 
 
-def test_rows_without_a_label_in_one_source_are_waited_for_only_with_a_lag(tmp_path: Path) -> None:
+def test_rows_without_a_label_in_a_single_source_wait_only_with_a_label_lag(tmp_path: Path) -> None:
     simulate(tmp_path / "lake", weeks=1, **PLATFORM)
     (part,) = (tmp_path / "lake").rglob("part-0.parquet")
     last = pa.array(np.arange(900) >= 800)
@@ -99,7 +101,7 @@ def test_rows_without_a_label_in_one_source_are_waited_for_only_with_a_lag(tmp_p
     assert (waited.rows, waited.notes["rows_without_label"]) == (800, 100)
 
 
-def test_the_newest_of_several_labels_counts_and_a_contradiction_counts_for_nothing() -> None:
+def test_the_newest_label_counts_and_contradictory_labels_are_dropped() -> None:
     found = Labels(
         pa.chunked_array([["a", "b", "a", "c"], ["c", "b", "d"]]),
         pa.chunked_array([[0, 1, 1, 0], [1, 1, 0]]),
@@ -116,7 +118,7 @@ def test_the_newest_of_several_labels_counts_and_a_contradiction_counts_for_noth
     st.lists(st.tuples(st.text("ab", max_size=3), st.integers(0, 1), st.integers(0, 3)), max_size=30),
     st.lists(st.text("ab", max_size=4), max_size=10),
 )
-def test_labels_are_those_of_a_slow_search(rows: list[tuple[str, int, int]], wanted: list[str]) -> None:
+def test_labels_equal_those_of_a_naive_search(rows: list[tuple[str, int, int]], wanted: list[str]) -> None:
     ids, values, times = ([row[k] for row in rows] for k in range(3))
     found = Labels(
         pa.chunked_array([pa.array(ids, pa.string())]),
@@ -131,7 +133,7 @@ def test_labels_are_those_of_a_slow_search(rows: list[tuple[str, int, int]], wan
         assert (None if at < 0 else found.values[int(at)].as_py()) == expected
 
 
-def test_a_label_from_before_its_event_does_not_count(lakes: Path, tmp_path: Path) -> None:
+def test_a_label_earlier_than_its_event_is_ignored(lakes: Path, tmp_path: Path) -> None:
     first, *_ = copied(lakes, tmp_path)
 
     def early(rows: pa.Table) -> pa.Table:
@@ -145,9 +147,7 @@ def test_a_label_from_before_its_event_does_not_count(lakes: Path, tmp_path: Pat
     assert found.notes["labels_early"] == found.notes["rows_without_label"] == 50
 
 
-def test_a_label_that_changes_afterwards_is_noted_until_the_window_changes_again(
-    lakes: Path, tmp_path: Path
-) -> None:
+def test_a_changed_label_is_reported_until_the_window_changes_again(lakes: Path, tmp_path: Path) -> None:
     path, *_ = copied(lakes, tmp_path)
     before = pull(tmp_path, tmp_path, deployment())
 
@@ -165,12 +165,12 @@ def test_a_label_that_changes_afterwards_is_noted_until_the_window_changes_again
     assert pull(tmp_path, tmp_path, deployment(), refresh=True).notes["labels_changed"] == 7
 
 
-def test_labels_may_come_until_the_last_look_at_their_window() -> None:
+def test_labels_may_arrive_until_the_last_extraction_of_their_window() -> None:
     span = label_span(deployment(lookback_windows=2), WEEK)
     assert (span.start, span.end) == (WEEK.start, WEEK.end + timedelta(days=17))
 
 
-def test_missing_labels_are_one_clear_line_and_leave_no_window(lakes: Path, tmp_path: Path) -> None:
+def test_missing_labels_give_one_line_and_no_window(lakes: Path, tmp_path: Path) -> None:
     nowhere = deployment(labels={"kind": "lake", "path": "nowhere"})
     with pytest.raises(SlcError, match="nowhere") as refusal:
         pull(lakes, tmp_path, nowhere)

@@ -1,4 +1,4 @@
-"""The Parquet lake: Hive or flat, local or S3."""
+"""The Parquet lake: Hive or flat layout, local or in S3."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def test_flat_and_hive_lakes_give_the_same_window(
     assert ids(found[0]) == sorted(rows["event_id"].to_pylist())
 
 
-def test_hive_keys_are_columns(tmp_path: Path, rows: pa.Table) -> None:
+def test_hive_keys_become_columns(tmp_path: Path, rows: pa.Table) -> None:
     half = rows.num_rows // 2
     plain = rows.drop_columns(["backbone_version"])
     write(tmp_path / "lake" / "model=v%201" / "a.parquet", plain.slice(0, half))
@@ -53,7 +53,7 @@ def test_hive_keys_are_columns(tmp_path: Path, rows: pa.Table) -> None:
     }
 
 
-def test_hidden_files_and_the_truth_beside_the_weeks_are_no_rows(tmp_path: Path, rows: pa.Table) -> None:
+def test_hidden_files_and_the_truth_file_are_ignored(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
     write(tmp_path / "lake" / "week=2026-01-05" / "_tmp.parquet", rows)
     write(tmp_path / "lake" / ".staging" / "b.parquet", rows)
@@ -62,7 +62,7 @@ def test_hidden_files_and_the_truth_beside_the_weeks_are_no_rows(tmp_path: Path,
     assert manifest.rows == rows.num_rows
 
 
-def test_a_declared_partition_opens_only_its_own_files(tmp_path: Path, rows: pa.Table) -> None:
+def test_with_a_declared_partition_only_its_files_are_opened(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
     broken = tmp_path / "lake" / "week=2026-01-12" / "a.parquet"
     broken.parent.mkdir()
@@ -82,8 +82,8 @@ def test_daily_partitions_make_up_a_week(tmp_path: Path, rows: pa.Table, later_r
     assert ids(manifest) == sorted(rows["event_id"].to_pylist())
 
 
-def test_a_partition_holds_the_days_of_the_window_s_zone(tmp_path: Path, rows: pa.Table) -> None:
-    """The week in which clocks go forward: its first hour lies on Sunday in UTC."""
+def test_partition_dates_use_the_zone_of_the_window(tmp_path: Path, rows: pa.Table) -> None:
+    """In the week of the change to summer time the first hour is on Sunday in UTC."""
     window = Window.parse("2026-03-23/2026-03-30", "Europe/Berlin")
     moved = pc.add(rows["event_time"], pa.scalar(window.start - WEEK.start))
     inside = rows.set_column(1, "event_time", moved).filter(pc.less(moved, pa.scalar(window.end)))
@@ -97,8 +97,8 @@ def test_a_partition_holds_the_days_of_the_window_s_zone(tmp_path: Path, rows: p
     assert extract(Deployment(source=source), window, tmp_path / "w", home=tmp_path).rows == inside.num_rows
 
 
-def test_only_odd_times_of_the_window_are_counted(tmp_path: Path, rows: pa.Table) -> None:
-    """Berlin repeats an hour on the last day of this week; the file has rows of the next week, too."""
+def test_only_ambiguous_times_inside_the_window_are_counted(tmp_path: Path, rows: pa.Table) -> None:
+    """Berlin repeats an hour on the last day of this week; the file also has rows of the next week."""
     window = Window.parse("2026-10-19/2026-10-26", "Europe/Berlin")
     times = ["2026-10-25 02:30:00", "2026-10-25 04:00:00", "2026-11-01 02:30:00", "2026-10-25 02:40:00"]
     local = pa.array(times).cast(pa.timestamp("us"))
@@ -110,7 +110,7 @@ def test_only_odd_times_of_the_window_are_counted(tmp_path: Path, rows: pa.Table
 
 
 def test_a_missing_weight_is_1(tmp_path: Path, rows: pa.Table) -> None:
-    """Missing in some rows of a file, and in a whole file of the same window."""
+    """Missing in some rows of a file, and in an entire file of the same window."""
     half = rows.num_rows // 2
     weights = pa.array([None if k % 3 else 2.0 for k in range(half)], pa.float64())
     plain = rows.select([name for name in rows.column_names if name != "weight"])
@@ -128,12 +128,12 @@ def test_a_partition_without_a_date_is_refused(tmp_path: Path, rows: pa.Table) -
         extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)
 
 
-def test_a_lake_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_lake_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere is not a directory"):
         extract(Deployment(source=LakeSource(path="nowhere")), WEEK, tmp_path / "w", home=tmp_path)
 
 
-def test_a_type_that_changed_in_another_week_does_not_matter(
+def test_a_type_changed_in_another_week_does_not_matter(
     tmp_path: Path, rows: pa.Table, later_rows: pa.Table
 ) -> None:
     numbered = rows.set_column(2, "user_id", pa.array(range(rows.num_rows)))
@@ -145,10 +145,10 @@ def test_a_type_that_changed_in_another_week_does_not_matter(
     assert (old.schema["user_id"], new.schema["user_id"]) == ("int64", "string")
 
 
-def test_a_directory_without_permission_is_refused(tmp_path: Path, rows: pa.Table) -> None:
+def test_an_unreadable_directory_is_refused(tmp_path: Path, rows: pa.Table) -> None:
     write(tmp_path / "lake" / "week=2026-01-05" / "a.parquet", rows)
     (tmp_path / "lake" / "week=2026-01-05").chmod(0)
-    root = os.geteuid() == 0  # root may read everything, so it becomes somebody else for a timestamp
+    root = os.geteuid() == 0  # root may read everything, so switch to another user
     if root:
         os.seteuid(NOBODY)
     try:
@@ -188,9 +188,7 @@ def test_a_lake_on_s3_gives_the_same_window_as_a_local_one(
 
 
 @pytest.mark.slow
-def test_a_store_that_does_not_answer_may_be_tried_again(
-    tmp_path: Path, bucket: str, unused_port: int
-) -> None:
+def test_an_unreachable_store_gives_a_retryable_error(tmp_path: Path, bucket: str, unused_port: int) -> None:
     source = LakeSource(path=f"s3://{bucket}/lake", endpoint=f"http://127.0.0.1:{unused_port}")
     with pytest.raises(SourceUnavailable, match="try again"):
         extract(Deployment(source=source), WEEK, tmp_path / "w", home=tmp_path)

@@ -1,4 +1,4 @@
-"""A changed window costs one listing and one footer per file, counted by the filesystem itself."""
+"""A changed window needs one listing and one footer read per file, counted at the filesystem."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,11 +13,11 @@ from slc_ops.intake.extract import extract
 from slc_ops.settings.deployments import Deployment, FilesSource, LakeSource
 from tests.intake.conftest import WEEK
 
-FOOTER = 8  # a reader of a Parquet file begins with its last bytes
+FOOTER = 8  # a Parquet reader starts with the last bytes
 
 
 class Watched:
-    """A file that counts how often its footer is read."""
+    """Count how often the footer of a file is read."""
 
     def __init__(self, path: str, seen: Counter[str]) -> None:
         self._stream, self._seen, self._path = open(path, "rb"), seen, path  # noqa: SIM115
@@ -36,7 +36,7 @@ class Watched:
 
 
 class Watching(pafs.FileSystemHandler):  # type: ignore[misc]
-    """The local filesystem, which counts what is asked of it."""
+    """The local filesystem, counting calls."""
 
     def __init__(self) -> None:
         self.local, self.seen = pafs.LocalFileSystem(), Counter[str]()
@@ -77,7 +77,7 @@ def lake(tmp_path: Path, rows: pa.Table) -> Path:
     return tmp_path / "lake"
 
 
-def test_a_lake_is_listed_once_and_each_footer_read_once(
+def test_a_lake_is_listed_once_and_each_footer_is_read_once(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = Watching()
@@ -92,7 +92,7 @@ def test_a_lake_is_listed_once_and_each_footer_read_once(
     assert handler.seen == {"listing": 1}  # nothing changed, so nothing is opened
 
 
-def test_parquet_files_by_name_have_their_footer_read_once(
+def test_the_footers_of_named_parquet_files_are_read_once(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: Counter[str] = Counter()

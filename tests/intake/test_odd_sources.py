@@ -1,4 +1,4 @@
-"""Columns, texts, times and files that no log should have: an error in one line, and nothing left behind."""
+"""Invalid columns, texts, times and files give a one-line error and leave nothing behind."""
 
 import base64
 import os
@@ -22,15 +22,15 @@ KINDS = pytest.mark.parametrize("source", SOURCES, ids=["lake", "files"])
 
 
 def refused(tmp_path: Path, rows: pa.Table, source: LakeSource | FilesSource) -> str:
-    """The message with which a window of these rows is refused."""
+    """The message that refuses a window of these rows."""
     (tmp_path / "lake").mkdir()
     pq.write_table(rows, tmp_path / "lake" / "part.parquet")
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         extract(Deployment(source=source), WEEK, tmp_path / "windows", home=tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     windows = tmp_path / "windows"
     assert not windows.exists() or not list(windows.iterdir())
-    return str(told.value)
+    return str(reported.value)
 
 
 def changed(rows: pa.Table, column: str, values: pa.Array) -> pa.Table:
@@ -55,7 +55,7 @@ def test_a_nested_column_is_refused(
 
 @KINDS
 @pytest.mark.parametrize("column", ["item_id", "event_time"])
-def test_a_column_that_is_there_twice_is_refused(
+def test_a_duplicated_column_is_refused(
     tmp_path: Path, rows: pa.Table, source: LakeSource, column: str
 ) -> None:
     twice = pa.Table.from_arrays([*rows.columns, rows[column]], names=[*rows.schema.names, column])
@@ -64,7 +64,7 @@ def test_a_column_that_is_there_twice_is_refused(
 
 @KINDS
 @pytest.mark.parametrize("column", ["event_id", "item_id", "user_id", "group_id", "backbone_version"])
-def test_text_that_is_not_utf8_is_marked_and_the_other_rows_are_as_they_were(
+def test_invalid_utf8_is_marked_and_other_rows_are_unchanged(
     tmp_path: Path, rows: pa.Table, source: LakeSource, column: str
 ) -> None:
     (tmp_path / "lake").mkdir()
@@ -76,7 +76,7 @@ def test_text_that_is_not_utf8_is_marked_and_the_other_rows_are_as_they_were(
 
 
 @KINDS
-def test_times_beyond_the_calendar_are_refused(tmp_path: Path, rows: pa.Table, source: LakeSource) -> None:
+def test_times_outside_the_calendar_are_refused(tmp_path: Path, rows: pa.Table, source: LakeSource) -> None:
     times = pa.array([2**62] * rows.num_rows)
     assert "out of bounds" in refused(tmp_path, changed(rows, "event_time", times), source)
 
@@ -96,7 +96,7 @@ class Keys(pe.KmsClient):  # type: ignore[misc]
 
 @KINDS
 @pytest.mark.parametrize("plain_footer", [True, False])
-def test_encrypted_parquet_is_said_to_be_encrypted(
+def test_encrypted_parquet_is_reported_as_encrypted(
     tmp_path: Path, rows: pa.Table, source: LakeSource, plain_footer: bool
 ) -> None:
     settings = pe.EncryptionConfiguration(
@@ -108,14 +108,16 @@ def test_encrypted_parquet_is_said_to_be_encrypted(
         tmp_path / "lake" / "part.parquet", rows.schema, encryption_properties=secret
     ) as writer:
         writer.write_table(rows)
-    with pytest.raises(InputError, match=r"part\.parquet is encrypted") as told:
+    with pytest.raises(InputError, match=r"part\.parquet is encrypted") as reported:
         extract(Deployment(source=source), WEEK, tmp_path / "windows", home=tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 @KINDS
-def test_clocks_that_jump_change_no_window(tmp_path: Path, rows: pa.Table, source: LakeSource) -> None:
-    """File times say whether to look again, whatever they are; the rows say what the window is."""
+def test_a_jumping_clock_does_not_change_the_window(
+    tmp_path: Path, rows: pa.Table, source: LakeSource
+) -> None:
+    """File times only trigger another read; the rows determine the window."""
     (tmp_path / "lake").mkdir()
     part = tmp_path / "lake" / "part.parquet"
     pq.write_table(rows, part)
@@ -127,13 +129,13 @@ def test_clocks_that_jump_change_no_window(tmp_path: Path, rows: pa.Table, sourc
     assert len({manifest.fingerprint for manifest in found}) == 4
     os.utime(part, (0, 0))
     pq.write_table(rows.slice(1), part)
-    os.utime(part, (1, 1))  # older than what was read last, and still noticed
+    os.utime(part, (1, 1))  # older than the last read, and still detected
     later = extract(deployment, WEEK, tmp_path / "windows", refresh=True, home=tmp_path)
     assert later.rows == rows.num_rows - 1
 
 
-def test_a_running_extraction_survives_a_clock_that_jumps_a_week(tmp_path: Path, rows: pa.Table) -> None:
-    """Its directory looks old then, but the file in it is being written."""
+def test_a_running_extraction_survives_a_clock_jump_of_a_week(tmp_path: Path, rows: pa.Table) -> None:
+    """Its directory seems old, but its file is still being written."""
     (tmp_path / "lake").mkdir()
     pq.write_table(rows, tmp_path / "lake" / "part.parquet")
     running = tmp_path / "windows" / ".2026-01-12.running"
@@ -146,7 +148,7 @@ def test_a_running_extraction_survives_a_clock_that_jumps_a_week(tmp_path: Path,
 
 
 @pytest.mark.parametrize("text", ["0001-01-01/0001-01-08", "0001-01-08/0001-01-15"])
-def test_a_window_at_the_beginning_of_the_calendar_has_no_past(text: str) -> None:
+def test_a_window_at_the_start_of_the_calendar_has_no_history(text: str) -> None:
     with pytest.raises(SettingsError, match="the calendar begins with the year 1"):
         Window.parse(text).before(3)
 
@@ -154,6 +156,6 @@ def test_a_window_at_the_beginning_of_the_calendar_has_no_past(text: str) -> Non
 @pytest.mark.parametrize(
     "text", ["0001-01-01T00:00:00+14:00/0001-01-08", "9999-12-31/9999-12-31T23:00:00-05:00"]
 )
-def test_a_moment_outside_of_the_calendar_is_refused(text: str) -> None:
+def test_a_timestamp_outside_the_calendar_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="outside of the years 1 to 9999"):
         Window.parse(text)

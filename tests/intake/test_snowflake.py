@@ -1,4 +1,4 @@
-"""Snowflake's own protocol, spoken by fakesnow on loopback, read through the real driver."""
+"""Snowflake's protocol by fakesnow on loopback, read through the real driver."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from slc_ops.intake.extract import extract
 from slc_ops.intake.manifest import WindowManifest
 from slc_ops.settings.deployments import Deployment, LakeSource, SqlSource
 from tests.intake.conftest import WEEK
-from tests.intake.emulators import answering, environment_with, port_of_nobody
+from tests.intake.emulators import answering, environment_with, free_port
 
 pytestmark = pytest.mark.services
 QUERY = "SELECT * FROM answers WHERE event_time >= :window_start AND event_time < :window_end"
@@ -22,10 +22,10 @@ COLUMNS = ["event_id", "event_time", "user_id", "item_id", "label", "logit"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, rows: pa.Table, later_rows: pa.Table) -> Iterator[str]:
-    """Two weeks in a table whose names nobody quoted."""
+    """Two weeks in a table with unquoted names."""
     from adbc_driver_snowflake import dbapi
 
-    directory, port = tmp_path_factory.mktemp("snowflake"), port_of_nobody()
+    directory, port = tmp_path_factory.mktemp("snowflake"), free_port()
     python = environment_with(directory / "venv", "fakesnow[server]==0.12.1", "snowflake-connector-python<5")
     command = [str(python), "-m", "fakesnow", "-s", "--host", "127.0.0.1", "-p", str(port)]
     with answering(command, port, directory / "log"):
@@ -54,7 +54,7 @@ def pulled(home: Path, **settings: Any) -> WindowManifest:
     return extract(Deployment(source=source), WEEK, home / "windows", home=home, refresh=True)
 
 
-def test_the_window_s_rows_come_as_from_a_file(
+def test_the_window_equals_that_of_a_file(
     tmp_path: Path, rows: pa.Table, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGS", address)
@@ -67,7 +67,7 @@ def test_the_window_s_rows_come_as_from_a_file(
     assert "secret" not in str(found.source)
 
 
-def test_a_table_that_is_not_there_is_one_line(
+def test_a_missing_table_gives_a_one_line_error(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGS", address)

@@ -1,4 +1,4 @@
-"""Databases: a real PostgreSQL and SQLite, streamed, with bound parameters."""
+"""Databases: a real PostgreSQL and SQLite, streamed with bound parameters."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ COLUMNS = ("event_id", "event_time", "user_id", "item_id", "label", "logit")
 def answers(
     postgres: str, rows: pa.Table, later_rows: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """A table of answers in PostgreSQL, with types of its own."""
+    """A table of answers in PostgreSQL with its native types."""
     monkeypatch.setenv("LOGS_URL", postgres)
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("drop table if exists answers")
@@ -76,9 +76,7 @@ def test_postgresql_gives_exactly_the_window(tmp_path: Path, rows: pa.Table, ans
 
 
 @pytest.mark.slow
-def test_rows_stream_in_batches_while_the_server_makes_them(
-    answers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_are_streamed_in_batches_during_the_query(answers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
     slowly = QUERY.replace("score as logit", "score as logit, pg_sleep(0.004)::text as group_id")
     batches = open_source(deployment(slowly).source, Path(), WEEK).batches()
@@ -93,7 +91,7 @@ def test_rows_stream_in_batches_while_the_server_makes_them(
 
 
 @pytest.mark.slow
-def test_an_extraction_that_ends_early_lets_the_server_go(
+def test_an_aborted_extraction_ends_the_query_on_the_server(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slc_ops.intake.sources.drivers.BATCH_BYTES", 1)
@@ -112,10 +110,10 @@ def test_an_extraction_that_ends_early_lets_the_server_go(
 
 
 @pytest.mark.slow
-def test_arrow_and_python_give_the_same_content(
+def test_arrow_and_python_reads_give_the_same_content(
     tmp_path: Path, answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the types differ on the way: exact decimals, UUIDs, short floats, nulls."""
+    """Also where the types differ: exact decimals, UUIDs, short floats, nulls."""
     odd = QUERY.replace("pupil as user_id", "md5(pupil)::uuid as user_id, exercise as group_id").replace(
         "score as logit",
         "score as logit, case when id like '%7' then null else score::float4 end as weight",
@@ -133,7 +131,7 @@ def test_arrow_and_python_give_the_same_content(
 
 
 @pytest.mark.slow
-def test_another_order_of_the_rows_is_the_same_window(tmp_path: Path, answers: str) -> None:
+def test_another_row_order_gives_the_same_window(tmp_path: Path, answers: str) -> None:
     before = extract(deployment(), WEEK, tmp_path)
     with psycopg.connect(answers, autocommit=True) as connection:
         connection.execute("create table turned as select * from answers order by random()")
@@ -145,7 +143,7 @@ def test_another_order_of_the_rows_is_the_same_window(tmp_path: Path, answers: s
 
 
 @pytest.mark.slow
-def test_late_rows_change_the_window_when_it_is_looked_at_again(tmp_path: Path, answers: str) -> None:
+def test_late_rows_change_the_window_at_the_next_extraction(tmp_path: Path, answers: str) -> None:
     before = extract(deployment(), WEEK, tmp_path)
     with psycopg.connect(answers, autocommit=True) as connection:
         connection.execute(
@@ -158,7 +156,7 @@ def test_late_rows_change_the_window_when_it_is_looked_at_again(tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_database_that_goes_away_in_the_middle_leaves_nothing_behind(tmp_path: Path, answers: str) -> None:
+def test_a_lost_connection_leaves_no_partial_window(tmp_path: Path, answers: str) -> None:
     query = QUERY.replace(
         "from answers",
         ", case when id like '%00000300' then pg_terminate_backend(pg_backend_pid()) end from answers",
@@ -169,7 +167,7 @@ def test_a_database_that_goes_away_in_the_middle_leaves_nothing_behind(tmp_path:
 
 
 @pytest.mark.slow
-def test_the_session_cannot_write(tmp_path: Path, answers: str) -> None:
+def test_the_session_is_read_only(tmp_path: Path, answers: str) -> None:
     with psycopg.connect(answers, autocommit=True) as connection:
         connection.execute(
             "create or replace function wipe() returns int language sql volatile "
@@ -184,14 +182,14 @@ def test_the_session_cannot_write(tmp_path: Path, answers: str) -> None:
 
 @pytest.mark.slow
 def test_bounds_are_parameters(tmp_path: Path, answers: str) -> None:
-    """A window's text never reaches the query: the server sees placeholders."""
+    """The text of a window never reaches the query: the server sees placeholders."""
     shown = QUERY.replace("right_answer as label", "right_answer as label, current_query() as group_id")
     manifest = extract(deployment(shown), WEEK, tmp_path)
     assert pq.read_table(manifest.path)["group_id"].to_pylist()[0].count("2026") == 0
 
 
 @pytest.mark.slow
-def test_times_without_a_zone_need_one_named(tmp_path: Path, answers: str) -> None:
+def test_times_without_a_zone_require_a_named_zone(tmp_path: Path, answers: str) -> None:
     naive = QUERY.replace("at as event_time", "at at time zone 'Asia/Tokyo' as event_time").replace(
         "where at >= :window_start and at < :window_end",
         "where at at time zone 'Asia/Tokyo' >= :window_start and at at time zone 'Asia/Tokyo' < :window_end",
@@ -203,7 +201,7 @@ def test_times_without_a_zone_need_one_named(tmp_path: Path, answers: str) -> No
 
 
 @pytest.mark.slow
-def test_a_wrong_query_is_refused_in_one_line(tmp_path: Path, answers: str) -> None:
+def test_an_invalid_query_is_refused_in_one_line(tmp_path: Path, answers: str) -> None:
     with pytest.raises(InputError, match='column "pupl" does not exist') as refusal:
         extract(deployment(QUERY.replace("pupil", "pupl")), WEEK, tmp_path)
     assert "\n" not in str(refusal.value)
@@ -224,7 +222,7 @@ def test_postgresql_compares_times_that_are_text_as_documented(
     assert extract(deployment(query), WEEK, tmp_path / "cast").rows == rows.num_rows
 
 
-def test_a_database_that_does_not_answer_may_be_tried_again(
+def test_an_unreachable_database_gives_a_retryable_error(
     tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGS_URL", f"postgresql://reader:secret@127.0.0.1:{unused_port}/logs")
@@ -234,7 +232,7 @@ def test_a_database_that_does_not_answer_may_be_tried_again(
 
 
 @pytest.mark.parametrize("value", [None, "", "no url with secret"])
-def test_a_missing_url_is_named_and_never_shown(
+def test_a_missing_url_is_named_without_showing_secrets(
     tmp_path: Path, value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOGS_URL", raising=False)
@@ -247,7 +245,7 @@ def test_a_missing_url_is_named_and_never_shown(
 
 @pytest.fixture
 def sqlite(tmp_path: Path, rows: pa.Table, later_rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same answers in SQLite, whose times are text."""
+    """The same answers in SQLite, with times as text."""
     path = tmp_path / "logs.db"
     monkeypatch.setenv("LOGS_URL", "sqlite:///logs.db")
     with sqlite3.connect(path) as connection:
@@ -291,7 +289,7 @@ def test_sqlite_compares_times_that_end_in_z_as_documented(
     assert manifest.rows == rows.num_rows
 
 
-def test_sqlite_cannot_be_written(tmp_path: Path, sqlite: Path) -> None:
+def test_sqlite_is_read_only(tmp_path: Path, sqlite: Path) -> None:
     query = "delete from answers where :window_start < :window_end returning id as event_id, at as event_time"
     with pytest.raises(InputError, match="may only read: not authorized"):
         extract(deployment(query), WEEK, tmp_path / "w", home=tmp_path)
@@ -304,7 +302,7 @@ def test_a_missing_sqlite_file_is_not_created(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "gone.db").exists()
 
 
-def test_columns_of_mixed_types_and_doubled_names_are_refused(tmp_path: Path, sqlite: Path) -> None:
+def test_mixed_column_types_and_duplicated_names_are_refused(tmp_path: Path, sqlite: Path) -> None:
     with sqlite3.connect(sqlite) as connection:
         connection.execute("update answers set score = 'many' where rowid = 3")
     with pytest.raises(InputError, match="mixed types: float, str"):
@@ -314,7 +312,7 @@ def test_columns_of_mixed_types_and_doubled_names_are_refused(tmp_path: Path, sq
         extract(deployment(twice), WEEK, tmp_path / "w", home=tmp_path)
 
 
-def test_a_query_that_claims_other_weeks_is_judged_not_trimmed(
+def test_extraction_does_not_trim_rows_outside_the_window(
     tmp_path: Path, rows: pa.Table, sqlite: Path
 ) -> None:
     careless = QUERY.replace("at >= :window_start and at < :window_end", ":window_start < :window_end")
@@ -346,7 +344,7 @@ def test_an_airflow_connection_names_the_database(
         extract(Deployment(source=SqlSource(query=QUERY, connection="nothing")), WEEK, tmp_path / "b")
 
 
-def test_an_empty_result_is_an_empty_window(tmp_path: Path, sqlite: Path) -> None:
+def test_an_empty_result_gives_an_empty_window(tmp_path: Path, sqlite: Path) -> None:
     empty = Window.parse("2025-01-06/2025-01-13")
     manifest = extract(deployment(TEXT_QUERY), empty, tmp_path / "w", home=tmp_path)
     assert manifest.rows == 0

@@ -1,4 +1,4 @@
-"""Queries that would change a database, leave it, or never end are refused in one line."""
+"""Queries that would change a database, read other files, or never end are refused in one line."""
 
 import sqlite3
 from pathlib import Path
@@ -48,49 +48,49 @@ def filled(query: str, select: str = "") -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("query", [*WRITES, *POSTGRESQL])
 def test_no_query_changes_postgresql(tmp_path: Path, answers: str, query: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as reported:
         extract(deployment(filled(query, QUERY)), WEEK, tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     with psycopg.connect(answers) as connection:
         assert connection.execute("select count(*) from answers").fetchone() == (1000,)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("query", [*WRITES, *SQLITE])
-def test_no_query_changes_sqlite_or_makes_a_file(
+def test_no_query_changes_sqlite_or_creates_a_file(
     tmp_path: Path, sqlite: Path, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = sqlite.read_bytes()
-    with pytest.raises(SlcError) as told:
+    with pytest.raises(SlcError) as reported:
         extract(deployment(filled(query, TEXT_QUERY)), WEEK, tmp_path / "w", home=tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert sqlite.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name != "w"] == ["logs.db"]
     assert list((tmp_path / "w").iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_query_that_does_not_end_is_stopped_in_postgresql(tmp_path: Path, answers: str) -> None:
+def test_an_endless_query_is_stopped_in_postgresql(tmp_path: Path, answers: str) -> None:
     with pytest.raises(SourceUnavailable, match="took longer than limit_seconds: 1"):
         extract(deployment(filled(ENDLESS), limit_seconds=1), WEEK, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_query_that_does_not_end_is_stopped_in_sqlite(tmp_path: Path, sqlite: Path) -> None:
+def test_an_endless_query_is_stopped_in_sqlite(tmp_path: Path, sqlite: Path) -> None:
     with pytest.raises(SourceUnavailable, match="interrupted"):
         extract(deployment(filled(ENDLESS), limit_seconds=1), WEEK, tmp_path / "w", home=tmp_path)
 
 
-def test_sqlite_may_compute(tmp_path: Path, sqlite: Path) -> None:
+def test_sqlite_queries_may_use_expressions(tmp_path: Path, sqlite: Path) -> None:
     query = "with recursive n(k) as (select 1 union all select k + 1 from n where k < 3) SELECT"
     found = extract(deployment(filled(query, TEXT_QUERY)), WEEK, tmp_path / "w", home=tmp_path)
     assert found.rows == 500
 
 
 @pytest.mark.parametrize("word", ["readonly", "not authorized"])
-def test_two_locks_guard_sqlite(tmp_path: Path, sqlite: Path, word: str) -> None:
-    """The session is read-only, and the authorizer lets nothing but reading through."""
+def test_sqlite_is_protected_twice(tmp_path: Path, sqlite: Path, word: str) -> None:
+    """The session is read-only, and the authorizer allows only reads."""
     from slc_ops.intake.sources.bounds import Patience
     from slc_ops.intake.sources.sql import guard
 

@@ -1,4 +1,4 @@
-"""Snowflake and BigQuery through their real drivers, as far as a machine without their servers goes."""
+"""Snowflake and BigQuery through their real drivers, as far as possible without their servers."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def asked(home: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any
     list(Query(source(**settings), home, WEEK).batches())
 
 
-def test_a_snowflake_url_is_the_driver_s_own_with_a_session_in_utc() -> None:
+def test_a_snowflake_url_is_passed_to_the_driver_with_a_utc_session() -> None:
     url = sa.make_url("snowflake://ann:p%40ss@org-acc/logs/public?warehouse=small&role=reader")
     found = access_of(url, source(limit_seconds=60))
     place, _, query = str(found.address).partition("?")
@@ -45,7 +45,7 @@ def test_a_snowflake_url_is_the_driver_s_own_with_a_session_in_utc() -> None:
     assert access_of(url, source(epoch_unit="s")).parameter == "?"
 
 
-def test_a_key_instead_of_a_password_is_handed_to_the_driver_alone() -> None:
+def test_a_private_key_is_passed_to_the_driver_only() -> None:
     found = access_of(sa.make_url("snowflake://ann@acc/logs?private_key_file=/keys/a.p8"), source())
     assert found.options["adbc.snowflake.sql.client_option.jwt_private_key"] == "/keys/a.p8"
     assert found.options["adbc.snowflake.sql.auth_type"] == "auth_jwt"
@@ -99,7 +99,7 @@ def test_an_airflow_connection_names_the_warehouse(
 
 
 @pytest.mark.parametrize("warehouse", ["snowflake", "bigquery"])
-def test_without_the_driver_it_says_what_to_install(
+def test_a_missing_driver_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warehouse: str
 ) -> None:
     monkeypatch.setattr("slc_ops.intake.sources.adbc.find_spec", lambda name: None)
@@ -110,10 +110,10 @@ def test_without_the_driver_it_says_what_to_install(
 
 
 @pytest.mark.slow
-def test_a_warehouse_that_does_not_answer_may_be_tried_again(
+def test_an_unreachable_warehouse_gives_a_retryable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_port: int
 ) -> None:
-    """The real drivers, up to the point where the network would be needed."""
+    """The real drivers, up to the point where they need the network."""
     monkeypatch.setattr("slc_ops.intake.sources.drivers.LOGIN_SECONDS", 1)
     closed = f"127.0.0.1:{unused_port}"
     for url in (
@@ -128,7 +128,7 @@ def test_a_warehouse_that_does_not_answer_may_be_tried_again(
 
 
 def credentials(closed: str) -> str:
-    """A service account that nobody knows, whose tokens would come from a closed port."""
+    """An unknown service account whose token address is a closed port."""
     from urllib.parse import quote
 
     from cryptography.hazmat.primitives import serialization
@@ -155,7 +155,7 @@ def credentials(closed: str) -> str:
     ],
     ids=["clear-text", "no-select", "no-credentials", "odd-credentials"],
 )  # fmt: skip
-def test_what_is_wrong_with_a_warehouse_is_said_in_one_line(
+def test_errors_of_a_warehouse_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, query: str, kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said) as refusal:
