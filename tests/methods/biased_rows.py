@@ -1,4 +1,4 @@
-"""Rows whose items are biased, in the shapes that a prior can meet; and what a fit makes of them."""
+"""Rows with biased items in several shapes, and the priors that fits choose."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,14 @@ def sigmoid(x):
 
 
 def world(seed=0, rows=20_000, items=200, users=300, sd=0.7, passing=0.0, scale=1.0, shift=0.0):
-    """A calibration and a test table: lasting offsets of ``sd``, window-wise ones of ``passing``."""
+    """A calibration and a test table: lasting offsets with standard deviation ``sd``, window-specific ones
+    with ``passing``.
+    """
     rng = np.random.default_rng(seed)
     lasting = rng.normal(0, sd, items)
     tables = []
     for window in range(2):
-        # Popular and rare items: with equal counts, small variance and half lasting are the same thing.
+        # Popular and rare items: equal counts cannot separate a small variance from a lasting share of 1/2.
         item, user = (items * rng.random(rows) ** 3).astype(int), rng.integers(0, users, rows)
         eta = rng.normal(0, 1, rows)
         # Passing offsets change with the last fifth of the window, and again with the next window.

@@ -1,6 +1,6 @@
-"""The ladder a second time, from its definitions, with pandas, SciPy, statsmodels and scikit-learn.
+"""The ladder implemented again from its definitions, with pandas, SciPy, statsmodels and scikit-learn.
 
-Slow and plain on purpose: nothing here shares a line with ``slc_ops``.
+Deliberately simple and slow; it shares no code with ``slc_ops``.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ Predictions = dict[str, np.ndarray]
 
 
 def predictions(calibration: pd.DataFrame, test: pd.DataFrame, *, bins: int = 10) -> Predictions:
-    """Every method's probabilities of the test rows, fitted on the calibration rows."""
+    """The test probabilities of every method, fitted on the calibration rows."""
     eta, later = calibration["logit"].to_numpy(), test["logit"].to_numpy()
     return {
         "base": expit(later),
@@ -98,14 +98,14 @@ def ridge(calibration: pd.DataFrame, prior_var: float) -> pd.Series:
 
 
 def of_rows(offsets: pd.Series, rows: pd.DataFrame) -> np.ndarray:
-    """The offset of each row's item, 0 for items that are new."""
+    """The offset of each row's item, 0 for new items."""
     return rows["item_id"].map(offsets).fillna(0.0).to_numpy()
 
 
 def link(
     eta: np.ndarray, delta: np.ndarray, label: pd.Series, later: np.ndarray, then: np.ndarray
 ) -> np.ndarray:
-    """σ(a·η + b₀ + δ), δ held fixed; of a constant η, the intercept says everything."""
+    """σ(a·η + b₀ + δ) with δ fixed; for a constant η only the intercept is fitted."""
     if np.ptp(eta) == 0:
         return expit(glm([], label, offset=delta) + then)
     a, b = glm([eta], label, offset=delta)
@@ -113,7 +113,7 @@ def link(
 
 
 def on_top(what, offsets: pd.Series, calibration: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
-    """The link, or an isotonic map, on top of item offsets."""
+    """The link, or an isotonic map, after item offsets."""
     eta, later = calibration["logit"].to_numpy(), test["logit"].to_numpy()
     delta, then = of_rows(offsets, calibration), of_rows(offsets, test)
     if what is isotonic:

@@ -11,7 +11,7 @@ from slc_ops.rows.interactions import InteractionLog
 def table(
     rows: int = 3000, items: int = 40, seed: int = 0, *, scale: float = 1.0, weight: bool = False
 ) -> pa.Table:
-    """Rows of a backbone that is too steep, shifted and blind to the items' biases."""
+    """Rows of a backbone that is too steep, shifted and ignores item biases."""
     rng = np.random.default_rng(seed)
     bias = rng.normal(0, 0.9, items)
     item = np.minimum(rng.geometric(3 / items, rows) - 1, items - 1)  # few items are frequent, many rare
@@ -30,11 +30,11 @@ def table(
 
 
 def log(*args: Any, **kwargs: Any) -> InteractionLog:
-    """The same, read."""
+    """The same as a log."""
     return InteractionLog.from_table(table(*args, **kwargs))
 
 
 def log_of(**columns: Any) -> InteractionLog:
-    """A log from columns; ``item_id`` defaults to one item."""
+    """A log from columns; ``item_id`` defaults to a single item."""
     size = len(columns["label"])
     return InteractionLog.from_table(pa.table({"item_id": ["only"] * size} | columns))

@@ -1,4 +1,4 @@
-"""Crossed effects: the modes are those of lme4 and GPBoost, and a step is that of the whole Hessian."""
+"""Crossed effects: the modes equal those of lme4 and GPBoost, and a step equals that of the full Hessian."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ BLOCKS = ("item", "slope", "group", "user")
 
 
 def model_of(name):
-    """The log of an oracle as a model; the log's own offsets are the items' prior mean."""
+    """The log of an oracle as a model; the given offsets are the items' prior mean."""
     found, v = columns(name), Variances(**VARIANCES[name])
     rows = Rows(
         found["item"].astype(np.int32), found["label"].astype(np.int8), found["logit"],
@@ -37,7 +37,7 @@ def model_of(name):
 
 @pytest.mark.parametrize("oracle", ["lme4", "gpboost"])
 @pytest.mark.parametrize("name", VARIANCES)
-def test_the_modes_of_all_blocks_are_those_of_other_programs(name, oracle):
+def test_the_modes_of_all_blocks_equal_those_of_lme4_and_gpboost(name, oracle):
     model, v = model_of(name)
     found = model.minimise(State(np.zeros(2), model.shape.zeros), v).state
     parts = dict(zip(BLOCKS, model.shape.split(found.offset), strict=True))
@@ -80,8 +80,8 @@ def test_a_model_with_users_can_be_fitted_without_them():
     np.testing.assert_array_equal(one.offset, other.offset)
 
 
-def test_an_item_whose_rows_are_saturated_does_not_shorten_the_steps_of_all():
-    """Without a limit, the step of such an item is as long as it has rows, and this takes 20 passes."""
+def test_an_item_with_saturated_rows_does_not_shorten_all_steps():
+    """Without a limit the step of such an item grows with its rows, and the fit takes 20 passes."""
     rng = np.random.default_rng(3)
     n, items = 40_000, 200
     item = rng.integers(0, items, n)

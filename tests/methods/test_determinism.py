@@ -1,4 +1,4 @@
-"""The same rows give the same bytes, whatever the threads, the batches and the memory."""
+"""The same rows give the same bytes for any number of threads, batches and memory limit."""
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,7 +13,7 @@ ROWS = 600_000  # three spans
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """One log as one file with large and one with small, odd row groups."""
+    """One log in two files: with large row groups, and with small irregular ones."""
     directory = tmp_path_factory.mktemp("determinism")
     rows = table(rows=ROWS, items=3000, weight=False)
     pq.write_table(rows, directory / "large.parquet")

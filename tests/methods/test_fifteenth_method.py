@@ -1,4 +1,4 @@
-"""A further method is one module and one line: everything that treats methods differently knows it then."""
+"""A new method is one module and one line; all code that distinguishes methods uses them."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ HALF_STEP = Method("half_step", "Half of the offsets of slc.", "moves it", ("sco
 
 @pytest.fixture
 def added(monkeypatch):
-    """Adds the method; facts may be changed to see who asks for them."""
+    """Add the method; ``facts`` may be changed to see which code uses them."""
     folder = str(Path(__file__).parent / "fifteenth")
     monkeypatch.setattr(slc_ops.methods, "__path__", [*slc_ops.methods.__path__, folder])
 
@@ -55,7 +55,7 @@ def run(*arguments):
     return CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
 
 
-def test_it_is_in_the_table_and_stands_last(added):
+def test_it_is_the_last_entry_of_the_table(added):
     assert list(METHODS)[-1] == "half_step"
     assert ladder(["half_step"]) == ("base", "platt", "platt_eb", "half_step")
 
@@ -66,21 +66,21 @@ def deployments(tmp_path):
     return path
 
 
-def test_settings_take_it(added, tmp_path):
+def test_settings_accept_it(added, tmp_path):
     assert load_deployments(deployments(tmp_path))["d"].methods == ("slc", "half_step")
 
 
-def test_settings_refuse_it_where_it_is_not_in_the_table(tmp_path):
+def test_settings_refuse_it_if_it_is_not_in_the_table(tmp_path):
     with pytest.raises(SettingsError, match="no method 'half_step'; the ladder has base"):
         load_deployments(deployments(tmp_path))
 
 
 @pytest.mark.parametrize("command", ["fit", "compare", "sweep", "backtest"])
-def test_the_help_of_every_command_that_takes_methods_describes_it(added, command):
+def test_the_help_of_every_command_with_methods_describes_it(added, command):
     assert "half_step    Half of the offsets of slc." in run(command, "--help").output
 
 
-def test_the_command_line_fits_it_and_its_parameter_set_is_read_again(added, tmp_path):
+def test_the_command_line_fits_it_and_reads_its_parameter_set(added, tmp_path):
     pq.write_table(table(), tmp_path / "rows.parquet")
     arguments = ["--input", tmp_path / "rows.parquet", "--method", "half_step", "--out", tmp_path / "set"]
     answer = json.loads(run("fit", *arguments, "--json", "-").output)
@@ -96,12 +96,12 @@ def test_the_backfill_form_offers_it(added):
     assert "half_step" in backfill_dag().params.get_param("methods").schema["items"]["enum"]
 
 
-def test_the_whole_ladder_is_compared_with_it(added):
+def test_compare_includes_it(added):
     found = compare(log(), log(seed=1))
     assert list(found.methods)[-1] == "half_step"
 
 
-def test_it_is_left_out_where_the_rows_lack_what_it_needs(added):
+def test_it_is_left_out_if_the_rows_lack_a_column(added):
     timeless = [InteractionLog.from_table(table(seed=seed).drop_columns(["event_time"])) for seed in (0, 1)]
     assert "half_step" in compare(*timeless).methods
     added(looks_at=("score", "item", "time"))
@@ -154,8 +154,8 @@ def test_the_report_has_its_row(added, weeks, tmp_path):
     assert any(auc in row for row in rows)
 
 
-def test_the_documentation_asks_for_its_row(added):
+def test_the_documentation_must_list_it(added):
     path, generated = methods_page()
     row = "| `half_step` | Half of the offsets of slc. | score, item | `prior_var` | moves it |"
     assert row in generated
-    assert path.read_text() != generated  # until the table is written again, the check of the page fails
+    assert path.read_text() != generated  # the check of the page fails until the table is regenerated

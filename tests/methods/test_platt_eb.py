@@ -1,4 +1,4 @@
-"""``platt_eb`` against minimisation and integration by other means."""
+"""``platt_eb`` compared with a general minimiser and numerical integration."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ def log_of(rows: int, a: float = 1.0, b0: float = 0.0, seed: int = 0, weight: bo
 
 
 def departure(log: InteractionLog):
-    """The penalised loss of (c, b) for a width, and what turns (c, b) into (a, b₀)."""
+    """The penalised loss of (c, b) for a width, and the map from (c, b) to (a, b₀)."""
     weight = np.ones(log.n_rows) if log.weight is None else log.weight
     mean = np.average(log.logit, weights=weight)
     spread = np.sqrt(np.average((log.logit - mean) ** 2, weights=weight))
@@ -43,7 +43,7 @@ def departure(log: InteractionLog):
 
 
 def curvature(loss, v: np.ndarray, width: float, step: float = 1e-3) -> np.ndarray:
-    """The second derivatives by differences."""
+    """Second derivatives by finite differences."""
     axes = step * np.eye(2)
     return np.array(
         [[(loss(v + i + j, width) - loss(v + i - j, width) - loss(v - i + j, width) + loss(v - i - j, width))
@@ -70,14 +70,14 @@ def test_the_line_is_the_average_of_minima_by_their_marginal_likelihood(rows, a,
 
 
 @pytest.mark.parametrize(("rows", "a", "b0"), [(40, 1.0, 0.0), (300, 1.3, 0.4)])
-def test_laplace_is_near_the_integral(rows, a, b0):
+def test_the_laplace_approximation_is_near_the_integral(rows, a, b0):
     log = log_of(rows, a, b0, seed=5)
     loss, line = departure(log)
     grid = np.linspace(-6, 6, 241)
     points = np.array([(c, b) for c in grid for b in grid])
     flat = np.array([loss(v, np.inf) for v in points])
     lines = np.array([line(v) for v in points])
-    # The prior's width may be narrower than the grid: those are few, and their lines are the frozen model's.
+    # Widths below the grid have little weight, and their lines are close to the frozen model's.
     weights = np.array(
         [
             logsumexp(-flat - np.sum(points**2, axis=1) / (2 * t**2) - 2 * np.log(t))
@@ -97,7 +97,7 @@ def test_laplace_is_near_the_integral(rows, a, b0):
     assert [found.a, found.b0] == pytest.approx(expected, abs=0.05)
 
 
-def test_few_rows_keep_the_line_of_the_frozen_model_unless_it_is_far_off():
+def test_few_rows_keep_the_frozen_model_unless_it_is_clearly_wrong():
     right, wrong = log_of(80, seed=2), log_of(400, a=0.2, b0=-1.5)
     near, plain = fit("platt_eb", right).link, fit("platt", right).link
     assert abs(near.a - 1) + abs(near.b0) < 0.6 * (abs(plain.a - 1) + abs(plain.b0))
@@ -105,7 +105,7 @@ def test_few_rows_keep_the_line_of_the_frozen_model_unless_it_is_far_off():
     assert [far.a, far.b0] == pytest.approx([plain.a, plain.b0], abs=0.02)
 
 
-def test_on_many_rows_it_is_platt_without_a_further_pass(monkeypatch):
+def test_with_many_rows_it_equals_platt_without_another_pass(monkeypatch):
     log = log_of(400_000, a=0.7, b0=0.2)
     calibration = Calibration(log)
     passes, visit = [], Logistic.visit

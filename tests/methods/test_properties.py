@@ -1,4 +1,4 @@
-"""What must not matter does not matter, and what must hold holds."""
+"""Invariances of all methods."""
 
 import itertools
 
@@ -14,7 +14,7 @@ from slc_ops.methods import METHODS, FitOptions, fit
 from slc_ops.rows.interactions import InteractionLog
 from tests.methods.synthetic import log, table
 
-PHASES = [Phase.explicit, Phase.reuse, Phase.generate]  # logs are small: no minutes of shrinking
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate]  # small logs, so that shrinking an example is fast
 
 small_logs = st.lists(
     st.tuples(st.sampled_from("abcdé漢"), st.integers(0, 1), st.floats(-30, 30), st.integers(0, 50)),
@@ -70,7 +70,7 @@ def test_every_method_gives_probabilities_for_any_log(rows, method):
 
 @settings(max_examples=40, deadline=None, phases=PHASES)
 @given(small_logs, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter_to_slc(rows, random):
+def test_slc_does_not_depend_on_the_row_order(rows, random):
     if len({row[1] for row in rows}) == 1:
         return
     shuffled = rows.copy()
@@ -119,7 +119,7 @@ def test_the_type_of_item_ids_does_not_matter(kind):
     assert np.array_equal(fit("slc", retyped).apply(retyped), fit("slc", plain).apply(plain))
 
 
-def test_the_binning_does_not_matter_to_the_static_fit():
+def test_the_static_fit_does_not_depend_on_the_time_bins():
     rows = log()
     answers = [fit("slc", rows, options=FitOptions(time_bins=bins)).apply(rows) for bins in (2, 10, 50)]
     assert np.array_equal(answers[0], answers[1])
@@ -127,7 +127,7 @@ def test_the_binning_does_not_matter_to_the_static_fit():
 
 
 @pytest.mark.parametrize("method", ["platt", "temperature"])
-def test_monotone_score_only_maps_keep_the_auc(method):
+def test_monotone_maps_of_the_score_keep_the_auc(method):
     rows, later = log(), log(seed=5)
     fitted, base = fit(method, rows), fit("base", rows)
     assert auc(later.label, fitted.apply(later)).value == auc(later.label, base.apply(later)).value

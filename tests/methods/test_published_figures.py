@@ -1,4 +1,4 @@
-"""The ladder's figures: of an independent implementation always, of the paper where its data set is there."""
+"""The ladder compared with an independent implementation, and with the paper where its data are available."""
 
 import numpy as np
 import pyarrow as pa
@@ -39,12 +39,12 @@ SWEEP = {
     100.0: (0.6533, 0.6354),
 }
 
-# --- a pair that is generated: the independent implementation is beside it ------------------------------
+# --- a generated pair, compared with the independent implementation -------------------------------------
 
 
 @pytest.fixture(scope="module")
 def generated():
-    """9,000 + 3,000 rows of a backbone that is too steep and blind to items whose bias drifts."""
+    """9,000 + 3,000 rows of a backbone that is too steep and ignores items with drifting bias."""
     rng = np.random.default_rng(17)
     items, rows = 80, 12_000
     item = np.minimum(rng.geometric(3 / items, rows) - 1, items - 1)
@@ -69,7 +69,7 @@ def logs(generated):
 
 
 def nll(label, p):
-    """The contract's NLL: probabilities are clipped."""
+    """The NLL of the contract, with clipped probabilities."""
     return log_loss(label, np.clip(p, 1e-6, 1 - 1e-6))
 
 
@@ -84,21 +84,21 @@ def test_all_methods_but_four_have_a_second_implementation(second):
 
 
 @pytest.mark.parametrize("method", LADDER)
-def test_every_probability_is_that_of_the_second_implementation(method, logs, second):
+def test_every_probability_equals_that_of_the_second_implementation(method, logs, second):
     np.testing.assert_allclose(fit(method, logs[0]).apply(logs[1]), second[method], atol=1e-6)
 
 
-def test_the_ladder_meets_the_second_implementation(generated, logs, second):
+def test_the_ladder_agrees_with_the_second_implementation(generated, logs, second):
     label = generated[1]["label"].to_numpy()
     found = compare(*logs, methods=list(LADDER)).methods
     for name, p in second.items():
         assert found[name].metrics["auc"] == pytest.approx(roc_auc_score(label, p), abs=1e-6), name
         assert found[name].metrics["nll"] == pytest.approx(nll(label, p), abs=1e-6), name
-    # The figures tell the methods apart: a ladder of equal rungs would prove nothing.
+    # The figures differ between methods: equal figures would prove nothing.
     assert len({round(scored.metrics["nll"], 5) for scored in found.values()}) == len(LADDER)
 
 
-def test_the_sweep_meets_the_second_implementation(generated, logs):
+def test_the_sweep_agrees_with_the_second_implementation(generated, logs):
     calibration, test = (table.to_pandas() for table in generated)
     rate = calibration["label"].mean()
     constant = np.log(rate / (1 - rate))
@@ -120,7 +120,7 @@ def pair():
 
 
 @needs_real_rows
-def test_the_ladder_meets_the_independent_implementation(pair):
+def test_the_ladder_agrees_with_the_independent_implementation(pair):
     found = compare(*pair, methods=list(LADDER)).methods
     for name, (auc, nll) in LADDER.items():
         assert found[name].metrics["auc"] == pytest.approx(auc, abs=1e-4), name
@@ -128,7 +128,7 @@ def test_the_ladder_meets_the_independent_implementation(pair):
 
 
 @needs_real_rows
-def test_the_sweep_meets_the_table_of_the_paper(pair):
+def test_the_sweep_agrees_with_the_table_of_the_paper(pair):
     logit = mean_label_logit(pair[0])
     flat = [with_constant_backbone(log, logit) for log in pair]
     for row in prior_variance_sweep(*flat, values=list(SWEEP)):

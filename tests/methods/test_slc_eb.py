@@ -1,4 +1,4 @@
-"""``slc_eb``: the joint minimum is right, the prior is found, and nothing irrelevant changes it."""
+"""``slc_eb``: the joint minimum is correct, the prior is estimated, and irrelevant changes have no effect."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from tests.methods.biased_rows import log_of, model_of, nll, predictions, prior_
 from tests.real_data import DATA, needs_real_rows
 
 
-def test_posterior_variance_is_the_inverse_curvature_and_the_passing_share_adds_to_it():
+def test_the_posterior_variance_is_the_inverse_curvature_plus_the_passing_share():
     table, _ = world(rows=3000, items=20)
     calibration = Calibration(log_of(table))
     model, start = model_of(calibration)
@@ -25,7 +25,7 @@ def test_posterior_variance_is_the_inverse_curvature_and_the_passing_share_adds_
     np.testing.assert_allclose(whole, 1 / (fisher + 1 / v), rtol=1e-4)
     halved, variance = lasting_offsets(found, Prior(v, 0.5, ""))
     np.testing.assert_allclose(halved, offset / 2)
-    # Var(π) = s·v before any row was seen; what the rows say can only lower it.
+    # Var(π) = s·v without rows; rows can only lower it.
     assert np.all(variance < 0.5 * v)
     np.testing.assert_allclose(variance, 0.25 * whole + 0.25 * v)
 
@@ -34,13 +34,13 @@ def test_posterior_variance_is_the_inverse_curvature_and_the_passing_share_adds_
 
 
 @pytest.mark.parametrize(("sd", "expected"), [(1.0, {0.5, 1.0}), (0.5, {0.125, 0.25, 0.5})])
-def test_the_variance_of_the_items_is_found(sd, expected):
+def test_the_item_variance_is_recovered(sd, expected):
     prior = prior_of(world(sd=sd, items=400)[0])
     assert prior.source == "hold-out"
     assert prior.lasting * prior.variance in expected
 
 
-def test_equal_items_give_platt_scaling_or_nearly():
+def test_equal_items_give_nearly_platt_scaling():
     calibration, test = world(sd=0.0, rows=40_000)
     eb, platt = (fit(method, log_of(calibration)) for method in ("slc_eb", "platt"))
     assert eb.prior_var <= 2**-6
@@ -48,7 +48,7 @@ def test_equal_items_give_platt_scaling_or_nearly():
 
 
 def test_variance_zero_is_platt_scaling_exactly():
-    # Easy items turn hard in the last fifth and hard ones easy: what an item was says less than nothing.
+    # Easy items become hard in the last fifth and hard ones easy, so past offsets mislead.
     rng, rows = np.random.default_rng(5), np.arange(4000)
     easy = np.where(rows < 3200, rows % 2, 1 - rows % 2)
     label = (rng.random(4000) < 0.3 + 0.4 * easy).astype(np.int8)
@@ -77,13 +77,13 @@ def test_offsets_that_do_not_last_are_halved():
         {"sd": 0.8, "items": 8000},
     ],
 )
-def test_never_loses_to_the_better_parent(kind, seed):
+def test_slc_eb_never_loses_to_the_better_of_platt_and_slc(kind, seed):
     calibration, test = world(seed=seed, **kind)
     losses = {method: nll(fit(method, log_of(calibration)), test) for method in ("platt", "slc", "slc_eb")}
     assert losses["slc_eb"] <= min(losses["platt"], losses["slc"]) + 0.001
 
 
-def test_a_badly_scaled_backbone_costs_nothing():
+def test_a_badly_scaled_backbone_does_not_change_the_result():
     calibration, test = world(scale=6.0, shift=-2.0)
     plain, plain_test = world()
     distorted = nll(fit("slc_eb", log_of(calibration)), test)
@@ -91,7 +91,7 @@ def test_a_badly_scaled_backbone_costs_nothing():
     assert distorted < nll(fit("slc", log_of(calibration)), test) - 0.05
 
 
-# --- what must not matter ------------------------------------------------------------------------------
+# --- invariances ---------------------------------------------------------------------------------------
 
 
 def doubled_world():
@@ -101,7 +101,7 @@ def doubled_world():
     return table.append_column("weight", pa.array(weight.astype(float))), repeated, table
 
 
-def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row():
+def test_weight_two_equals_the_row_twice_and_weight_zero_no_row():
     weighted, repeated, probe = doubled_world()
     for dropped in ([], ["user_id"], ["event_time"]):
         one, other = (fit("slc_eb", log_of(t.drop_columns(dropped))) for t in (weighted, repeated))
@@ -132,7 +132,7 @@ def test_threads_do_not_change_a_bit():
     assert sets[0].link == sets[1].link == sets[2].link
 
 
-# --- hard input ----------------------------------------------------------------------------------------
+# --- difficult input -----------------------------------------------------------------------------------
 
 
 def test_constant_logits_give_item_rates():
@@ -143,7 +143,7 @@ def test_constant_logits_give_item_rates():
     np.testing.assert_allclose(rates["p"], rates["label"], atol=0.02)
 
 
-def test_saturated_logits_are_survived():
+def test_saturated_logits_give_finite_parameters():
     table = world(rows=3000, items=20, scale=400.0)[0]
     assert np.max(np.abs(table["logit"].to_numpy())) > 700
     parameters = fit("slc_eb", log_of(table))
@@ -151,7 +151,7 @@ def test_saturated_logits_are_survived():
     assert nll(parameters, table) < 0.65
 
 
-def test_separated_labels_give_a_finite_answer_with_a_warning():
+def test_separated_labels_give_finite_parameters_and_a_warning():
     logit = np.linspace(-2, 2, 400)
     table = pa.table({"item_id": np.arange(400) % 10, "user_id": np.arange(400) % 7,
                       "event_time": (np.arange(400) * 37) % 400, "label": (logit > 0).astype(int),
@@ -180,7 +180,7 @@ def test_one_class_is_refused():
 @pytest.mark.slow
 @needs_real_rows
 @pytest.mark.parametrize("distort", [(1.0, 0.0), (3.0, 1.0), (6.0, -2.0), (0.0, 0.4)])
-def test_real_rows_meet_the_bar_however_the_backbone_is_distorted(distort):
+def test_real_rows_reach_the_required_figures_with_a_distorted_backbone(distort):
     scale, shift = distort
     tables = []
     for name in ("calibration", "test"):
@@ -197,7 +197,7 @@ def joined(*tables):
     return log_of(pa.concat_tables(tables))
 
 
-def test_a_long_memory_keeps_the_offsets_and_a_short_one_the_link():
+def test_offsets_use_the_long_memory_and_the_link_the_short_one():
     early, late = world(seed=21, rows=8000)
     moved = late.set_column(
         late.schema.get_field_index("logit"), "logit", pa.array(late["logit"].to_numpy() - 1)
@@ -209,7 +209,7 @@ def test_a_long_memory_keeps_the_offsets_and_a_short_one_the_link():
     assert abs(both.link.b0 - whole.link.b0) > 0.2
 
 
-def test_the_short_link_is_the_likelihoods_maximum_with_the_offsets_fixed():
+def test_the_link_of_the_short_memory_maximises_the_likelihood_given_the_offsets():
     early, late = world(seed=22, rows=6000)
     found = fit("slc_eb", log_of(late), long=joined(early, late))
     offset = dict(zip(found.items["id"].to_pylist(), found.items["offset"].to_pylist(), strict=True))
@@ -220,7 +220,7 @@ def test_the_short_link_is_the_likelihoods_maximum_with_the_offsets_fixed():
     assert abs(residual @ eta) < 1e-4 * len(y)
 
 
-def test_the_same_rows_as_long_memory_change_nothing():
+def test_a_long_memory_with_the_same_rows_changes_nothing():
     calibration, _ = world(seed=23, rows=5000)
     log = log_of(calibration)
     assert fit("slc_eb", log, long=log).items.equals(fit("slc_eb", log).items)
@@ -233,7 +233,7 @@ def test_other_methods_have_no_long_memory():
     assert given.link == alone.link
 
 
-def test_items_that_were_never_seen_get_platts_line():
+def test_unseen_items_get_the_line_of_platt():
     calibration, _ = world(seed=25, rows=6000, scale=0.6, shift=0.4)
     found, platt = fit("slc_eb", log_of(calibration)), fit("platt", log_of(calibration))
     logits = np.linspace(-5, 5, 11)
@@ -242,7 +242,7 @@ def test_items_that_were_never_seen_get_platts_line():
     assert found.cold == platt.link
 
 
-def test_variance_0_is_platt_and_needs_no_line_of_its_own():
+def test_variance_0_is_platt_and_needs_no_separate_line():
     calibration, _ = world(seed=3, rows=3000, sd=0.0)
     found = fit("slc_eb", log_of(calibration))
     assert (found.prior_var, found.cold) == (0.0, None)

@@ -1,4 +1,4 @@
-"""``slc_mix``: blocks enter where they pay, nothing irrelevant changes them; without them it is slc_eb."""
+"""``slc_mix``: blocks enter where they help; irrelevant changes do not matter; without blocks: slc_eb."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ ALL = FitOptions(effects=("item", "slope", "group", "user"), threads=1)
 
 
 def world(seed=0, rows=6000, items=60, users=80, groups=6, *, group=0.0, user=0.0, slope=0.0, item=0.5):
-    """Two tables one after the other: effects of these standard deviations, every item in one group."""
+    """Two tables in sequence with effects of these standard deviations; every item is in one group."""
     rng = np.random.default_rng(seed)
     of = {name: rng.normal(0, sd, 5000) for name, sd in
           (("item", item), ("group", group), ("user", user), ("slope", slope))}  # fmt: skip
@@ -44,8 +44,8 @@ FULL = {"group": 0.8, "user": 0.7, "slope": 0.5}
 
 
 @pytest.mark.parametrize("block", FULL)
-def test_a_real_effect_enters_alone_and_improves_the_next_rows(block):
-    # A group says something new only of items that are seldom seen.
+def test_only_a_real_effect_enters_and_it_improves_the_next_rows(block):
+    # A group adds information only for items with few rows.
     table, later = world(items=1500 if block == "group" else 60, **{block: FULL[block]})
     assert chosen(table).entered == (block,)
     mix, eb = fit("slc_mix", log_of(table), options=ALL), fit("slc_eb", log_of(table))
@@ -62,13 +62,13 @@ def test_all_blocks_enter_together():
     assert nll(mix, later) < nll(fit("slc_eb", log_of(table)), later) - 0.02
 
 
-def test_users_enter_only_where_they_are_named():
+def test_users_enter_only_if_named():
     table, _ = world(user=0.8)
     assert chosen(table, FitOptions()).entered == ()
     assert chosen(table).entered == ("user",)
 
 
-def test_with_nothing_but_items_it_is_slc_eb():
+def test_with_items_only_it_equals_slc_eb():
     for table in (world()[0], world()[0].drop_columns(["group_id"]), world(item=0.0)[0]):
         mix, eb = (fit(name, log_of(table), options=ALL) for name in ("slc_mix", "slc_eb"))
         assert mix.method == "slc_mix"
@@ -77,7 +77,7 @@ def test_with_nothing_but_items_it_is_slc_eb():
 
 
 def test_groups_without_an_effect_do_not_enter():
-    # Worlds are cheap: few rows, and only the choice. With 95 of 100 asked for, 2 of 40 are allowed.
+    # Small worlds, and only the selection. At a level of 95 %, 2 of 40 may enter by chance.
     entered = []
     for seed in range(40):
         table = world(seed, rows=1500, items=30, users=40)[0]
@@ -104,8 +104,8 @@ def test_without_times_noise_does_not_enter():
     assert len(entered) <= 6, entered
 
 
-def test_a_heavy_user_who_moves_between_items_does_not_change_the_items():
-    # One user has a third of the rows, is far off, and visits other items in the later window.
+def test_a_heavy_user_who_changes_items_does_not_distort_the_items():
+    # One user has a third of the rows, a large effect, and other items in the later window.
     tables = world(3, item=0.0)
     rng = np.random.default_rng(4)
     heavy = []
@@ -125,10 +125,10 @@ def test_a_heavy_user_who_moves_between_items_does_not_change_the_items():
     assert losses["slc_mix"] < losses["slc_eb"]
 
 
-# --- what must not matter ------------------------------------------------------------------------------
+# --- invariances ---------------------------------------------------------------------------------------
 
 
-def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row():
+def test_weight_two_equals_the_row_twice_and_weight_zero_no_row():
     table = world(rows=4000, items=400, groups=12, **FULL)[0]
     weight = np.random.default_rng(3).integers(0, 3, 4000)
     repeated = table.take(pa.array(np.repeat(np.arange(4000), weight)))
@@ -157,7 +157,7 @@ def test_row_order_and_names_do_not_matter():
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
-def test_threads_change_no_bit():
+def test_threads_do_not_change_a_bit():
     table = world(rows=4000, items=400, groups=12, **FULL)[0]
     one, two = (
         fit("slc_mix", log_of(table), options=FitOptions(effects=ALL.effects, threads=n)) for n in (1, 2)
@@ -168,11 +168,11 @@ def test_threads_change_no_bit():
 # --- memory --------------------------------------------------------------------------------------------
 
 
-def test_older_rows_count_less_and_the_line_uses_the_newest_alone():
+def test_older_rows_count_less_and_the_line_uses_only_the_newest():
     old, new = world(5, **FULL)
     both = log_of(pa.concat_tables([old, new]))
     short, options = Calibration(log_of(new), None, ALL), ALL
-    # Forgotten at once, the older window leaves no trace but its ids.
+    # With immediate forgetting the older window contributes only its ids.
     gone = Calibration(both, None, options, Forgetting((0.0, 6000.0), 0.001))
     once = fit_prepared("slc_mix", short, None, gone)
     alone = fit_prepared("slc_mix", short, None, Calibration(log_of(new), None, options))
@@ -203,7 +203,7 @@ def test_a_row_of_one_half_life_has_half_the_weight():
     ("effects", "auc", "loss"),
     [(("item", "slope", "group"), 0.7401, 0.5761), (("item", "slope", "group", "user"), 0.7454, 0.5718)],
 )
-def test_the_figures_of_assistments(effects, auc, loss):
+def test_slc_mix_reaches_its_figures_on_assistments(effects, auc, loss):
     from slc_ops.evidence.metrics import metrics_of
 
     calibration, test = (

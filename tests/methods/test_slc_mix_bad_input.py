@@ -1,4 +1,4 @@
-"""``slc_mix`` on groups and users that are not what one hopes for: each case is defined (docs/methods.md)."""
+"""``slc_mix`` with irregular groups and users; docs/methods.md defines each case."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,14 @@ from tests.methods.biased_rows import log_of, nll, predictions
 from tests.methods.test_slc_mix import ALL, chosen, world
 
 
-def test_effects_must_be_known_and_include_the_items():
+def test_effect_names_must_be_valid_and_include_items():
     with pytest.raises(SettingsError, match="effects has 'skill'; expected some of item, slope, group, user"):
         FitOptions(effects=("item", "skill"))
     with pytest.raises(SettingsError, match="item must be among them"):
         FitOptions(effects=("group",))
 
 
-def test_one_group_or_one_user_is_no_block():
+def test_a_single_group_or_user_is_not_a_block():
     table = world(rows=2000)[0]
     same = table.set_column(2, "group_id", pa.array(["only"] * 2000)).set_column(
         1, "user_id", pa.array([7] * 2000)
@@ -40,8 +40,8 @@ def test_users_with_one_row_each_never_enter():
     assert nll(found, later) == pytest.approx(nll(fit("slc_eb", log_of(table)), later), abs=1e-3)
 
 
-def test_users_with_one_row_do_not_keep_returning_users_out():
-    # Half of the rows are of guests who come once; the users who return are learned all the same.
+def test_users_with_one_row_do_not_exclude_returning_users():
+    # Half of the rows belong to one-time guests; returning users still get effects.
     table, later = world(rows=6000, users=40, user=0.9)
     rng = np.random.default_rng(5)
     guest = rng.random(6000) < 0.5
@@ -62,7 +62,7 @@ def test_items_in_several_groups_and_rows_without_one_are_fitted():
     assert none == unknown
 
 
-def test_groups_that_are_numbers_are_known_as_numbers_and_as_text():
+def test_integer_groups_match_as_integers_and_as_text():
     table = world(items=1500, group=0.9)[0]
     numbers = pa.array([int(each[1:]) for each in table["group_id"].to_pylist()])
     found = fit("slc_mix", log_of(table.set_column(2, "group_id", numbers)), options=ALL)
@@ -85,7 +85,7 @@ def test_an_unknown_item_keeps_the_effect_of_its_group():
 
 
 def test_windows_without_the_group_column_count_as_rows_without_a_group(tmp_path):
-    """A window that has no group_id is what it would be with a group_id that is null."""
+    """A window without group_id equals one whose group_id is null."""
     early, late = world(9, items=1500, group=0.9)
     absent, null = (
         late.drop_columns(["group_id"]),
@@ -101,8 +101,8 @@ def test_windows_without_the_group_column_count_as_rows_without_a_group(tmp_path
 
 
 @pytest.mark.parametrize("gone", ["old", "new"])
-def test_a_refresh_whose_windows_have_groups_only_in_part_is_fitted(gone):
-    """Groups are chosen on the offsets' windows; line, older windows and served rows may lack them."""
+def test_windows_may_have_groups_only_in_part(gone):
+    """Groups are selected on the windows of the offsets; other windows and served rows may lack them."""
     old, new = world(9, items=1500, group=0.9)
     without = {"old": (old.drop_columns(["group_id"]), new), "new": (old, new.drop_columns(["group_id"]))}[
         gone
@@ -121,7 +121,7 @@ def test_groups_without_recent_rows_do_not_enter():
     np.testing.assert_allclose(predictions(table, mix), predictions(table, eb), rtol=0, atol=1e-9)
 
 
-def test_serving_counts_groups_and_users_that_were_never_seen(tmp_path):
+def test_serving_counts_unseen_groups_and_users(tmp_path):
     found = fit("slc_mix", log_of(world(items=1500, group=0.9)[0]), options=ALL)
     found.write(tmp_path / "set")
     corrector = Corrector.from_directory(tmp_path / "set")

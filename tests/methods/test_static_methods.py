@@ -1,4 +1,4 @@
-"""base, slc, ridge, rescal and the isotonic variants against independent implementations."""
+"""base, slc, ridge, rescal and the isotonic variants compared with independent implementations."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_base_is_the_sigmoid():
 
 
 @pytest.mark.parametrize("prior_var", [0.1, 1.0, 10.0])
-def test_slc_is_equation_five_item_by_item(prior_var):
+def test_slc_equals_equation_five_for_each_item(prior_var):
     rows = log()
     found = fit("slc", rows, options=FitOptions(prior_var=prior_var)).items.to_pylist()
     assert [row["id"] for row in found] == sorted(rows.items.to_pylist())
@@ -73,7 +73,7 @@ def test_ridge_with_zero_logits_equals_scikit_learn():
     assert np.allclose(offsets(found, flat), (one_hot @ model.coef_.T)[:, 0], atol=1e-7)
 
 
-def test_ridge_survives_saturated_logits_that_make_newton_overshoot():
+def test_ridge_converges_on_saturated_logits_where_newton_overshoots():
     rows = log_of(label=[1, 1, 0, 1], logit=[-40.0, -40.0, -40.0, 2.0], item_id=["a", "a", "a", "b"])
     found = fit("ridge", rows, options=FitOptions(prior_var=100.0))
     delta = offsets(found, rows)
@@ -156,7 +156,7 @@ def test_temperature_minimises_the_likelihood_over_one_slope():
     assert fit("temperature", rows).link.a == pytest.approx(best, abs=1e-7)
 
 
-def test_a_score_that_is_worse_than_useless_gets_a_huge_temperature_and_a_warning():
+def test_a_reversed_score_gets_a_huge_temperature_and_a_warning():
     rows = log()
     found = fit("temperature", log_of(label=1 - rows.label, logit=rows.logit))
     assert found.link.a == 1e-6

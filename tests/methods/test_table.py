@@ -1,4 +1,4 @@
-"""The table of methods: every fact in it is what the fit does, and no other list says the same again."""
+"""The table of methods agrees with the fits, and no other list of methods exists."""
 
 import ast
 import importlib
@@ -24,7 +24,7 @@ def logs():
     return log(), log(seed=8)
 
 
-def test_every_method_has_a_module_and_every_module_that_fits_is_in_the_table():
+def test_every_method_has_a_module_and_every_module_an_entry():
     found = {module.name for module in pkgutil.iter_modules(slc_ops.methods.__path__)}
     fits = {name for name in found if hasattr(importlib.import_module(f"slc_ops.methods.{name}"), "fit")}
     assert fits == set(METHODS)
@@ -52,7 +52,7 @@ def test_only_the_options_of_a_method_change_its_result(method, option, logs):
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=str)
-def test_a_monotone_method_keeps_the_auc_and_every_other_one_moves_it(method, logs):
+def test_monotone_methods_keep_the_auc_and_all_others_change_it(method, logs):
     calibration, later = logs
     before, after = (
         metrics_of(later.label, fit(name, calibration).apply(later)).auc for name in ("base", method.name)
@@ -61,7 +61,7 @@ def test_a_monotone_method_keeps_the_auc_and_every_other_one_moves_it(method, lo
     assert method.auc.startswith("none") == method.monotone
 
 
-def test_isotonic_ties_rows_and_reverses_none_while_a_histogram_may_reverse(logs):
+def test_isotonic_never_reverses_rows_and_a_histogram_may(logs):
     calibration, later = logs
     order = np.argsort(later.logit, kind="stable")
     step = {name: np.diff(fit(name, calibration).apply(later)[order]) for name in ("isotonic", "histogram")}
@@ -70,7 +70,7 @@ def test_isotonic_ties_rows_and_reverses_none_while_a_histogram_may_reverse(logs
     assert (step["histogram"] == 0).any()
 
 
-def test_a_histogram_whose_rates_are_out_of_order_reverses_bins():
+def test_a_histogram_with_unordered_rates_reverses_bins():
     from tests.methods.synthetic import log_of
 
     falling = log_of(label=[1, 1, 0, 0] * 5, logit=[-3.0, -3.0, 3.0, 3.0] * 5)
@@ -82,19 +82,19 @@ def test_descriptions_are_one_sentence_for_the_help():
     for method in METHODS.values():
         assert method.description.endswith(".")
         assert method.description.count(". ") == 0
-        assert "|" not in method.description + method.auc  # they stand in a table
+        assert "|" not in method.description + method.auc  # they are shown in a table
 
 
-def test_the_ladder_keeps_its_order_and_refuses_unknown_names():
+def test_a_list_of_methods_is_sorted_and_unknown_names_are_refused():
     assert ladder(["slc_eb", "temperature"]) == (*REFERENCES, FALLBACK, "temperature", "slc_eb")
     with pytest.raises(UnknownMethod, match=r"no method 'slc_ebb'.*did you mean 'slc_eb'"):
         ladder(["slc", "slc_ebb"])
-    with pytest.raises(UnknownMethod, match=r"slc_mix$"):  # nothing is near: no suggestion
+    with pytest.raises(UnknownMethod, match=r"slc_mix$"):  # no similar name: no suggestion
         method_named("forest")
 
 
 def methods_page():
-    """docs/methods.md, and what it should say."""
+    """docs/methods.md, and its expected content."""
     script = runpy.run_path(str(ROOT / "scripts" / "methods_table.py"))
     return script["PAGE"], script["page"]()
 
@@ -105,7 +105,7 @@ def test_the_documentation_matches_the_table():
     assert expected.count("| `slc_eb` |") == 1
 
 
-# Packages whose code decides something; demos, controls and the paper's analyses pick methods by name.
+# Packages that affect results; demos, controls and the paper's analyses may name methods.
 DECIDING = [
     "settings", "parameters", "numerics", "evidence", "registry", "serving", "refresh", "reporting",
     "airflow", "cli",

@@ -24,7 +24,7 @@ def cell_by_cell(rows, parameters):
     return z, W
 
 
-def test_slc_t_smooths_the_deviations_from_slc_item_by_item():
+def test_slc_t_smooths_the_deviations_from_slc_per_item():
     rows = log()
     found = fit("slc_t", rows)
     z, W = cell_by_cell(rows, found)
@@ -53,7 +53,7 @@ def test_rows_after_the_window_and_rows_without_a_time_use_the_last_bin():
     assert late != found.correct(["item-000"], [0.3], [-1e9])
 
 
-def test_history_only_moves_the_edges():
+def test_history_changes_only_the_edges():
     rows, earlier = log(), log(seed=3)
     shifted = log_of(
         item_id=earlier.items.take(earlier.item_codes),
@@ -86,7 +86,7 @@ def test_temporal_parameters_have_one_row_per_item_and_bin():
 
 
 @pytest.mark.parametrize("method", ["slc_t", "naive"])
-def test_one_timestamp_is_one_bin(method):
+def test_one_timestamp_gives_one_bin(method):
     rows = log()
     frozen = log_of(
         item_id=rows.items.take(rows.item_codes), label=rows.label, logit=rows.logit,
@@ -111,7 +111,7 @@ def test_a_log_without_times_is_refused_by_name(method):
         fit(method, rows)
 
 
-def test_platt_time_with_a_single_timestamp_is_platt():
+def test_platt_time_with_a_single_timestamp_equals_platt():
     rows = log()
     frozen = log_of(label=rows.label, logit=rows.logit, event_time=np.full(rows.n_rows, 7.0))
     found, platt = fit("platt_time", frozen), fit("platt", frozen)

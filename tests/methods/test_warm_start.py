@@ -1,4 +1,4 @@
-"""A new backbone that begins from the old one's offsets: where they foretell, and only there."""
+"""A new backbone starts from the old one's offsets where they predict its rows, and only there."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ ITEMS, USERS = 300, 200
 
 
 def rows(rng: np.random.Generator, truth: np.ndarray, n: int, start: float = 0.0) -> InteractionLog:
-    """Rows of a backbone that is off by ``truth`` per item."""
+    """Rows of a backbone with a bias of ``truth`` per item."""
     item, user = rng.integers(0, ITEMS, n), rng.integers(0, USERS, n)
     logit = rng.normal(0, 1.2, n)
     label = rng.random(n) < 1 / (1 + np.exp(-(1.2 * logit - 0.3 + truth[item])))
@@ -51,7 +51,7 @@ def world(seed: int) -> tuple[np.ndarray, InteractionLog, InteractionLog]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lasting_offsets_help_in_the_first_windows(seed: int) -> None:
+def test_persistent_offsets_help_in_the_first_windows(seed: int) -> None:
     truth, first, later = world(seed)
     known = earlier(truth + np.random.default_rng(100 + seed).normal(0, 0.3, ITEMS))
 
@@ -91,7 +91,7 @@ def test_a_warm_start_is_stored_in_the_set_and_repeatable(tmp_path: Path) -> Non
 
 
 def test_the_warm_fit_minimises_the_likelihood_shrunk_towards_the_earlier_offsets() -> None:
-    """Against a general-purpose minimiser on the same objective, written out here."""
+    """Compared with a general-purpose minimiser on the same objective, written out here."""
     from scipy.optimize import minimize
 
     rng = np.random.default_rng(3)
@@ -123,7 +123,7 @@ def test_the_warm_fit_minimises_the_likelihood_shrunk_towards_the_earlier_offset
     assert (link["a"], link["b0"]) == pytest.approx(tuple(best.x[:2]), abs=2e-4)
 
 
-def test_ids_of_another_type_are_no_earlier_offsets() -> None:
+def test_ids_of_another_type_do_not_match_earlier_offsets() -> None:
     truth, first, _ = world(1)
     numbers = replace(earlier(truth), items=pa.array(range(ITEMS)))
     assert fit("slc_eb", first, options=FitOptions(earlier=numbers)).provenance.prior_mean is None

@@ -1,4 +1,4 @@
-"""A weight of 2 is the row twice, a weight of 0 is no row, for every method of the ladder."""
+"""For every method weight 2 equals the row twice and weight 0 equals no row."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ LATER = InteractionLog.from_table(table(rows=400, seed=77))
 
 def weighted_and_repeated() -> tuple[InteractionLog, InteractionLog]:
     rows = table(rows=2500, weight=True)
-    # One item whose rows all weigh 0 must vanish, and the newest row must not place a time edge.
+    # An item of weight 0 must disappear, and the newest row must not set a time edge.
     weight = rows["weight"].to_numpy().copy()
     weight[np.array(rows["item_id"].to_pylist()) == "item-003"] = 0.0
     weight[-1] = 0.0
@@ -24,7 +24,7 @@ def weighted_and_repeated() -> tuple[InteractionLog, InteractionLog]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_weights_count_like_repeated_rows(method):
+def test_weights_equal_repeated_rows(method):
     weighted, repeated = weighted_and_repeated()
     first, second = fit(method, weighted), fit(method, repeated)
     assert np.allclose(first.apply(LATER), second.apply(LATER), rtol=0, atol=1e-8)
@@ -38,7 +38,7 @@ def test_weights_count_like_repeated_rows(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_weights_of_one_change_nothing(method):
+def test_weights_of_one_equal_no_weights(method):
     rows = table(rows=1500)
     plain = InteractionLog.from_table(rows)
     ones = InteractionLog.from_table(rows.append_column("weight", pa.array(np.ones(1500, np.float32))))
@@ -72,7 +72,7 @@ def test_a_few_tiny_weights_change_nothing(method, weight):
     weights[:50] = weight
     few, none = (extreme(weight=np.where(weights < 1, each, 1.0)) for each in (weight, 0.0))
     found, expected = (fit(method, log).apply(none) for log in (few, none))
-    # A row of any weight is a knot of an isotonic map, between whose knots lines are drawn.
+    # A row of any positive weight is a knot of an isotonic map, which interpolates between knots.
     within = 0.1 if method.endswith(("isotonic", "_iso")) else 1e-9
     np.testing.assert_allclose(found, expected, rtol=0, atol=within)
 

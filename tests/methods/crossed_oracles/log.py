@@ -1,4 +1,4 @@
-"""The small logs of the oracles, and one CSV file of each: ``python log.py DIRECTORY``."""
+"""The small logs of the oracles; ``python log.py DIRECTORY`` writes one CSV file of each."""
 
 import csv
 import sys

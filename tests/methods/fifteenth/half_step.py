@@ -1,4 +1,4 @@
-"""``half_step``: half of the offsets of ``slc`` under its link. Of no use but to be added in a test."""
+"""``half_step``: half of the offsets of ``slc`` under its link. Used only by the test that adds a method."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The rows that play the future when a prior is chosen."""
+"""The held-out rows on which a prior is chosen."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,10 @@ from slc_ops.numerics.time_bins import position
 from tests.methods.biased_rows import log_of, prior_of, world
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.5, 1e16])  # whole times, halves, and too wide to share an integer
-def test_the_position_is_the_share_of_the_users_weight_before_the_row(scale):
+@pytest.mark.parametrize(
+    "scale", [1.0, 0.5, 1e16]
+)  # integer times, halves, and times too wide to share an integer
+def test_the_position_of_a_row_is_the_share_of_its_users_earlier_weight(scale):
     rng = np.random.default_rng(2)
     users, time = rng.integers(0, 5, 200).astype(np.int32), rng.integers(0, 9, 200) * scale
     weight = rng.integers(0, 3, 200).astype(float)
@@ -29,7 +31,7 @@ def test_each_users_last_fifth_is_held_out():
     assert np.flatnonzero(held_out(prior_rows(log_of(table)))).tolist() == [8, 9, 10]
 
 
-def test_whole_users_are_held_out_and_the_order_of_the_rows_does_not_matter():
+def test_complete_users_are_held_out_whatever_the_row_order():
     table = world(rows=2000)[0]
     held = held_out_users(prior_rows(log_of(table)))
     users = table["user_id"].to_numpy()
@@ -44,23 +46,23 @@ def test_whole_users_are_held_out_and_the_order_of_the_rows_does_not_matter():
 
 def test_shared_outcomes_of_a_user_do_not_count_as_item_differences():
     rng = np.random.default_rng(4)
-    games, rows = 120, 40  # a game is a user, its rows share item and label, and items say nothing
+    games, rows = 120, 40  # a game is a user, its rows share item and label, and items have no effect
     game = np.repeat(np.arange(games), rows)
     logit = rng.normal(0, 1, games)[game]
     label = (rng.random(games)[game] < 1 / (1 + np.exp(-logit))).astype(int)
     table = pa.table({"item_id": rng.integers(0, 15, games)[game], "user_id": game, "label": label,
                       "event_time": np.arange(games * rows), "logit": logit})  # fmt: skip
     assert prior_of(table).variance <= 2**-5
-    forgotten = table.drop_columns(["user_id"])  # by rows alone nothing can be seen of it
+    forgotten = table.drop_columns(["user_id"])  # a split by rows cannot detect it
     assert prior_of(forgotten).variance >= prior_of(table).variance
 
 
-def test_rows_of_one_timestamp_stay_together():
+def test_rows_with_one_timestamp_stay_together():
     installation = position(np.zeros(4, np.int32), np.array([1.0, 2.0, 2.0, 2.0]), np.ones(4))
     assert installation.tolist() == [0.125, 0.625, 0.625, 0.625]
 
 
-def test_whole_and_fractional_times_are_ordered_alike():
+def test_integer_and_fractional_times_have_the_same_order():
     rng = np.random.default_rng(0)
     users, time = rng.integers(0, 9, 500).astype(np.int32), rng.integers(0, 60, 500).astype(float)
     weight = rng.uniform(0, 2, 500)
@@ -81,7 +83,7 @@ def test_without_times_the_marginal_likelihood_decides(drop):
     assert prior.variance in (0.25, 0.5)
 
 
-def test_without_users_time_decides():
+def test_without_users_the_split_is_by_time():
     table = world(sd=0.7, items=400)[0].drop_columns(["user_id"])
     prior = prior_of(table)
     assert (prior.source, prior.variance) == ("hold-out", 0.5)

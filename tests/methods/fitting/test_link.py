@@ -10,7 +10,7 @@ from tests.methods.synthetic import log, log_of
 
 
 def oracle(covariates: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Unpenalised logistic regression by an independent library."""
+    """Unpenalised logistic regression from an independent library."""
     model = LogisticRegression(C=np.inf, tol=1e-12, max_iter=2000, solver="newton-cholesky")
     model.fit(covariates, label, weight)
     return np.append(model.coef_[0], model.intercept_[0])
@@ -48,7 +48,7 @@ def test_a_fixed_offset_equals_statsmodels_with_offset():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 6.0, 300.0])
-def test_logits_of_any_scale_converge(scale):
+def test_the_fit_converges_for_logits_of_any_scale(scale):
     rows = log(scale=scale)
     found = fit_link(Calibration(rows))
     reference = fit_link(Calibration(log()))
@@ -81,7 +81,7 @@ def test_perfect_separation_gives_a_finite_steep_link_and_a_warning():
     assert any("separated" in warning for warning in found.warnings)
 
 
-def test_separation_at_a_shared_score_is_noticed_too():
+def test_separation_at_a_shared_score_is_detected_too():
     rows = log_of(label=[0, 0, 0, 1, 1, 1], logit=[-2.0, -1.0, 0.0, 0.0, 1.0, 2.0])
     found = fit_link(Calibration(rows))
     assert np.isfinite([found.a, found.b0]).all()
@@ -96,7 +96,7 @@ def test_separation_at_a_shared_score_is_noticed_too():
         ([0, 0, 0, 0, 1], [0.0, 2.0, 17.0, -7.6e-10, -7.6e-10]),
     ],
 )
-def test_a_separation_by_a_hair_ends_with_a_warning(label, logit):
+def test_a_narrow_separation_gives_a_warning(label, logit):
     rows = log_of(label=label, logit=logit)
     found = fit_link(Calibration(rows))
     assert np.isfinite([found.a, found.b0]).all()
@@ -117,13 +117,13 @@ def test_one_class_is_refused(label):
         fit_link(Calibration(log_of(label=[label] * 3, logit=[0.1, 0.2, 0.3])))
 
 
-def test_one_class_among_the_rows_that_count_is_refused():
+def test_one_class_among_rows_with_positive_weight_is_refused():
     rows = log_of(label=[1, 1, 0], logit=[0.1, 0.2, 0.3], weight=[1.0, 2.0, 0.0])
     with pytest.raises(OneClassError):
         fit_link(Calibration(rows))
 
 
-def test_a_long_log_started_from_a_sample_ends_where_a_direct_fit_ends(monkeypatch):
+def test_a_start_from_a_sample_gives_the_same_fit(monkeypatch):
     rows = log(rows=40_000)
     direct = fit_link(Calibration(rows))
     monkeypatch.setattr(passes, "SAMPLE_ROWS", 1000)

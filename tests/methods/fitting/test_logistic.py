@@ -1,4 +1,4 @@
-"""Link and offsets together: the joint minimum is right, and passes are saved on the way to it."""
+"""Link and offsets together: the joint minimum is correct and needs few passes."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ def penalised(table, v, a, b0, b):
 
 
 @pytest.mark.parametrize("v", [0.05, 1.0])
-def test_joint_minimum_agrees_with_a_general_optimiser(v):
+def test_the_joint_minimum_agrees_with_a_general_optimiser(v):
     from scipy.optimize import minimize
 
     table, _ = world(rows=600, items=12, scale=2.0, shift=-1.0)
@@ -40,7 +40,7 @@ def test_joint_minimum_agrees_with_a_general_optimiser(v):
     np.testing.assert_allclose(state.offset, found.x[2:], atol=2e-5)
 
 
-def test_alternating_link_and_offsets_ends_where_the_joint_steps_end():
+def test_alternating_and_joint_steps_find_the_same_minimum():
     table, _ = world(rows=2000, items=30, scale=1.5, shift=0.5)
     calibration = Calibration(log_of(table))
     model, start = model_of(calibration)
@@ -69,7 +69,7 @@ def test_every_step_lowers_the_penalised_loss_even_from_a_bad_start(monkeypatch)
     np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
 
 
-def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
+def test_offsets_of_items_with_equal_rows_are_found_in_one_pass():
     table, _ = world(rows=4000, items=30, sd=2.0, scale=0.0, shift=0.4)
     calibration = Calibration(log_of(table))
     model, _ = model_of(calibration)
@@ -84,7 +84,7 @@ def test_offsets_of_items_whose_rows_are_equal_are_found_at_once():
 
 @pytest.mark.parametrize("distort", [{}, {"scale": 4.0, "shift": -3.0}])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_warm_start_saves_passes_and_ends_at_the_same_minimum(distort, weighted):
+def test_a_warm_start_saves_passes_and_finds_the_same_minimum(distort, weighted):
     table, _ = world(rows=40_000, items=2000, sd=1.5, **distort)
     if weighted:
         table = table.append_column(
@@ -93,7 +93,7 @@ def test_a_warm_start_saves_passes_and_ends_at_the_same_minimum(distort, weighte
     calibration = Calibration(log_of(table))
     model, start = model_of(calibration)
     best = model.minimise(model.visit(start), 1.0).state
-    # A good link, and offsets that know nothing.
+    # A good link, and offsets of zero.
     begin = model.visit(State(best.link, np.zeros(calibration.n_items)))
     visits, visit = [], Logistic.visit
     with pytest.MonkeyPatch.context() as patch:
@@ -107,8 +107,8 @@ def test_a_warm_start_saves_passes_and_ends_at_the_same_minimum(distort, weighte
         np.testing.assert_allclose(found.offset, best.offset, atol=1e-7)
 
 
-def test_tolerances_are_shares_of_the_weight_not_of_the_rows():
-    """Weights of another scale, with a prior of the other scale, are the same problem."""
+def test_tolerances_scale_with_the_weights():
+    """Rescaled weights with a rescaled prior are the same problem."""
     table, _ = world(rows=4000, items=40)
     offsets = []
     for scale in (1.0, 1e-12, 1e12):

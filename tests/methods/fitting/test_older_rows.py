@@ -1,4 +1,4 @@
-"""The rows of the blocks of ``slc_mix``: above a limit, older rows enter by a sample."""
+"""Rows of the blocks of ``slc_mix``: above a limit, older rows are sampled."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ ALL = FitOptions(effects=("item", "slope", "group", "user"), threads=1)
 
 @pytest.fixture(scope="module")
 def tables():
-    """Windows of a log with effects of items, groups and users; a few items have most rows."""
+    """Windows of a log with item, group and user effects; a few items have most rows."""
     rng = np.random.default_rng(0)
     item_effect, group_effect, user_effect = (rng.normal(0, 0.7, n) for n in (300, 10, 200))
     found = []
@@ -34,7 +34,7 @@ def tables():
 
 
 def memories(tables, order=None):
-    """Link, long memory and all windows, without the last one."""
+    """The windows of link, offsets and all blocks, without the last one."""
     found = [pa.concat_tables(tables[-1 - count : -1]) for count in (2, 4, WINDOWS)]
     found[2] = found[2] if order is None else found[2].take(pa.array(order))
     return [
@@ -48,12 +48,12 @@ def sample_of(tables, order=None):
     return limited(older, link, users=True).log
 
 
-def test_up_to_the_limit_all_rows_enter(tables):
+def test_up_to_the_limit_all_rows_are_used(tables):
     link, _, older = memories(tables)
     assert limited(older, link, users=True) is older
 
 
-def test_all_rows_of_the_link_enter_and_older_ones_seldom(tables, monkeypatch):
+def test_all_rows_of_the_link_are_used_and_older_ones_are_sampled(tables, monkeypatch):
     monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
     log = sample_of(tables)
     assert 8500 <= log.n_rows <= 9500
@@ -61,7 +61,7 @@ def test_all_rows_of_the_link_enter_and_older_ones_seldom(tables, monkeypatch):
     counts = np.bincount(window, minlength=WINDOWS)
     assert counts[-2:].tolist() == [ROWS, ROWS]
     assert counts[0] < 0.5 * counts[-3] < 0.5 * ROWS
-    # Recent rows have the weight of their age, a sampled row counts once.
+    # Recent rows are weighted by age; each sampled row has weight 1.
     np.testing.assert_allclose(log.weight[window >= 10], FORGET.of(log.time[window >= 10]))
     assert set(log.weight[window < 10]) == {1.0}
 
@@ -85,7 +85,7 @@ def test_the_sample_does_not_depend_on_the_order_of_the_rows(tables, monkeypatch
     assert sorted(one.time) == sorted(other.time)
 
 
-def test_a_fit_with_the_sample_is_near_that_with_all_rows(tables, monkeypatch):
+def test_the_sample_gives_nearly_the_same_fit_as_all_rows(tables, monkeypatch):
     whole = fit_prepared("slc_mix", *memories(tables))
     monkeypatch.setattr(older_rows, "MOST_ROWS", 9000)
     sampled = fit_prepared("slc_mix", *memories(tables))

@@ -1,4 +1,4 @@
-"""The sample that a prior is chosen on: whole users, bounded, and the same however a log is written."""
+"""The sample on which a prior is chosen: complete users, bounded, independent of how the log is stored."""
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +17,18 @@ BOUND = 4000
 
 @pytest.fixture(autouse=True)
 def bounded(monkeypatch):
-    """A log of more than 4,000 rows is a large one; 40 of its items say what the others are like."""
+    """Lower the limits: logs above 4,000 rows are sampled, and 40 items represent the others."""
     monkeypatch.setattr(prior_sample, "PRIOR_ROWS", BOUND)
     monkeypatch.setattr(prior_sample, "LEAST_ITEMS", 40)
 
 
 def few(rows, users, **options):
-    """A log of few items, of which whole users are sampled."""
+    """A log of few items, from which complete users are sampled."""
     return world(rows=rows, items=60, users=users, **options)[0]
 
 
 def many(rows=20_000, users=60, items=1000, **options):
-    """A log of many items of about the same size, of which whole ones are sampled."""
+    """A log of many items of similar size, from which complete items are sampled."""
     table = world(rows=rows, users=users, **options)[0]
     item = np.random.default_rng(7).integers(0, items, rows)
     return table.set_column(0, "item_id", pa.array(item))
@@ -55,10 +55,10 @@ def picked(table):
     return grouped.sort_by([(name, "ascending") for name in grouped.column_names])
 
 
-# --- who is chosen -------------------------------------------------------------------------------------
+# --- which rows are sampled ----------------------------------------------------------------------------
 
 
-def test_of_many_items_whole_ones_are_chosen():
+def test_with_many_items_complete_items_are_sampled():
     log = log_of(many())
     found = prior_rows(log)
     chosen = np.zeros(log.n_rows, bool)
@@ -74,13 +74,13 @@ def test_users_with_few_sampled_rows_are_ignored():
     assert prior_rows(log_of(many(users=300))).user is not None
     assert prior_rows(log_of(many(users=1500))).user is None
     assert prior_of(many(users=1500)).source == "hold-out"
-    # Rows of weight 0 make a log large, but nothing is thinned by leaving them out.
+    # Rows of weight 0 make a log large, but dropping them loses no information.
     weight = pa.array((np.arange(20_000) % 10 == 0).astype(float))
     assert prior_rows(log_of(many(users=1500).append_column("weight", weight))).user is not None
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_of_few_items_whole_users_are_chosen(text):
+def test_with_few_items_complete_users_are_sampled(text):
     table = busy()
     if text:
         names = pa.array([f"user-{k}-of-a-long-name" for k in table["user_id"].to_pylist()])
@@ -93,7 +93,7 @@ def test_of_few_items_whole_users_are_chosen(text):
     assert set(of_user) == {0.0, 1.0}
     assert np.array_equal(np.flatnonzero(chosen), found.time.astype(int))  # in the order of the rows
     assert len(found) == pytest.approx(BOUND, rel=0.2)
-    # The same two rows are of one user there and here.
+    # The same two rows belong to one user in both.
     pairs = set(zip(found.user.tolist(), log.user_codes[chosen].tolist(), strict=True))
     assert len(pairs) == len(set(found.user.tolist())) == int(of_user.sum())
     np.testing.assert_array_equal(found.codes, log.item_codes[chosen])
@@ -114,7 +114,7 @@ def test_a_small_log_is_its_own_sample():
 
 @pytest.mark.parametrize("ids", [np.arange(200_000), np.arange(200_000) * 4096, -np.arange(200_000)])
 @pytest.mark.parametrize("text", [False, True])
-def test_hashes_of_ids_are_spread_evenly(ids, text):
+def test_hashes_of_ids_are_uniform(ids, text):
     column = pa.array(ids)
     hashes = hashes_of(column.cast(pa.string()) if text else column)
     assert len(np.unique(hashes)) == 200_000
@@ -123,15 +123,17 @@ def test_hashes_of_ids_are_spread_evenly(ids, text):
     assert np.sum((counts - 200_000 / 256) ** 2 / (200_000 / 256)) < 255 + 5 * np.sqrt(2 * 255)
 
 
-def test_no_user_is_held_as_a_column():
+def test_users_are_not_kept_in_memory_as_a_column():
     log = log_of(busy())
     fit("slc_eb", log)
     assert "user_id" not in log._columns
-    assert len(log.users) > 1000  # whoever asks for the users has them held, and this test would see it
+    assert (
+        len(log.users) > 1000
+    )  # a request for the users would keep them in memory, and this test would fail
     assert "user_id" in log._columns
 
 
-# --- what must not matter ------------------------------------------------------------------------------
+# --- invariances ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=15, deadline=None)
@@ -141,13 +143,13 @@ def test_no_user_is_held_as_a_column():
     users=st.sampled_from([330, 900]),
     dropped=st.sampled_from([[], ["user_id"], ["event_time"]]),
 )
-def test_order_and_rows_written_twice_do_not_change_the_sample(seed, make, users, dropped):
+def test_row_order_and_duplicated_rows_do_not_change_the_sample(seed, make, users, dropped):
     table = make(seed=seed, rows=12_000, users=users).drop_columns(dropped)
     weight = np.random.default_rng(seed).integers(0, 3, 12_000)
     weighted = table.append_column("weight", pa.array(weight.astype(float)))
     twice = table.take(pa.array(np.repeat(np.arange(12_000), weight)))
     expected = picked(weighted)
-    # With 330 users, as many as are left keep more than ten rows each if weights count, and less if not.
+    # With 330 users, those left have more than ten rows each if weights are used, and fewer if not.
     assert (prior_rows(log_of(weighted)).user is None) == (prior_rows(log_of(twice)).user is None)
     assert 0.5 * BOUND <= sum(expected["weight_sum"].to_pylist()) <= 2 * BOUND
     assert picked(twice).equals(expected)
@@ -158,7 +160,7 @@ def test_order_and_rows_written_twice_do_not_change_the_sample(seed, make, users
 @pytest.mark.parametrize("make", [few, many])
 @pytest.mark.parametrize("users", [90, 900])
 @pytest.mark.parametrize("dropped", [[], ["user_id"], ["event_time"], ["user_id", "event_time"]])
-def test_order_and_rows_written_twice_do_not_change_the_fit(make, users, dropped):
+def test_row_order_and_duplicated_rows_do_not_change_the_fit(make, users, dropped):
     table = make(rows=12_000, users=users).drop_columns(dropped)
     weight = np.random.default_rng(3).integers(0, 3, 12_000)
     weighted = table.append_column("weight", pa.array(weight.astype(float)))
@@ -178,7 +180,7 @@ def test_threads_do_not_change_a_bit():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_weights_of_any_scale_bring_a_sample_of_rows_within_its_bounds(scale):
+def test_weights_of_any_scale_give_a_sample_within_its_bounds(scale):
     table = busy(rows=40_000)
     weight = np.random.default_rng(1).uniform(0.5, 1.5, 40_000) * scale
     rows = prior_rows(log_of(table.append_column("weight", pa.array(weight))))
@@ -187,7 +189,7 @@ def test_weights_of_any_scale_bring_a_sample_of_rows_within_its_bounds(scale):
 
 def test_many_rows_of_little_weight_do_not_break_the_bound():
     log = log_of(busy(rows=40_000))
-    # Who is chosen has ten times the rows of the others, at a tenth of their weight.
+    # The sampled users have ten times the rows of the others, at a tenth of the weight.
     lucky = hashes_of(log.users)[log.user_codes] < np.uint64(2**64 // 4)
     few = np.flatnonzero(lucky | (np.arange(40_000) % 10 == 0))
     table = busy(rows=40_000).take(pa.array(few))
@@ -199,7 +201,7 @@ def test_rows_of_weight_0_are_left_out_of_a_sample():
     table = busy()
     weight = (np.arange(20_000) % 10 == 0).astype(float)
     rows = prior_rows(log_of(table.append_column("weight", pa.array(weight))))
-    assert len(rows) == 2000  # all that count are few enough
+    assert len(rows) == 2000  # rows of positive weight are few enough
     assert set(rows.weight) == {1.0}
 
 
@@ -207,7 +209,7 @@ def test_rows_of_weight_0_are_left_out_of_a_sample():
 
 
 def heavy(rows=20_000, share=0.97, users=3):
-    """A few users hold almost everything."""
+    """A few users have almost all rows."""
     table = busy(rows=rows)
     rng = np.random.default_rng(5)
     mine = rng.random(rows) < share
@@ -229,7 +231,7 @@ def test_with_a_few_dominant_users_rows_are_sampled_within_the_bound(users, monk
     assert held[-1] == len(rows)
     assert BOUND / 2 <= len(rows) <= 2 * BOUND
     whole = np.bincount(log_of(heavy(users=users)).user_codes).max()
-    assert np.bincount(rows.user).max() < whole / 2  # of the busiest user there is a part
+    assert np.bincount(rows.user).max() < whole / 2  # part of the busiest user's rows is sampled
 
 
 def test_a_few_busy_users_do_not_change_the_prior():
@@ -240,19 +242,19 @@ def test_a_few_busy_users_do_not_change_the_prior():
 
 def test_without_users_rows_of_one_item_and_timestamp_stay_together_and_no_item_is_lost():
     table = busy(rows=16_000, items=20).drop_columns(["user_id"])
-    moment = np.arange(16_000) // 4 // 20 * 20  # many rows of one item and moment
-    table = table.set_column(table.column_names.index("event_time"), "event_time", pa.array(moment))
+    timestamp = np.arange(16_000) // 4 // 20 * 20  # many rows of one item and timestamp
+    table = table.set_column(table.column_names.index("event_time"), "event_time", pa.array(timestamp))
     log = log_of(table)
     rows = prior_rows(log)
     assert rows.user is None
     assert len(rows) == pytest.approx(BOUND, rel=0.2)
     assert set(rows.codes.tolist()) == set(range(len(log.items)))
-    key = log.item_codes.astype(np.int64) * 10**6 + moment
+    key = log.item_codes.astype(np.int64) * 10**6 + timestamp
     chosen = rows.codes.astype(np.int64) * 10**6 + rows.time.astype(np.int64)
     assert len(chosen) == np.isin(key, chosen).sum()
 
 
-def test_without_users_the_last_fifth_of_time_decides_on_the_sample():
+def test_without_users_the_prior_is_scored_on_the_last_fifth_of_the_time():
     prior = prior_of(busy(rows=40_000, sd=0.7, items=100).drop_columns(["user_id"]))
     assert (prior.source, prior.lasting) == ("hold-out", 1.0)
     assert prior.variance in (0.25, 0.5, 1.0)
@@ -274,7 +276,7 @@ def test_indistinguishable_rows_are_not_sampled(monkeypatch):
     assert prior_rows(log_of(frozen)) is None
 
 
-def test_a_sample_of_one_class_leaves_the_choice_to_all_rows():
+def test_a_sample_of_one_class_falls_back_to_all_rows():
     table = busy()
     log = log_of(table)
     left_out = np.ones(len(table), bool)
@@ -284,7 +286,7 @@ def test_a_sample_of_one_class_leaves_the_choice_to_all_rows():
     assert prior.source == "marginal likelihood"
 
 
-# --- what it is worth ----------------------------------------------------------------------------------
+# --- accuracy ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -299,14 +301,14 @@ def test_the_sample_gives_the_prior_of_all_rows(kind, variances, lasting, monkey
     assert prior.variance in variances
 
 
-# --- the rows that hyperparameters are chosen on --------------------------------------------------------
+# --- the rows on which hyperparameters are tuned --------------------------------------------------------
 
 
 def by_item(log):
     return dict(zip(log.items.to_pylist(), log.item_counts.tolist(), strict=True))
 
 
-def test_whole_items_are_taken_from_two_logs_alike():
+def test_the_same_complete_items_are_sampled_from_two_logs():
     earlier, later = log_of(many()), log_of(many(rows=6000, items=1200, seed=5))
     first, second = item_sample(earlier, later)
     for sample, log in ((first, earlier), (second, later)):
@@ -315,7 +317,7 @@ def test_whole_items_are_taken_from_two_logs_alike():
     known = set(by_item(first))
     assert BOUND / 2 <= first.n_rows <= 2 * BOUND
     assert set(by_item(second)) & set(by_item(earlier)) <= known
-    assert set(by_item(second)) - set(by_item(earlier))  # new items are there, too
+    assert set(by_item(second)) - set(by_item(earlier))  # new items are included
     np.testing.assert_array_equal(np.sort(first.time), np.sort(earlier.time[_rows_of(earlier, known)]))
 
 
@@ -323,7 +325,7 @@ def _rows_of(log, items):
     return np.isin(np.array(log.items.to_pylist(), dtype=object)[log.item_codes], list(items))
 
 
-def test_small_logs_and_logs_of_few_items_are_taken_whole():
+def test_small_logs_and_logs_of_few_items_are_not_sampled():
     later = log_of(many(rows=3000, seed=5))
     assert item_sample(log_of(many(rows=BOUND)), later) is None
     assert item_sample(log_of(few(20_000, 60)), later) is None

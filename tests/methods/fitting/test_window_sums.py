@@ -1,4 +1,4 @@
-"""Sums that were kept beside a window give the same bytes as its rows, and save reading them."""
+"""Cached sums of a window give the same bytes as its rows and avoid reading them."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def write_window(
 
 @pytest.fixture(params=["text", "integers", "weighted"])
 def windows(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
-    """Three windows without kept sums."""
+    """Three windows without cached sums."""
     return [
         write_window(
             tmp_path / f"{k}.parquet", k, text=request.param == "text", weighted=request.param == "weighted"
@@ -52,7 +52,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_kept_sums_and_no_sums_give_the_same_bytes(method: str, windows: list[Path], tmp_path: Path) -> None:
+def test_cached_sums_give_the_same_bytes_as_rows(method: str, windows: list[Path], tmp_path: Path) -> None:
     fit(method, read_windows(windows)).write(tmp_path / "scratch")
     for window in windows[:2]:  # the two older windows were summed by an earlier refresh
         keep_sums(window, "key")
@@ -62,7 +62,7 @@ def test_kept_sums_and_no_sums_give_the_same_bytes(method: str, windows: list[Pa
     assert files_of(tmp_path / "scratch") == files_of(tmp_path / "partly") == files_of(tmp_path / "kept")
 
 
-def test_the_sums_are_those_of_the_rows_read_together(windows: list[Path]) -> None:
+def test_the_sums_equal_those_of_all_rows(windows: list[Path]) -> None:
     together = InteractionLog.read(windows)
     summed = read_windows(windows)
     assert summed.items.equals(together.items)
@@ -73,7 +73,7 @@ def test_the_sums_are_those_of_the_rows_read_together(windows: list[Path]) -> No
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_only_methods_that_need_rows_read_them(
+def test_only_methods_that_need_rows_read_rows(
     method: str, windows: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for window in windows:
@@ -95,14 +95,14 @@ def test_sums_under_the_same_key_are_not_computed_again(
     assert sums_path(windows[0]).stat().st_ino == before
 
 
-def test_another_key_replaces_them(windows: list[Path]) -> None:
+def test_another_key_replaces_the_sums(windows: list[Path]) -> None:
     keep_sums(windows[0], "key")
     keep_sums(windows[0], "another")
     assert key_of(sums_path(windows[0])) == "another"
 
 
 @pytest.mark.parametrize("damage", ["cut short", "flipped byte", "not Parquet"])
-def test_damaged_sums_count_as_absent(windows: list[Path], tmp_path: Path, damage: str) -> None:
+def test_damaged_sums_are_recomputed(windows: list[Path], tmp_path: Path, damage: str) -> None:
     fit("rescal", read_windows(windows)).write(tmp_path / "expected")
     path = keep_sums(windows[0], "key")
     data = bytearray(path.read_bytes())
@@ -117,8 +117,8 @@ def test_damaged_sums_count_as_absent(windows: list[Path], tmp_path: Path, damag
     assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
 
 
-def test_sums_of_other_rows_count_as_absent(windows: list[Path], tmp_path: Path) -> None:
-    """``rescal`` needs the sums only, so no later reading of rows would show the error."""
+def test_sums_of_other_rows_are_recomputed(windows: list[Path], tmp_path: Path) -> None:
+    """``rescal`` uses only the sums, so no later read of the rows would reveal the error."""
     keep_sums(windows[0], "key")
     write_window(windows[0], seed=9)
     fit("rescal", read_windows(windows)).write(tmp_path / "found")
@@ -127,7 +127,7 @@ def test_sums_of_other_rows_count_as_absent(windows: list[Path], tmp_path: Path)
     assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
 
 
-def test_a_log_whose_items_are_other_ones_than_stated_is_refused(windows: list[Path]) -> None:
+def test_a_log_with_unexpected_items_is_refused(windows: list[Path]) -> None:
     log = InteractionLog(open_source(windows[0], {}), items=pa.array(["another item"]))
     for _ in range(2):
         with pytest.raises(InputError, match="belongs to other rows"):
