@@ -22,7 +22,7 @@ def test_pools_equal_an_independent_library(cells):
 
 
 @pytest.mark.parametrize("shape", ["random", "falling", "rising", "rising and then a fall", "stairs"])
-def test_any_shape_is_pooled_right_and_fast(shape):
+def test_sequences_of_any_shape_are_pooled_correctly_and_fast(shape):
     rng = np.random.default_rng(0)
     size = 20_000
     ones = {
@@ -36,7 +36,7 @@ def test_any_shape_is_pooled_right_and_fast(shape):
     assert np.allclose(spread(*pooled_levels(np.ones(size), ones), size), expected, atol=1e-10)
 
 
-def test_knots_are_those_of_scikit_learn():
+def test_knots_equal_those_of_scikit_learn():
     rng = np.random.default_rng(1)
     score = np.round(rng.random(3000), 3)
     label = (rng.random(3000) < score**2).astype(int)

@@ -42,14 +42,14 @@ def test_sums_per_key_equal_a_plain_loop(weight):
         )
 
 
-def test_sums_per_key_are_exact_where_almost_nothing_is_left():
+def test_sums_per_key_are_exact_under_cancellation():
     saturated = Rows(np.zeros(2, np.int32), np.array([0, 1], np.int8), np.array([-690.0, 690.0]))
     found = sums_of(saturated.codes, saturated, 1)
     assert found.fisher[0] == pytest.approx(2 * np.exp(-690.0), rel=1e-12)
     assert (found.n[0], found.y[0], found.p[0]) == (2.0, 1.0, 1.0)
 
 
-def test_sums_of_two_halves_add_up_to_the_sums_of_the_whole():
+def test_sums_of_two_halves_add_up_to_the_sums_of_all_rows():
     sample = rows(3 * SLICE_ROWS + 5)
     keys = sample.codes.astype(np.intp)
     half = len(sample) // 2

@@ -10,7 +10,7 @@ NOTHING = np.empty(0)
 
 
 def log_cosh(visits: list[float]):
-    """log cosh x: Newton's step from |x| > 1.09 overshoots further and further."""
+    """log cosh x: Newton's step diverges from |x| > 1.09."""
 
     def at(state: State) -> Local:
         x = float(state.link[0])
@@ -31,12 +31,12 @@ def test_steps_that_overshoot_are_halved_until_the_minimum_is_found():
     at = log_cosh(visits)
     found = minimise(at, at(begin(3.0)), 1.0, "log cosh")
     assert abs(found.state.link[0]) < 1e-12
-    # From 3 a whole step would end at −98 (the cut is at 10): it was halved.
+    # From 3 a full step would end at −98 (the limit is 10): it was halved.
     assert visits[1] == pytest.approx(-7.0)
     assert abs(visits[2]) < 3
 
 
-def test_a_step_that_promises_too_little_is_the_last():
+def test_a_step_with_a_small_predicted_gain_is_the_last():
     visits: list[float] = []
     at = log_cosh(visits)
     found = minimise(at, at(begin(0.1)), 1.0, "log cosh", last_gain=0.1)
@@ -55,7 +55,7 @@ def arrow(size: int, seed: int = 0) -> Local:
     return Local(State(np.zeros(2), np.zeros(size)), 0.0, gradient, block, tuple(border), diagonal)
 
 
-def test_the_step_solves_the_whole_system():
+def test_the_step_solves_the_full_system():
     here = arrow(7)
     whole = np.block([[here.block, np.array(here.border)], [np.array(here.border).T, np.diag(here.diagonal)]])
     gradient = np.concatenate([here.gradient.link, here.gradient.offset])
@@ -65,14 +65,14 @@ def test_the_step_solves_the_whole_system():
     assert promise == pytest.approx(-0.5 * gradient @ expected)
 
 
-def test_a_direction_without_curvature_is_cut_and_the_others_are_not():
+def test_only_a_direction_without_curvature_is_limited():
     gradient = State(np.array([1e-9, -0.5]), NOTHING)
     flat = Local(begin(0.0), 0.0, gradient, np.diag([1e-14, 1.0]), (), NOTHING)
     step, _ = newton_step(flat, limit=10.0)
     assert step.link == pytest.approx([-10.0, 0.5])
 
 
-def test_steps_that_never_settle_end_in_a_typed_error():
+def test_steps_that_never_converge_give_a_typed_error():
     falling = iter(range(10_000, 0, -1))
     visited = []
 
@@ -86,7 +86,7 @@ def test_steps_that_never_settle_end_in_a_typed_error():
     assert len(visited) == MAX_STEPS + 1
 
 
-def test_a_function_that_is_no_number_ends_in_the_same_error():
+def test_a_function_value_of_nan_gives_the_same_error():
     def nowhere(state: State) -> Local:
         return Local(state, np.nan, State(np.array([np.nan]), NOTHING), np.array([[np.nan]]), (), NOTHING)
 
@@ -95,7 +95,7 @@ def test_a_function_that_is_no_number_ends_in_the_same_error():
 
 
 def falling(visits: list[float]):
-    """log(1 + exp(−x)), the loss of separable rows: it falls for ever."""
+    """log(1 + exp(−x)), the loss of separable rows, which has no minimum."""
 
     def at(state: State) -> Local:
         x = float(state.link[0])
@@ -114,7 +114,7 @@ def falling(visits: list[float]):
 
 
 def flat(rise: float):
-    """A flat log cosh x; its value has an error that rises with every visit."""
+    """A flat log cosh x whose value has an error that grows with every evaluation."""
 
     def of(visits: list[float]):
         plain = log_cosh(visits)
@@ -136,8 +136,8 @@ FUNCTIONS = {"well": log_cosh, "separable": falling, "rounding": flat(5e-14), "n
 @pytest.mark.parametrize("weight", [1e-12, 1e12])
 @pytest.mark.parametrize("last_gain", [0.0, 1e-4])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_tolerances_are_shares_of_the_weight(function, last_gain, weight):
-    """Rows that all weigh more, or less, take the same steps to the same end."""
+def test_tolerances_scale_with_the_weight(function, last_gain, weight):
+    """Rescaling all weights gives the same steps and the same result."""
 
     def run(by: float):
         visits: list[float] = []

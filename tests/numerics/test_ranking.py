@@ -1,4 +1,4 @@
-"""Rows in the order of their scores, with their indices."""
+"""Sorting rows by score, with their indices."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ def scores(kind: str, rng: np.random.Generator) -> np.ndarray:
     size = 150_000  # more than a block
     return {
         "spread out": rng.random(size),
-        "crowded": 0.5 + rng.integers(0, 400, size) * 2.0**-52,  # apart in their last bits only
+        "crowded": 0.5 + rng.integers(0, 400, size) * 2.0**-52,  # differing only in the last bits
         "crowded, and one far off": np.append(0.5 + rng.integers(0, 400, size) * 2.0**-52, 1e-300),
         "few values": rng.integers(0, 7, size) / 7,
         "one value": np.full(size, 0.25),
@@ -27,7 +27,7 @@ def scores(kind: str, rng: np.random.Generator) -> np.ndarray:
         "zeros of both signs", "one row", "none",
     ],
 )  # fmt: skip
-def test_rows_with_indices_are_in_the_order_of_rows_without(kind: str) -> None:
+def test_sorting_with_and_without_indices_gives_the_same_order(kind: str) -> None:
     rng = np.random.default_rng(7)
     score = scores(kind, rng)
     label = rng.integers(0, 2, score.size).astype(np.int8)

@@ -1,4 +1,4 @@
-"""The grid of scores: monotone, nothing lost where scores are few, within its stated bounds where many."""
+"""The grid of scores: monotone, exact for few scores, and within its stated bounds for many."""
 
 import pickle
 
@@ -28,7 +28,7 @@ def world(size: int, centre: float = 0.0, spread: float = 1.2) -> tuple[np.ndarr
 def counted(
     grid: ScoreGrid, label: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None
 ) -> GridCounts:
-    """Counted in three parts, one of which has travelled."""
+    """Counts from three parts, one of them serialised."""
     parts = [
         GridCounts.of(grid, grid.place(score[k::3]), label[k::3], _every_third(weight, k), score[k::3])
         for k in range(3)
@@ -52,7 +52,7 @@ numbers = st.floats(-1e9, 1e9)
     hnp.arrays(float, st.integers(2, 50), elements=numbers),
 )
 @settings(max_examples=200)
-def test_cells_never_fall_where_scores_rise(sample: np.ndarray, scores: np.ndarray) -> None:
+def test_cells_increase_with_scores(sample: np.ndarray, scores: np.ndarray) -> None:
     grid = ScoreGrid.of(sample)
     cells = grid.place(np.sort(scores))
     assert (np.diff(cells) >= 0).all()
@@ -61,7 +61,7 @@ def test_cells_never_fall_where_scores_rise(sample: np.ndarray, scores: np.ndarr
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_few_scores_lose_nothing(weighted: bool) -> None:
+def test_few_scores_are_counted_exactly(weighted: bool) -> None:
     label, score = world(5000)
     score = score.round(2)
     weight = np.random.default_rng(0).integers(0, 3, 5000).astype(float) if weighted else None
@@ -82,7 +82,7 @@ def test_few_scores_lose_nothing(weighted: bool) -> None:
 
 
 @pytest.mark.parametrize(("centre", "spread"), [(0.0, 1.2), (-5.0, 0.05), (0.0, 3.0), (2.0, 30.0)])
-def test_many_scores_stay_within_the_bound_of_the_auc(centre: float, spread: float) -> None:
+def test_many_scores_keep_the_auc_within_its_bound(centre: float, spread: float) -> None:
     label, score = world(3_000_000, centre, spread)
     counts = counted(ScoreGrid.of(score[::8]), label, score)
     found = placed_cells(counts.mass)[1]
@@ -91,7 +91,7 @@ def test_many_scores_stay_within_the_bound_of_the_auc(centre: float, spread: flo
     assert error < 1e-7
 
 
-def test_a_few_scores_far_away_cost_no_precision() -> None:
+def test_a_few_extreme_scores_cost_no_precision() -> None:
     label, score = world(2_000_000)
     score[::1000] *= 1e9
     counts = counted(ScoreGrid.of(score[::8]), label, score)
@@ -100,7 +100,7 @@ def test_a_few_scores_far_away_cost_no_precision() -> None:
 
 
 @pytest.mark.slow
-def test_many_scores_stay_within_the_bound_of_the_isotonic_map() -> None:
+def test_many_scores_keep_the_isotonic_map_within_its_bound() -> None:
     label, logit = world(6_000_000)
     rng = np.random.default_rng(1)
     item, offset = rng.integers(0, 50, len(label)), rng.normal(0, 0.5, 50)
@@ -121,7 +121,7 @@ def test_many_scores_stay_within_the_bound_of_the_isotonic_map() -> None:
         assert abs(gridded[name] - exact[name]) < 1e-6
 
 
-def test_a_large_log_with_one_logit_gives_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_with_a_constant_logit_gives_one_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monotone, "EXACT_ROWS", 10)
     log = InteractionLog.from_table(
         pa.table({"item_id": [1] * 40, "label": [0, 1] * 20, "logit": [0.3] * 40})
@@ -131,7 +131,7 @@ def test_a_large_log_with_one_logit_gives_one_answer(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gathered_and_gridded_maps_agree(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+def test_maps_from_rows_and_from_the_grid_agree(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
     label, logit = world(40_000)
     columns = {"item_id": np.arange(40_000) % 7, "label": label, "logit": logit.round(1)}
     if weighted:

@@ -11,7 +11,7 @@ def cells(items: int, bins: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray,
 
 
 def one_item_at_a_time(z, W, seen, q, P0):
-    """The textbook recursion, written for a single series."""
+    """The textbook recursion for a single series."""
     level, variance = np.empty_like(z), np.empty_like(z)
     for i in range(len(z)):
         filtered, predicted = [], []
@@ -64,7 +64,7 @@ def test_without_process_noise_the_smoother_is_the_static_shrinkage_estimator():
     assert np.allclose(found.variance, 1 / (1 / 1.5 + information.sum(1))[:, None], atol=1e-12)
 
 
-def test_an_item_that_was_never_seen_stays_at_zero_with_its_prior_variance():
+def test_an_unseen_item_stays_at_zero_with_its_prior_variance():
     found = smooth(np.ones((1, 3)), np.ones((1, 3)), np.zeros((1, 3), bool), q=0.1, P0=1.0)
     assert found.level.tolist() == [[0.0, 0.0, 0.0]]
     assert np.allclose(found.variance, [[1.1, 1.2, 1.3]])

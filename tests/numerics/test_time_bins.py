@@ -36,27 +36,27 @@ def test_edges_are_order_statistics(kind, bins):
     assert edges_of(time, bins, pieces=3).tolist() == expected.tolist()
 
 
-def test_a_weight_of_three_places_edges_like_three_rows():
+def test_a_weight_of_three_sets_edges_like_three_rows():
     rng = np.random.default_rng(5)
     time, weight = rng.normal(size=400), rng.integers(0, 4, 400).astype(float)
     repeated = np.repeat(time, weight.astype(int))
     assert edges_of(time, 7, weight).tolist() == edges_of(repeated, 7).tolist()
 
 
-def test_equal_counts_fall_into_the_bins():
+def test_bins_have_equal_counts():
     time = np.random.default_rng(1).permutation(10_000).astype(float)
     counts = np.bincount(time_bin(time, edges_of(time, 10)))
     assert counts.tolist() == [1000] * 10
 
 
-def test_tied_edges_become_one_edge():
+def test_tied_edges_are_merged():
     time = np.array([0.0] * 50 + [1.0] * 50)
     edges = edges_of(time, 10)
     assert edges.tolist() == [0.0, 1.0]
     assert set(time_bin(time, edges)) == {0}
 
 
-def test_a_single_moment_is_one_bin():
+def test_a_single_timestamp_gives_one_bin():
     edges = edges_of(np.full(5, 7.0), 10)
     assert len(edges) == 2
     assert edges[0] == 7.0 < edges[1]
@@ -68,21 +68,21 @@ def test_rows_before_the_first_and_after_the_last_edge_use_the_outer_bins():
     assert time_bin(np.array([-9.0, 99.0]), edges).tolist() == [0, 2]
 
 
-def test_many_bins_are_searched_like_few():
+def test_many_bins_are_searched_correctly():
     rng = np.random.default_rng(2)
     time = rng.integers(0, 300, 4000).astype(float)
     edges = np.unique(rng.integers(0, 300, 60)).astype(float)
-    expected = [sum(moment > edge for edge in edges[1:-1]) for moment in time]
+    expected = [sum(timestamp > edge for edge in edges[1:-1]) for timestamp in time]
     assert time_bin(time, edges).tolist() == expected
 
 
-def test_a_moment_that_is_no_number_leaves_the_other_rows_alone():
+def test_a_nan_time_does_not_affect_other_rows():
     time = np.array([0.5, np.nan, 2.5, 1.5])
     assert time_bin(time, np.array([0.0, 1.0, 2.0, 3.0]))[[0, 2, 3]].tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize("order", ["sorted", "reversed", "shuffled"])
-def test_the_order_of_the_rows_changes_no_bin(order):
+def test_the_row_order_does_not_change_the_bins(order):
     rng = np.random.default_rng(4)
     time = np.sort(rng.normal(0, 1e6, 3 * SLICE_ROWS + 11))
     time = {"sorted": time, "reversed": time[::-1], "shuffled": rng.permutation(time)}[order]
