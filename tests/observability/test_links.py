@@ -1,4 +1,4 @@
-"""What a message links to when no Airflow is at hand."""
+"""Links of a message sent outside Airflow."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from slc_ops.observability.links import page_links, terminal_links
 WEEK = Window.parse("2026-03-23/2026-03-30")
 
 
-def test_a_change_on_a_terminal_links_to_airflow_s_pages_by_the_address_in_the_environment(
+def test_a_change_by_command_line_links_to_the_airflow_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://air.example/flow/")
@@ -21,7 +21,7 @@ def test_a_change_on_a_terminal_links_to_airflow_s_pages_by_the_address_in_the_e
     }
 
 
-def test_without_a_version_there_is_no_report_and_mlflow_shows_the_model(
+def test_without_a_version_the_links_omit_the_report_and_lead_to_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SLC_OPS_MLFLOW_URL", "https://mlflow.example/")

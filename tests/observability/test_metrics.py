@@ -1,4 +1,4 @@
-"""What Prometheus is told, read back by Prometheus' own parser."""
+"""The Prometheus metrics, read back by Prometheus' own parser."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ Found = dict[tuple[str, ...], float]
 
 
 def outcome(refresh: Path, verdict: str, order: int = 1, kind: str = "change", **figures: Any) -> None:
-    """How a refresh ended, as it keeps it."""
+    """The stored outcome of a refresh."""
     start = date.fromisoformat(refresh.parent.name)
     bounds = {"start": f"{start}T00:00:00+00:00", "end": f"{start + timedelta(7)}T00:00:00+00:00"}
     found = Outcome(bounds, order, verdict, kind, "slc", "digest", **figures)
@@ -84,20 +84,20 @@ def parsed(text: str) -> Found:
     }
 
 
-def test_the_duration_reaches_from_the_first_step_to_the_version(worked: Installation) -> None:
+def test_the_duration_covers_the_first_step_to_the_version(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_refresh_duration_seconds", "demo"] == 75.5
     assert found["slc_ops_refresh_finished_timestamp_seconds", "demo"] == 175.5
     assert found["slc_ops_step_duration_seconds", "demo", "extract"] == 10.0
 
 
-def test_a_refresh_that_has_begun_again_has_no_duration_yet(worked: Installation) -> None:
+def test_a_restarted_refresh_has_no_duration_yet(worked: Installation) -> None:
     again = {"step": "extract", "started": 500.0, "ended": 510.0, "outcome": "finished"}
     write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "extract.json", again)
     assert ("slc_ops_refresh_duration_seconds", "demo") not in asked(worked)
 
 
-def test_a_failed_step_shows(worked: Installation) -> None:
+def test_a_failed_step_is_a_metric(worked: Installation) -> None:
     failed = {"step": "publish", "started": 150.0, "ended": 151.0, "outcome": "failed"}
     write_json(worked.refreshes("demo") / "2026-03-16" / "steps" / "publish.json", failed)
     found = asked(worked)
@@ -105,7 +105,7 @@ def test_a_failed_step_shows(worked: Installation) -> None:
     assert ("slc_ops_refresh_duration_seconds", "demo") not in found
 
 
-def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Installation) -> None:
+def test_rows_quarantine_and_stop_are_of_the_newest_window(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_window_rows", "demo"] == 1000
     assert found["slc_ops_window_quarantined_rows", "demo"] == 7
@@ -115,20 +115,20 @@ def test_rows_quarantine_and_stop_are_those_of_the_newest_window(worked: Install
     )
 
 
-def test_verdicts_are_counted_and_absent_ones_are_zero(worked: Installation) -> None:
+def test_verdicts_are_counted_including_zeros(worked: Installation) -> None:
     found = asked(worked)
     counts = {v: found["slc_ops_refreshes", "demo", v] for v in ("promote", "hold", "reject")}
     assert counts == {"promote": 1, "hold": 1, "reject": 0}
 
 
-def test_a_deployment_without_a_refresh_says_only_that(worked: Installation) -> None:
+def test_a_deployment_without_a_refresh_has_only_that_metric(worked: Installation) -> None:
     found = asked(worked)
     assert found["slc_ops_refreshes", "empty", "promote"] == 0
     assert ("slc_ops_window_rows", "empty") not in found
     assert ("slc_ops_champion_age_seconds", "empty") not in found
 
 
-def test_how_often_the_schedule_refreshes_is_the_entry_s_own_word(installation: Installation) -> None:
+def test_the_schedule_interval_comes_from_the_entry(installation: Installation) -> None:
     entry = "{source: {kind: lake, path: x}, window: {days: 14}, refresh_every: 2}"
     installation.deployments_file.write_text(f"deployments:\n  often: {entry}\n")
     assert asked(installation)["slc_ops_refresh_interval_seconds", "often"] == 28 * 86_400
@@ -138,14 +138,14 @@ def test_a_broken_entry_of_the_deployments_file_is_counted(installation: Install
     assert asked(installation)["slc_ops_broken_deployments",] == 1
 
 
-def test_a_ledger_that_does_not_answer_is_said_and_the_rest_is_told(worked: Installation) -> None:
+def test_an_unreachable_ledger_is_reported_and_other_metrics_remain(worked: Installation) -> None:
     Path(worked.ledger_url.removeprefix("sqlite:///")).write_text("this is no database " * 100)
     found = asked(worked)
     assert found["slc_ops_ledger_up",] == 0
     assert found["slc_ops_window_rows", "demo"] == 1000
 
 
-def test_odd_characters_survive() -> None:
+def test_special_characters_are_escaped() -> None:
     metric = Gauge("slc_ops_odd", 'a "help" with \\ and\nnewline')
     metric.add(0.1 + 0.2, deployment='quo"te \\ new\nline ü')
     assert parsed(render([metric])) == {("slc_ops_odd", 'quo"te \\ new\nline ü'): 0.1 + 0.2}
@@ -153,7 +153,7 @@ def test_odd_characters_survive() -> None:
 
 @pytest.fixture
 def port(worked: Installation) -> Iterator[int]:
-    """Where the metrics of two weeks are served."""
+    """The port that serves the metrics of two weeks."""
     server = running.server_of(application(worked, TOKEN), seconds=1)
     with listener("127.0.0.1", 0, TOKEN) as socket:
         loop = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
@@ -174,7 +174,7 @@ def get(port: int, path: str, token: str | None) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_the_endpoint_answers_those_who_know_the_token(port: int) -> None:
+def test_the_endpoint_requires_the_token(port: int) -> None:
     status, text = get(port, "/metrics", TOKEN)
     assert status == 200
     assert parsed(text)["slc_ops_window_rows", "demo"] == 1000
@@ -184,14 +184,16 @@ def test_the_endpoint_answers_those_who_know_the_token(port: int) -> None:
     assert get(port, "/other", TOKEN)[0] == 404
 
 
-def test_a_broken_deployments_file_is_an_answer_and_no_crash(port: int, worked: Installation) -> None:
+def test_a_broken_deployments_file_gives_a_response_instead_of_a_crash(
+    port: int, worked: Installation
+) -> None:
     worked.deployments_file.write_text("- no mapping")
     status, text = get(port, "/metrics", TOKEN)
     assert status == 500
     assert "deployments" in text
 
 
-def test_the_server_does_not_tell_what_it_is_made_of(port: int) -> None:
+def test_the_server_does_not_reveal_its_software(port: int) -> None:
     for path, token in (("/metrics", TOKEN), ("/metrics", None)):
         with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             wanted = f"GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -201,7 +203,7 @@ def test_the_server_does_not_tell_what_it_is_made_of(port: int) -> None:
         assert b"uvicorn" not in head
 
 
-def test_a_query_does_not_choose_metrics(port: int) -> None:
+def test_a_query_string_does_not_select_metrics(port: int) -> None:
     _, text = get(port, "/metrics?name[]=slc_ops_info", TOKEN)
     assert ("slc_ops_window_rows", "demo") in parsed(text)
 
@@ -209,7 +211,7 @@ def test_a_query_does_not_choose_metrics(port: int) -> None:
 HALF = f"GET /metrics HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 
 
-def test_many_half_requests_hold_no_threads_and_do_not_lock_the_scraper_out(port: int) -> None:
+def test_many_incomplete_requests_do_not_block_the_scraper(port: int) -> None:
     before = threading.active_count()
     with ExitStack() as open_clients:
         for _ in range(300):
@@ -220,7 +222,7 @@ def test_many_half_requests_hold_no_threads_and_do_not_lock_the_scraper_out(port
         assert threading.active_count() == before
 
 
-def test_a_client_that_sends_byte_by_byte_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "HEAD_SECONDS", 0.3)
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for _ in range(1000):
@@ -240,12 +242,12 @@ def test_without_a_strong_token_it_does_not_start(token: str) -> None:
         listener("127.0.0.1", 0, token)
 
 
-def test_a_busy_port_is_said(port: int) -> None:
+def test_a_port_in_use_is_reported(port: int) -> None:
     with pytest.raises(SettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
         listener("127.0.0.1", port, TOKEN)
 
 
-def test_the_command_prints_writes_and_answers_json(
+def test_the_command_prints_writes_and_returns_json(
     worked: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from click.testing import CliRunner
@@ -263,7 +265,7 @@ def test_the_command_prints_writes_and_answers_json(
     assert "slc_ops_window_rows" in {metric["name"] for metric in json.loads(answer.stdout)["metrics"]}
 
 
-def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Installation) -> None:
+def test_quality_and_gains_are_of_the_newest_evidence(worked: Installation) -> None:
     gain = {
         "auc": {"estimate": 0.1, "low": 0.05, "high": 0.2},
         "nll": {"estimate": -0.3, "low": -0.4, "high": -0.2},
@@ -279,21 +281,21 @@ def test_quality_and_gains_are_those_of_the_newest_evidence(worked: Installation
     assert found["slc_ops_window_quarantined_share", "demo"] == 0.007
 
 
-def test_held_are_windows_that_wanted_a_champion_and_got_none(worked: Installation) -> None:
+def test_windows_whose_change_was_not_promoted_count_as_held(worked: Installation) -> None:
     refreshes = worked.refreshes("demo")
     outcome(refreshes / "2026-03-23" / "new", "hold")
-    outcome(refreshes / "2026-03-30" / "new", "promote", kind="renewal")  # nobody let it through
+    outcome(refreshes / "2026-03-30" / "new", "promote", kind="renewal")  # it was not approved
     assert asked(worked)["slc_ops_held_windows", "demo"] == 3
 
 
-def test_a_healthy_frozen_deployment_holds_nothing(worked: Installation) -> None:
-    """Its verdict is ``hold`` week after week, because there is nothing to promote."""
+def test_a_healthy_deployment_on_the_frozen_model_has_no_held_window(worked: Installation) -> None:
+    """Its verdict is ``hold`` every week because there is nothing to promote."""
     for day in (23, 30):
         outcome(worked.refreshes("demo") / f"2026-03-{day}" / "new", "hold", kind="none")
     assert asked(worked)["slc_ops_held_windows", "demo"] == 0
 
 
-def test_a_window_that_retired_the_champion_is_not_held(worked: Installation) -> None:
+def test_a_window_that_retired_the_champion_does_not_count_as_held(worked: Installation) -> None:
     refreshes = worked.refreshes("demo")
     for day in ("2026-03-23", "2026-03-30"):
         outcome(refreshes / day / "new", "hold" if day.endswith("30") else "promote", kind="retire")

@@ -1,4 +1,4 @@
-"""Alerts and dashboard ask for what there is: tried by promtool, and by a real Prometheus on the demo."""
+"""Alerts and dashboard use existing metrics: checked by promtool, and by a real Prometheus on the demo."""
 
 import json
 import re
@@ -36,7 +36,7 @@ TOKEN = "0123456789abcdef" * 4
 
 
 def needed(program: str) -> str:
-    """Where a program of Debian's prometheus is; without it the test is skipped."""
+    """The path of a program of Debian's prometheus package; the test is skipped without it."""
     found = shutil.which(program)
     if found is None:
         pytest.skip(f"{program} is not installed (Debian: apt install prometheus)")
@@ -44,7 +44,7 @@ def needed(program: str) -> str:
 
 
 @pytest.mark.slow
-def test_every_alert_fires_where_it_should_and_is_quiet_where_all_is_well() -> None:
+def test_every_alert_fires_when_it_should_and_only_then() -> None:
     answer = subprocess.run(
         [needed("promtool"), "test", "rules", "rules_test.yml"],
         cwd=DEPLOY / "prometheus", capture_output=True, text=True, check=False,
@@ -52,13 +52,13 @@ def test_every_alert_fires_where_it_should_and_is_quiet_where_all_is_well() -> N
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_every_alert_is_tried_in_both_ways() -> None:
+def test_every_alert_has_a_firing_and_a_silent_case() -> None:
     tests = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
     tried = {(each["alertname"], bool(each["exp_alerts"])) for t in tests for each in t["alert_rule_test"]}
     assert tried == {(rule["alert"], fires) for rule in RULES for fires in (True, False)}
 
 
-def test_every_runbook_that_an_alert_names_is_there() -> None:
+def test_every_runbook_of_an_alert_exists() -> None:
     text = (ROOT / "docs" / "runbooks.md").read_text()
     heads = {
         re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in re.findall(r"^#+ (.+)$", text, re.M)
@@ -69,7 +69,7 @@ def test_every_runbook_that_an_alert_names_is_there() -> None:
     assert named | set(OF_FINDINGS.values()) <= heads
 
 
-def test_alerts_and_panels_ask_for_documented_metrics_only() -> None:
+def test_alerts_and_panels_use_documented_metrics_only() -> None:
     documented = set(
         re.findall(r"^\| `(slc_ops_\w+)` \|", (ROOT / "docs" / "observability.md").read_text(), re.M)
     )
@@ -77,7 +77,7 @@ def test_alerts_and_panels_ask_for_documented_metrics_only() -> None:
     assert {name for text in asked for name in re.findall(r"\bslc_ops_\w+", text)} <= documented
 
 
-def test_the_dashboard_is_one_that_grafana_can_load() -> None:
+def test_grafana_can_load_the_dashboard() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     source = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text())
@@ -104,7 +104,7 @@ def test_the_compose_profile_loads_both() -> None:
 
 
 def audit_the_newest_window(installation: Installation) -> None:
-    """Audit the demo's newest window as if the champion had served it and the log said so."""
+    """Audit the demo's newest window as if the log said that the champion had served it."""
     directory = max(
         each for each in installation.windows("demo").iterdir() if (each / "log.parquet").exists()
     )
@@ -170,7 +170,7 @@ def fetched(address: str) -> Any:
 
 
 def asked(address: str, query: str) -> list[Any]:
-    """What Prometheus answers to a query at this moment."""
+    """The current result of a Prometheus query."""
     try:
         answer = fetched(f"{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
     except ConnectionError:
@@ -185,7 +185,7 @@ def asked(address: str, query: str) -> list[Any]:
 
 @pytest.mark.services
 @pytest.mark.parametrize(("title", "query"), QUERIES)
-def test_every_panel_has_something_to_show(prometheus: str, title: str, query: str) -> None:
+def test_every_panel_has_data(prometheus: str, title: str, query: str) -> None:
     found = asked(prometheus, query.replace("$deployment", ".*"))
     assert found, f"{title}: {query}"
     assert {each["metric"]["deployment"] for each in found} == {"demo"}

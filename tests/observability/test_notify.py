@@ -1,4 +1,4 @@
-"""Who hears of it, and what happens when nobody can."""
+"""Recipients of notifications, and failures to deliver."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ from tests.airflow.mailbox import Mailbox, listening
 STOP = Event("stop", "school", "ValidationStopped: label is 0 or 1", window="2026-02-16/2026-02-23")
 
 
-def test_the_webhook_gets_the_event_as_json_with_the_connection_s_token(
+def test_the_webhook_gets_the_event_as_json_with_the_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with listening() as (port, heard):
@@ -30,7 +30,7 @@ def test_the_webhook_gets_the_event_as_json_with_the_connection_s_token(
     assert (event["path"], event["token"]) == ("/hooks/slc", "Bearer s3cret")
 
 
-def test_without_a_webhook_of_its_own_a_deployment_uses_the_common_one_if_there_is_one(
+def test_a_deployment_without_a_webhook_uses_the_common_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tell(STOP, Notify(), {})
@@ -42,7 +42,7 @@ def test_without_a_webhook_of_its_own_a_deployment_uses_the_common_one_if_there_
     assert len(heard) == 1
 
 
-def test_only_the_wanted_events_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_selected_events_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening() as (port, heard):
         monkeypatch.setenv("AIRFLOW_CONN_SLC_WEBHOOK", f"http://127.0.0.1:{port}")
         tell(STOP, Notify(events=("rollback",)), {})
@@ -51,7 +51,7 @@ def test_only_the_wanted_events_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [event["event"] for event in heard] == ["control"]
 
 
-def test_a_notifier_gets_the_event_in_its_template(tmp_path: Path) -> None:
+def test_a_notifier_renders_the_event_in_its_template(tmp_path: Path) -> None:
     box = Notifier(
         path="tests.airflow.mailbox.Mailbox",
         arguments={
@@ -65,7 +65,7 @@ def test_a_notifier_gets_the_event_in_its_template(tmp_path: Path) -> None:
     assert (tmp_path / "box").read_text() == f"school: {STOP.sentence}\n"
 
 
-def test_whoever_cannot_be_reached_is_logged_and_the_others_still_hear(
+def test_a_failed_recipient_is_logged_and_the_others_are_notified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_TEAM", "http://127.0.0.1:9")
@@ -84,7 +84,7 @@ def test_whoever_cannot_be_reached_is_logged_and_the_others_still_hear(
     assert "no.such.notifier" in caplog.text
 
 
-def test_a_connection_that_is_named_but_missing_is_an_error_in_the_log(
+def test_a_missing_connection_is_logged_as_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tell(STOP, Notify(webhook="no_such_connection"), {})
@@ -92,7 +92,7 @@ def test_a_connection_that_is_named_but_missing_is_an_error_in_the_log(
     assert "there is no Airflow connection 'no_such_connection'" in caplog.text
 
 
-def test_only_notifiers_are_built() -> None:
+def test_only_notifier_classes_are_instantiated() -> None:
     assert isinstance(
         build(Notifier(path="tests.airflow.mailbox.Mailbox", arguments={"file": "f", "text": ""})), Mailbox
     )
@@ -109,7 +109,7 @@ def test_only_notifiers_are_built() -> None:
         ({"uri": "http://hooks.example:81/a/b"}, "http://hooks.example:81/a/b"),
     ],
 )
-def test_a_connection_is_read_from_form_or_uri(connection: dict[str, object], url: str) -> None:
+def test_a_connection_may_have_fields_or_a_uri(connection: dict[str, object], url: str) -> None:
     if "uri" in connection:
         made = Connection.from_uri(str(connection["uri"]), conn_id="team")
     else:
@@ -119,13 +119,13 @@ def test_a_connection_is_read_from_form_or_uri(connection: dict[str, object], ur
 
 
 @pytest.mark.parametrize("host", ["", "file:///etc/passwd", "ftp://example"])
-def test_a_connection_that_is_no_web_address_is_refused(host: str) -> None:
+def test_a_connection_without_a_web_address_is_refused(host: str) -> None:
     with pytest.raises(SettingsError, match="not a web address"):
         address(Connection(conn_id="team", conn_type="generic", host=host))
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_the_bearer_token_is_not_sent_on_to_a_redirect_s_target(
+def test_the_bearer_token_is_not_sent_to_a_redirect_target(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     with redirecting(code) as (port, asked):
@@ -139,7 +139,7 @@ def test_the_bearer_token_is_not_sent_on_to_a_redirect_s_target(
 
 @contextmanager
 def redirecting(code: int) -> Iterator[tuple[int, list[str]]]:
-    """A server that sends everybody elsewhere, and notes which paths were asked for."""
+    """A server that redirects every request and records the requested paths."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What `status` and the page say is wrong, each with the runbook that helps."""
+"""The problems that `status` and the page show, each with its runbook."""
 
 import errno
 from collections import namedtuple
@@ -25,7 +25,7 @@ ENTRY = "  {}: {{source: {{kind: lake, path: lake}}, start: 2026-01-05}}\n"
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    """Two deployments; demo has a verdict for the window before the newest."""
+    """Two deployments; demo has a verdict for the second newest window."""
     entries = ENTRY.format("demo") + ENTRY.format("other")
     (tmp_path / "deployments.yaml").write_text(f"deployments:\n{entries}")
     found = installation_in(tmp_path)
@@ -41,22 +41,22 @@ def said(installation: Installation, now: datetime = ON_TIME, name: str = "demo"
     ]
 
 
-def test_all_is_well(installation: Installation) -> None:
+def test_a_healthy_installation_has_no_problems(installation: Installation) -> None:
     assert said(installation) == []
 
 
-def test_a_window_without_a_verdict_is_late_a_day_after_it_was_due(installation: Installation) -> None:
+def test_a_window_without_a_verdict_is_late_one_day_after_its_due_time(installation: Installation) -> None:
     assert said(installation, LATE) == [("late", "late-verdict")]
     (found,) = troubles(installation, LATE)["demo"]
     assert "no verdict exists for window 2026-02-16/2026-02-23, the newest is of 2026-02-09" in str(found)
-    assert said(installation, LATE, "other") == []  # never refreshed: nothing is expected of it yet
+    assert said(installation, LATE, "other") == []  # never refreshed: no verdict is due yet
 
 
 @pytest.mark.parametrize(
     ("code", "runbook"),
     [("rows_by_day", "late-labels"), ("label_one_class", "outage-week"), ("backbones_mixed", "new-backbone")],
 )
-def test_a_stopped_window_names_what_stopped_it_and_is_not_late_as_well(
+def test_a_stopped_window_names_the_finding_and_is_not_also_late(
     installation: Installation, code: str, runbook: str
 ) -> None:
     finding = {"code": code, "severity": "critical", "sentence": "…"}
@@ -68,7 +68,7 @@ def test_a_stopped_window_names_what_stopped_it_and_is_not_late_as_well(
     assert code in troubles(installation, LATE)["demo"][0].sentence
 
 
-def test_a_failed_step_says_why_where_the_disk_is_full(installation: Installation) -> None:
+def test_a_step_that_failed_on_a_full_disk_gives_the_reason(installation: Installation) -> None:
     with suppress(OSError), step("fit", "demo", NEXT, installation.refreshes("demo") / NEXT.key):
         raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
     assert said(installation) == [("step", "failed-step")]
@@ -77,7 +77,7 @@ def test_a_failed_step_says_why_where_the_disk_is_full(installation: Installatio
     )
 
 
-def test_a_broken_entry_is_named_and_the_others_are_not_concerned(installation: Installation) -> None:
+def test_a_broken_entry_is_named_and_does_not_affect_the_others(installation: Installation) -> None:
     text = installation.deployments_file.read_text()
     installation.deployments_file.write_text(text + "  broken: {source: {kind: nothing}}\n")
     assert said(installation, name="broken") == [("entry", "broken-entry")]
@@ -86,7 +86,7 @@ def test_a_broken_entry_is_named_and_the_others_are_not_concerned(installation: 
     assert [each.code for each in troubles(installation, ON_TIME, ["demo"])["demo"]] == ["entry"]
 
 
-def test_little_room_is_everybody_s_trouble(
+def test_little_disk_space_is_a_problem_of_every_deployment(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
