@@ -1,4 +1,4 @@
-"""Small files in the formats of the data sets' owners, written from made-up classrooms."""
+"""Small files in the published formats of the data sets, with simulated students."""
 
 import random
 from pathlib import Path
@@ -60,12 +60,14 @@ def assistments2017(path: Path, rows: list[tuple[object, ...]], action: str = "a
 
 
 def algebra(path: Path, rows: list[tuple[object, ...]], kc: tuple[str, ...] = ("Default",)) -> Path:
-    """Rows of (row, student, problem, view, step, moment, correct, skills)."""
+    """Rows of (row, student, problem, view, step, timestamp, correct, skills)."""
     header = KDD + "".join(f"\tKC({name})\tOpportunity({name})" for name in kc)
     lines = [
         f"{row}\t{user}\tUnit ES_04, Section ES_04-1\t{problem}\t{view}\t{step}\t"
-        f"{moment}\t{moment}\t{moment}\t{moment}\t3\t3\t\t{correct}\t0\t0\t1" + f"\t{skills}\t1" * len(kc)
-        for row, user, problem, view, step, moment, correct, skills in rows
+        f"{timestamp}\t{timestamp}\t{timestamp}\t{timestamp}\t3\t3\t\t{correct}\t0\t0\t1"
+        + f"\t{skills}\t1"
+        * len(kc)
+        for row, user, problem, view, step, timestamp, correct, skills in rows
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([header, *lines]) + "\n")
@@ -101,7 +103,7 @@ def eedi(root: Path, rows: list[tuple[object, ...]], subjects: dict[int, str]) -
 def classroom(
     students: int = 12, answers: int = 20, problems: int = 8, seed: int = 1
 ) -> list[tuple[int, int, int, int]]:
-    """(n, student, problem, correct) in the order of time, students taking turns."""
+    """(n, student, problem, correct) in time order, students alternating."""
     draw = random.Random(seed)
     rows = []
     for n in range(students * answers):

@@ -31,7 +31,7 @@ def by(rows_, key):
     return {row[key]: row for row in rows_}
 
 
-def test_every_analysis_is_there(tables):
+def test_every_analysis_is_included(tables):
     assert set(tables) == {
         "ladder", "over_time", "density", "calibration_fraction", "prior_variance", "link", "ridge",
         "detectability",
@@ -62,8 +62,8 @@ def test_density_has_auc_nll_and_ece_of_every_slice(tables):
         assert isinstance(row["delta_ece"], float)
 
 
-def test_a_history_places_the_time_bins_of_slc_t_and_naive_and_of_nothing_else(pair, tables, tmp_path):
-    """The bins of the ladder are those of a fit whose history is the same rows."""
+def test_a_history_sets_the_time_bins_of_slc_t_and_naive_only(pair, tables, tmp_path):
+    """The bins of the ladder equal those of a fit with the same history."""
     early = np.linspace(pair[0].time.min() - 1e6, pair[0].time.min() - 1, 4000)
     pq.write_table(pa.table({"event_time": early}), tmp_path / "history.parquet")
     history = read_history(tmp_path / "history.parquet", {})
@@ -83,7 +83,7 @@ def test_a_history_without_times_is_refused_by_name(tmp_path):
     assert read_history(tmp_path / "history.parquet", {"event_time": "when"}).n_rows == 1
 
 
-def test_several_pairs_are_means_and_standard_deviations_of_rows_of_the_same_kind(tables, tmp_path):
+def test_several_pairs_give_means_and_standard_deviations_of_matching_rows(tables, tmp_path):
     other = {name: [dict(row) for row in rows_] for name, rows_ in tables.items()}
     for row in other["ladder"]:
         row["auc"] += 0.02
@@ -101,7 +101,7 @@ def test_several_pairs_are_means_and_standard_deviations_of_rows_of_the_same_kin
     assert f"{before['slc']['auc'] + 0.01:.4f} ± 0.0141" in page
 
 
-def test_slc_gains_over_platt_in_every_tercile_and_nothing_on_cold_start(tables):
+def test_slc_gains_over_platt_in_every_tercile_but_not_on_cold_start(tables):
     against_platt = [row for row in tables["density"] if row["against"] == "platt"]
     for row in against_platt:
         if not row["slice"].startswith("cold"):
@@ -123,18 +123,20 @@ def test_the_prior_variance_is_swept_with_both_backbones(tables):
 def test_the_scaled_link_is_a_line_over_the_raw_score(tables):
     links = by(tables["link"], "link")
     scaled, raw = links["static, scaled a(η₀ + b) + b₀"], links["static, raw"]
-    assert scaled["auc"] == pytest.approx(raw["auc"], abs=1e-9)  # increasing in η₀ + b, so it ranks alike
+    assert scaled["auc"] == pytest.approx(
+        raw["auc"], abs=1e-9
+    )  # increasing in η₀ + b, so the ranking is the same
     assert scaled["nll"] != pytest.approx(raw["nll"], abs=1e-6)
     assert scaled["nll"] != pytest.approx(links["static, offset-Platt (slc)"]["nll"], abs=1e-6)
 
 
-def test_offset_platt_and_raw_links_rank_alike_and_ridge_is_close(tables):
+def test_offset_platt_and_raw_links_have_the_same_ranking_and_ridge_is_close(tables):
     links = by(tables["link"], "link")
     assert links["static, raw"]["auc"] == pytest.approx(links["static, offset-Platt (slc)"]["auc"], abs=0.01)
     assert abs(tables["ridge"][0]["delta_auc"]) < 0.01
 
 
-def test_files_without_time_leave_out_what_needs_one(pair):
+def test_analyses_that_need_times_are_left_out_without_them(pair):
     untimed = [InteractionLog.from_table(log.as_table().drop_columns("event_time")) for log in pair]
     found = analyse(*untimed)
     assert {"detectability", "over_time"}.isdisjoint(found)
@@ -156,7 +158,7 @@ def test_tables_and_figures_are_written(tables, tmp_path):
     assert page.read_text().startswith("# Two files\n")
 
 
-def test_a_missing_number_is_empty_in_csv_and_a_dash_for_people():
+def test_a_missing_number_is_empty_in_csv_and_a_dash_in_tables():
     table = [{"method": "a|b", "auc": None}, {"method": "c", "auc": 0.25}]
     assert as_csv(table) == "method,auc\na|b,\nc,0.25\n"
     assert "| a\\|b | – |" in as_markdown(table)

@@ -1,8 +1,8 @@
-"""Corollary 1 of the paper: under 1PL drift, link and offsets by item and time give the truth back exactly.
+"""Corollary 1 of the paper: under 1PL drift, link and offsets by item and time recover the truth exactly.
 
 η* = θ − b(0) − Δ(t) and η₀ = α(θ − b(0)) + c₀, so η* = a·η₀ + b + β(i, t) with a = 1/α, b = −c₀/α and
-β(i, t) = −Δᵢ(t). Every row stands there with both labels, weighted with the true probability: the sums are
-those of infinitely many draws, and what is left over is the error of the form itself.
+β(i, t) = −Δᵢ(t). Every row has both labels, weighted by the true probability: the sums equal those of
+infinitely many draws, and the remaining error is that of the model.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ CELLS = Cells(np.arange(-1.0, BINS))
 
 
 class Expected:
-    """All students on all items in all bins, with labels in expectation."""
+    """All students on all items in all bins, with expected labels."""
 
     def __init__(self, slopes: np.ndarray, alpha: float = ALPHA, shift: float = SHIFT) -> None:
         rng = np.random.default_rng(5)
@@ -52,7 +52,7 @@ def test_the_link_recovers_the_backbones_scale_and_shift_and_the_residual_is_zer
     assert made.residual_mse(link.a, link.b0, -made.drift) < 1e-12
 
 
-def test_offsets_that_the_scale_multiplies_do_not_recover_it():
+def test_offsets_inside_the_scale_do_not_recover_it():
     """σ(a(η₀ + β) + b₀) is another model: at a = 1/α its offsets would have to be −α·Δ."""
     made = Expected(np.ones(ITEMS))
     a, b0 = 1 / ALPHA, -SHIFT / ALPHA

@@ -1,4 +1,4 @@
-"""The paper's data sets from files in their owners' formats."""
+"""The paper's data sets, from files in their published formats."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.paper import published_files as files
 
 @pytest.fixture
 def as09(tmp_path: Path) -> Path:
-    """Twelve students; two interactions are listed once more under a second skill, one label is no label."""
+    """Twelve students; two interactions listed again under a second skill, one invalid label."""
     rows: list[tuple[object, ...]] = [
         (1000 + n, 50 + u, 7000 + p, y, p % 3 + 1) for n, u, p, y in files.classroom()
     ]
@@ -63,7 +63,7 @@ def release(year: int, kc: str) -> tuple[str, list[tuple[object, ...]], tuple[st
 
 @pytest.fixture
 def algebra(tmp_path: Path) -> Path:
-    """Three releases in three directories, one row repeated, one without a label."""
+    """Three releases in three directories, one repeated row, one without a label."""
     root = tmp_path / "kdd"
     for year in (2005, 2006, 2008):
         name, rows, kc = release(year, "SkillRule")
@@ -151,7 +151,7 @@ def test_algebra_takes_files_as_well_as_a_directory(tmp_path: Path, algebra: Pat
     assert READERS["algebra"](named).rows.equals(READERS["algebra"]([algebra]).rows)
 
 
-def test_algebra_in_latin_1_is_read_like_the_same_file_in_utf_8(tmp_path: Path, algebra: Path) -> None:
+def test_latin_1_and_utf_8_files_of_algebra_give_the_same_rows(tmp_path: Path, algebra: Path) -> None:
     before = READERS["algebra"]([algebra]).rows
     for path in algebra.rglob("*.txt"):
         path.write_text(path.read_text().replace("stu", "stü"), encoding="utf-8")
@@ -165,11 +165,11 @@ def test_algebra_in_latin_1_is_read_like_the_same_file_in_utf_8(tmp_path: Path, 
 
 
 def test_algebra_keeps_steps_without_a_name_and_drops_rows_without_a_student(tmp_path: Path) -> None:
-    moment = "2005-09-09 12:24:{:02d}.0"
+    timestamp = "2005-09-09 12:24:{:02d}.0"
     rows: list[tuple[object, ...]] = [
-        (k, "stu", "EG1", 1, "" if k % 2 else "step", moment.format(k // 2), 1, "") for k in range(10)
+        (k, "stu", "EG1", 1, "" if k % 2 else "step", timestamp.format(k // 2), 1, "") for k in range(10)
     ]
-    rows += [(10, "", "EG1", 1, "step", moment.format(59), 1, "")]
+    rows += [(10, "", "EG1", 1, "step", timestamp.format(59), 1, "")]
     published = READERS["algebra"]([files.algebra(tmp_path / "algebra_2005_2006_train.txt", rows)])
     assert published.counts["no student"] == 1
     assert published.counts["repeated rows"] == 0
@@ -226,33 +226,33 @@ def students(*clocks: list[int]) -> Published:
     return Published(pa.Table.from_pylist(rows), has_time=True)
 
 
-def test_a_student_is_cut_at_sixty_and_eighty_per_cent() -> None:
+def test_each_student_is_split_at_sixty_and_eighty_per_cent() -> None:
     rows = ordered(students(list(range(10)), [4, 3, 2, 1, 0]), min_rows=1)
     assert part_of(rows).tolist() == [0] * 6 + [1] * 2 + [2] * 2 + [0] * 3 + [1] + [2]
     assert rows["event_time"].to_pylist() == [*range(10), *range(5)]
     assert rows["event_id"].to_pylist()[10:] == ["1-4", "1-3", "1-2", "1-1", "1-0"]
 
 
-def test_answers_of_one_moment_are_never_cut_apart() -> None:
+def test_answers_with_one_timestamp_are_never_split() -> None:
     rows = ordered(students([0, 1, 2, 3, 4, 5, 5, 5, 5, 9]), min_rows=1)
     assert part_of(rows).tolist() == [0] * 9 + [2]
 
 
-def test_students_with_a_handful_of_rows_are_left_out_and_counted() -> None:
+def test_students_with_few_rows_are_left_out_and_counted() -> None:
     published = students([1, 2], list(range(7)))
     assert ordered(published, min_rows=5).num_rows == 7
     assert published.counts["students with fewer than 5 rows"] == 1
     assert published.counts["rows of these students"] == 2
 
 
-def test_an_id_that_names_two_events_is_made_anew() -> None:
+def test_ids_shared_by_two_events_are_regenerated() -> None:
     published = students(list(range(5)), list(range(5)))
     published.rows = published.rows.set_column(0, "event_id", pa.array(["same"] * 10))
     ids = ordered(published, min_rows=1)["event_id"].to_pylist()
     assert len(set(ids)) == 10
 
 
-def test_counts_are_of_the_past_only() -> None:
+def test_counts_use_earlier_rows_only() -> None:
     draw = np.random.default_rng(3)
     user, skill, label = draw.integers(4, size=200), draw.integers(3, size=200), draw.integers(2, size=200)
     success, failure = earlier_counts(user, skill, label)
@@ -261,7 +261,7 @@ def test_counts_are_of_the_past_only() -> None:
         assert (success[n], failure[n]) == (label[:n][before].sum(), (1 - label[:n][before]).sum())
 
 
-def test_the_backbone_learns_skills_and_knows_no_items() -> None:
+def test_the_backbone_uses_skills_and_no_items() -> None:
     draw = np.random.default_rng(5)
     n = 4000
     skill = draw.integers(2, size=n)
@@ -285,13 +285,13 @@ def test_the_backbone_learns_skills_and_knows_no_items() -> None:
     assert np.array_equal(logits, backbone_logits(changed, train))
 
 
-def test_one_label_only_trains_no_backbone(tmp_path: Path) -> None:
+def test_a_single_class_trains_no_backbone(tmp_path: Path) -> None:
     rows: list[tuple[object, ...]] = [(n, u, p, 1, 1) for n, u, p, _ in files.classroom()]
     with pytest.raises(OneClassError, match="one label only"):
         ingest("assistments2009", [files.assistments2009(tmp_path / "a.csv", rows)], tmp_path / "out")
 
 
-def test_own_logits_are_joined_on_the_event_and_gaps_are_told(tmp_path: Path, as17: Path) -> None:
+def test_given_logits_are_joined_on_the_event_and_gaps_are_reported(tmp_path: Path, as17: Path) -> None:
     own = pa.table(
         {"event_id": [str(9000 + n) for n in range(10, 250)], "probability": [k / 239 for k in range(240)]}
     )
@@ -317,9 +317,7 @@ def test_own_logits_are_joined_on_the_event_and_gaps_are_told(tmp_path: Path, as
         ({"event_id": ["9001"], "probability": [1.5]}, "is it a column of logits"),
     ],
 )
-def test_unusable_logits_are_refused(
-    tmp_path: Path, as17: Path, table: dict[str, object], words: str
-) -> None:
+def test_invalid_logits_are_refused(tmp_path: Path, as17: Path, table: dict[str, object], words: str) -> None:
     pq.write_table(pa.table(table), tmp_path / "mine.parquet")
     with pytest.raises(InputError, match=words):
         ingest("assistments2017", [as17], tmp_path / "out", logits=tmp_path / "mine.parquet")
@@ -334,19 +332,19 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, dataset: str) -> None
         ingest(dataset, [wrong], tmp_path / "out")
 
 
-def test_foreign_files_in_the_way_are_refused(tmp_path: Path, as17: Path) -> None:
+def test_other_files_in_the_output_directory_are_refused(tmp_path: Path, as17: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("mine")
     with pytest.raises(SettingsError, match=r"thesis\.tex"):
         ingest("assistments2017", [as17], tmp_path / "out")
 
 
-def test_an_order_is_no_clock(tmp_path: Path, as09: Path) -> None:
+def test_an_order_column_is_not_a_time(tmp_path: Path, as09: Path) -> None:
     with pytest.raises(SettingsError, match="no times"):
         ingest("assistments2009", [as09], tmp_path / "out", time="clock")
 
 
-def test_the_command_writes_the_triple_and_says_what_was_left_out(tmp_path: Path, as17: Path) -> None:
+def test_the_command_writes_three_files_and_reports_omitted_rows(tmp_path: Path, as17: Path) -> None:
     runner = CliRunner()
     done = runner.invoke(app, ["ingest", "assistments2017", str(as17), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0

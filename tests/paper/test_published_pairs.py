@@ -1,4 +1,4 @@
-"""The paper's analyses on real ASSISTments 2017 pairs with DKT logits (where the data set is available)."""
+"""The paper's analyses on real ASSISTments 2017 pairs with DKT logits (if the data are available)."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     reason="SLC_OPS_TEST_DATA names no folder with as17_dkt.{calibration,test}.parquet",
 )
 
-# AUC and NLL: those known of these rows, and the paper's DKT, another network with three seeds.
+# AUC and NLL: known figures of these rows, and the paper's DKT, another network with three seeds.
 KNOWN = {"platt": (0.6982, 0.605), "rescal_iso": (0.7233, 0.590), "slc": (0.7344, 0.582),
          "slc_t": (0.7332, 0.583), "slc_eb": (0.7349, 0.581)}  # fmt: skip
 PAPER = {"platt": (0.6991, 0.605), "rescal_iso": (0.7221, 0.590), "slc": (0.7325, 0.583),
@@ -37,7 +37,7 @@ def tables(tmp_path_factory):
     return analyse(*pair, history=read_history(path, {}))
 
 
-def test_the_ladder_meets_the_known_figures_and_comes_near_the_papers(tables):
+def test_the_ladder_gives_the_known_figures_close_to_the_papers(tables):
     found = {row["method"]: row for row in tables["ladder"]}
     for name, (auc, nll) in KNOWN.items():
         assert found[name]["auc"] == pytest.approx(auc, abs=1e-4), name
@@ -53,7 +53,7 @@ def test_the_gain_over_rescal_iso_falls_with_density_as_in_table_5(tables):
         assert 100 * gains[name] == pytest.approx(points, abs=0.2), name
 
 
-def test_rescal_recovers_about_as_much_in_every_slice_of_time_as_in_figure_1(tables):
+def test_rescal_gains_about_the_same_in_every_time_slice_as_in_figure_1(tables):
     gains = [100 * (row["rescal_auc"] - row["base_auc"]) for row in tables["over_time"]]
     assert np.mean(gains) == pytest.approx(2.6, abs=0.2)
     assert min(gains) > 2

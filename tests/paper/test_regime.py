@@ -1,4 +1,4 @@
-"""The regime map at the paper's bounds, on some of its cells; ``benchmarks/paper_regime.py`` has them all."""
+"""Some cells of the regime map at the paper's bounds; ``benchmarks/paper_regime.py`` computes all."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ def column(rows, name, obs):
 def test_without_drift_a_dense_correction_neither_gains_nor_loses(map_of):
     still = {row["obs_per_item_and_bin"]: row["static_gain"] for row in map_of if row["q"] == 0}
     assert abs(still[300]) < 0.001
-    assert -0.005 < still[30] < 0.001  # what a prior variance of 1 costs with 120 rows per item
+    assert -0.005 < still[30] < 0.001  # the cost of a prior variance of 1 with 120 rows per item
 
 
 @pytest.mark.parametrize("obs", [30, 300])
-def test_the_gain_grows_with_the_drift_and_is_positive_wherever_there_is_some(map_of, obs):
+def test_the_gain_grows_with_the_drift_and_is_positive_with_any_drift(map_of, obs):
     gains = column(map_of, "static_gain", obs)
     assert gains == sorted(gains)
     assert gains[1] > 0.01
@@ -40,7 +40,7 @@ def test_tracking_adds_at_most_seven_tenths_of_a_point_even_in_the_most_favourab
 
 def test_the_error_of_the_offsets_drops_to_nearly_zero_where_nothing_drifts(map_of):
     still = {row["obs_per_item_and_bin"]: row["offset_mse"] for row in map_of if row["q"] == 0}
-    # 1PL has only noise, 1/W of about 240; in 2PL the backbone does not know the slopes.
+    # 1PL has only noise, 1/W of about 240; in 2PL the backbone does not model the slopes.
     assert still[300] < (0.006 if map_of[0]["model"] == "1pl" else 0.015)
     assert still[300] < still[30]
     errors = column(map_of, "offset_mse", 300)
