@@ -51,7 +51,7 @@ def test_the_format_follows_the_suffix(suffix, source, tmp_path):
         apply_file(found, target, again, renamed)
 
 
-def test_neither_labels_nor_unused_columns_are_asked_for(tmp_path):
+def test_labels_and_unused_columns_are_not_required(tmp_path):
     pq.write_table(pa.table({"probability": [0.2, 0.9]}), tmp_path / "rows.parquet")
     apply_file(fit("platt", log()), tmp_path / "rows.parquet", tmp_path / "out.parquet")
     with pytest.raises(InputError, match="no column item_id, which slc needs"):
@@ -72,7 +72,7 @@ def test_a_file_may_be_corrected_in_place(source):
     assert "p_corrected" in pq.read_table(source).column_names
 
 
-def test_bad_rows_leave_no_output_and_an_old_one_untouched(source, tmp_path):
+def test_invalid_rows_write_no_output_and_keep_an_old_one(source, tmp_path):
     bad = pq.read_table(source)
     logit = bad["logit"].to_numpy().copy()
     logit[[350, 650]] = np.nan
@@ -96,7 +96,7 @@ def test_ids_of_another_type_are_refused(tmp_path):
         apply_file(fit("slc", log()), tmp_path / "rows.parquet", tmp_path / "out.parquet")
 
 
-def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
+def test_csv_cells_are_never_formulas(tmp_path):
     texts = ["=1+2", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\tx", "-1.5", "+3e-5", "a=b", "", None, "'x"]
     rows = pa.table({"item_id": pa.array([f"={k}" for k in range(11)]), "note": texts, "logit": [0.1] * 11})
     rows = rows.append_column("kind", pa.array(texts).dictionary_encode())

@@ -1,4 +1,4 @@
-"""The Python reader passes the conformance suite, the stored one and one that is written now."""
+"""The Python reader passes the conformance suite, both the stored one and a newly written one."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ ENTRIES: list[dict[str, Any]] = json.loads((SUITE / "manifest.json").read_text(e
 
 
 def check(suite: Path, entry: dict[str, Any]) -> None:
-    """What a reader has to do with one entry of the manifest."""
+    """Assert what a reader must do with one entry of the manifest."""
     directory = suite / entry["directory"]
     if "error" in entry:
         with pytest.raises(ParameterSetError):
@@ -41,7 +41,7 @@ def test_the_reader_conforms(entry: dict[str, Any]) -> None:
     check(SUITE, entry)
 
 
-def test_what_the_script_writes_now_conforms_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newly_written_suite_passes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import conformance
 
@@ -70,7 +70,7 @@ for line in sys.stdin:
 """
 
 
-def test_the_suites_own_program_tests_a_command(
+def test_the_program_of_the_suite_tests_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(SUITE))
@@ -83,14 +83,14 @@ def test_the_suites_own_program_tests_a_command(
     reader = [sys.executable, str(tmp_path / "reader.py")]
     assert [run.fault(reader, entry, 1e-9) for entry in entries] == [
         None
-    ] * 5  # one is there for two deployments
+    ] * 5  # one entry has two deployments
     assert run.main([sys.executable, "-S", str(tmp_path / "careless.py")]) == 1
     assert capsys.readouterr().out.endswith(f"\n0 of {len(ENTRIES)} entries pass\n")
     sys.modules.pop("run")
 
 
 @pytest.mark.parametrize("name", ["params", "golden"])
-def test_the_schemas_describe_every_good_set(name: str) -> None:
+def test_the_schemas_accept_every_valid_set(name: str) -> None:
     schema = json.loads((ROOT / "docs" / "assets" / f"{name}.schema.json").read_text(encoding="utf-8"))
     check_one = jsonschema.Draft202012Validator(schema)
     for directory in sorted((SUITE / "good").iterdir()):

@@ -1,4 +1,4 @@
-"""A second effect goes wherever the items' goes: storage, golden vectors, applying, serving, explaining."""
+"""A second effect is handled like the items': storage, golden vectors, applying, serving, explaining."""
 
 import json
 from dataclasses import replace
@@ -55,7 +55,7 @@ ROWS = [
 
 
 def by_hand(item: str | None, logit: float, group: int | None, user: str | None) -> float:
-    """The formula of the format's page, spelled once more."""
+    """The formula of the format's page, written out again."""
     eta = 1.1 * logit - 0.2
     offset = {"a": 0.4, "b": -0.7, "c": 0.1}
     if item in offset:
@@ -79,7 +79,7 @@ def columns() -> tuple[list[str | None], list[float], list[int | None], list[str
     return tuple(list(each) for each in zip(*ROWS, strict=True))  # type: ignore[return-value]
 
 
-def test_every_effect_is_a_file_of_its_own_and_comes_back(written: Path) -> None:
+def test_every_effect_has_its_own_file_and_round_trips(written: Path) -> None:
     names = ["golden.json", "group.parquet", "item.parquet", "params.json", "user.parquet"]
     assert sorted(path.name for path in written.iterdir()) == names
     read = ParameterSet.read(written)
@@ -90,7 +90,7 @@ def test_every_effect_is_a_file_of_its_own_and_comes_back(written: Path) -> None
     assert found.tolist() == pytest.approx(EXPECTED, abs=1e-12)
 
 
-def test_golden_vectors_hold_every_combination_of_known_unknown_and_missing_ids() -> None:
+def test_golden_vectors_cover_known_unknown_and_missing_ids_in_every_combination() -> None:
     found = {
         tuple(
             None if vector[column] is None else vector[column] in known
@@ -101,7 +101,7 @@ def test_golden_vectors_hold_every_combination_of_known_unknown_and_missing_ids(
     assert len(found) == 27
 
 
-def test_a_set_that_forgets_an_effect_misses_its_golden_vectors() -> None:
+def test_a_set_without_one_of_its_effects_fails_its_golden_vectors() -> None:
     vectors = golden_vectors(MIXED)
     check_golden(MIXED, vectors)
     for wrong in (
@@ -124,7 +124,7 @@ def test_a_log_and_a_file_are_corrected_by_every_effect(written: Path, tmp_path:
     apply_file(ParameterSet.read(written), tmp_path / "rows.parquet", tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")["p_corrected"].to_pylist()
     assert found == pytest.approx(expected, abs=1e-12)
-    # The groups of a log are texts.
+    # The groups of a log are text.
     texts = MIXED.with_effect("group", Effect(GROUPS.set_column(0, "id", pa.array(["17", "3"]))))
     texts = texts.with_effect("group", Effect(texts.effects["group"].table.set_column(
         1, "offset", pa.array([-0.5, 0.25]))))  # fmt: skip
@@ -135,15 +135,13 @@ def test_a_log_and_a_file_are_corrected_by_every_effect(written: Path, tmp_path:
         apply_file(MIXED, tmp_path / "rows.parquet", tmp_path / "out.parquet")
 
 
-def test_a_log_without_groups_has_unknown_ones() -> None:
+def test_a_log_without_groups_has_unknown_groups() -> None:
     log = InteractionLog.from_table(pa.table({"item_id": ["a"], "label": [1], "logit": [0.5]}))
     assert MIXED.apply(log).tolist() == pytest.approx([by_hand("a", 0.5, None, None)], abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["lists", "arrow", "pandas", "one by one"])
-def test_a_corrector_takes_groups_and_users_and_counts_what_it_does_not_know(
-    written: Path, kind: str
-) -> None:
+def test_a_corrector_accepts_groups_and_users_and_counts_unknown_ids(written: Path, kind: str) -> None:
     corrector = Corrector.from_directory(written)
     items, logits, groups, users = columns()
     if kind == "one by one":
@@ -172,7 +170,7 @@ def test_a_corrector_takes_groups_and_users_and_counts_what_it_does_not_know(
     )
 
 
-def test_ids_that_are_not_given_are_unknown_and_counted(written: Path) -> None:
+def test_missing_ids_are_unknown_and_counted(written: Path) -> None:
     corrector = Corrector.from_directory(written)
     assert corrector.correct(["a"] * 30, [0.5] * 30)[0] == pytest.approx(by_hand("a", 0.5, None, None))
     assert corrector.correct("a", 0.5) == pytest.approx(by_hand("a", 0.5, None, None))
@@ -190,19 +188,17 @@ def test_ids_that_are_not_given_are_unknown_and_counted(written: Path) -> None:
         ({"groups": [1.5, 2.5]}, "group ids are of type float"),
     ],
 )
-def test_ids_of_another_type_or_number_are_refused_by_their_name(
-    written: Path, given: dict, message: str
-) -> None:
+def test_ids_of_another_type_or_length_are_refused_by_name(written: Path, given: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Corrector.from_directory(written).correct(["a", "b"], [0.1, 0.2], **given)
 
 
-def test_ids_that_are_none_are_refused_by_their_name(written: Path) -> None:
+def test_invalid_ids_are_refused_by_name(written: Path) -> None:
     with pytest.raises(InputError, match="user ids cannot be understood"):
         Corrector.from_directory(written).correct(["a"] * 9, [0.1] * 9, users=[object()] * 9)
 
 
-def test_a_group_is_explained_as_an_item_is(written: Path) -> None:
+def test_a_group_is_explained_like_an_item(written: Path) -> None:
     loaded = slc_ops.load(written)
     found = loaded.explain(3, effect="group")
     assert (found.rows, found.offset, found.shrinkage, found.raw) == (40.0, 0.25, 0.5, 0.5)
@@ -215,7 +211,7 @@ def test_a_group_is_explained_as_an_item_is(written: Path) -> None:
         explain(replace(MIXED, effects=by_item(ITEMS)), "u1", None, "user")
 
 
-def test_a_renewal_is_as_long_as_its_farthest_effect() -> None:
+def test_the_distance_of_a_renewal_is_that_of_its_largest_effect() -> None:
     moved = GROUPS.set_column(1, "offset", pa.array([0.25, 0.5]))
     counted = ITEMS.append_column("n_obs", pa.array([1.0] * 3))
     before = MIXED.with_effect("item", Effect(counted)).with_effect("user", Effect(
@@ -224,11 +220,11 @@ def test_a_renewal_is_as_long_as_its_farthest_effect() -> None:
     assert lengths(before, after, (0.0, 1.0)).offsets == pytest.approx(np.sqrt(9 / 49))
 
 
-# --- what a reader refuses --------------------------------------------------------------------------------
+# --- sets that a reader refuses ---------------------------------------------------------------------------
 
 
 def rewritten(directory: Path, name: str, table: pa.Table, **entry: object) -> None:
-    """Replace the table of an effect and make everything else agree with it."""
+    """Replace the table of an effect and update everything that depends on it."""
     path = directory / f"{name}.parquet"
     pq.write_table(table, path)
     params = json.loads((directory / "params.json").read_text())
@@ -260,7 +256,7 @@ def rewritten(directory: Path, name: str, table: pa.Table, **entry: object) -> N
         (USERS, {"time_edges": "now"}, "cannot be understood"),
     ],
 )  # fmt: skip
-def test_a_table_that_does_not_say_one_thing_for_each_id_is_refused(
+def test_a_table_without_exactly_one_value_per_id_is_refused(
     written: Path, table: pa.Table, entry: dict, message: str
 ) -> None:
     rewritten(written, "user", table, **entry)
@@ -268,7 +264,7 @@ def test_a_table_that_does_not_say_one_thing_for_each_id_is_refused(
         ParameterSet.read(written)
 
 
-def test_a_set_that_cannot_be_read_is_not_written(tmp_path: Path) -> None:
+def test_an_unreadable_set_is_not_written(tmp_path: Path) -> None:
     twice = replace(MIXED, effects=by_item(pa.concat_tables([ITEMS, ITEMS])))
     with pytest.raises(ParameterSetError, match="twice"):
         twice.write(tmp_path / "set")
@@ -290,10 +286,10 @@ def test_an_effect_of_an_unknown_name_is_refused(written: Path) -> None:
         ParameterSet.read(written)
 
 
-# --- golden vectors on edges (a reader that is wrong on an edge alone must miss one) ----------------------
+# --- golden vectors on edges (a reader that is wrong only on an edge must fail one) -----------------------
 
 
-def test_a_reader_that_closes_histogram_bins_on_the_left_misses_a_golden_vector() -> None:
+def test_a_reader_with_left_closed_histogram_bins_fails_a_golden_vector() -> None:
     class LeftClosed(Histogram):
         def probability(self, logit, offset, time):  # type: ignore[no-untyped-def]
             q = 1 / (1 + np.exp(-(logit + offset)))
@@ -308,7 +304,7 @@ def test_a_reader_that_closes_histogram_bins_on_the_left_misses_a_golden_vector(
         check_golden(replace(right, link=LeftClosed(values)), vectors)
 
 
-def test_a_reader_that_is_wrong_at_one_knot_or_between_knots_misses_a_golden_vector() -> None:
+def test_a_reader_that_is_wrong_at_or_between_knots_fails_a_golden_vector() -> None:
     x, y = np.array([0.1, 0.2, 0.5, 0.8]), np.array([0.05, 0.3, 0.3, 0.9])
     vectors = golden_vectors(ParameterSet("isotonic", Isotonic(x, y)))
 
@@ -327,7 +323,7 @@ def test_a_reader_that_is_wrong_at_one_knot_or_between_knots_misses_a_golden_vec
 
 
 @pytest.mark.parametrize("edge", range(1, 15))
-def test_a_reader_whose_histogram_has_one_edge_elsewhere_misses_a_golden_vector(edge: int) -> None:
+def test_a_reader_with_one_shifted_histogram_edge_fails_a_golden_vector(edge: int) -> None:
     values = np.linspace(0.01, 0.99, 15)
     edges = np.linspace(0, 1, 16)
     edges[edge] += 1e-5
@@ -342,7 +338,7 @@ def test_a_reader_whose_histogram_has_one_edge_elsewhere_misses_a_golden_vector(
         check_golden(ParameterSet("histogram", Moved(values)), vectors)
 
 
-def test_golden_vectors_lie_on_every_knot_and_between_all() -> None:
+def test_golden_vectors_lie_on_and_between_all_knots() -> None:
     x = np.array([0.1, 0.2, 0.5, 0.8])
     vectors = golden_vectors(ParameterSet("isotonic", Isotonic(x, np.array([0.05, 0.3, 0.3, 0.9]))))
     asked = 1 / (1 + np.exp(-np.array([vector["logit"] for vector in vectors])))
@@ -350,7 +346,7 @@ def test_golden_vectors_lie_on_every_knot_and_between_all() -> None:
         assert np.abs(asked - wanted).min() < 1e-12
 
 
-def test_a_reader_that_is_wrong_at_one_border_of_time_or_without_a_time_misses_a_golden_vector() -> None:
+def test_a_reader_that_is_wrong_at_a_time_edge_or_without_a_time_fails_a_golden_vector() -> None:
     edges = np.array([0.0, 10.0, 20.0, 30.0])
     table = pa.table({"id": ["a"] * 3, "time_bin": [0, 1, 2], "offset": [0.1, 0.2, 0.3]})
     vectors = golden_vectors(ParameterSet("slc_t", Affine(), by_item(table, time_edges=edges)))
@@ -368,7 +364,7 @@ def test_a_reader_that_is_wrong_at_one_border_of_time_or_without_a_time_misses_a
         check_golden(FirstBin("slc_t", Affine(), by_item(table, time_edges=edges)), vectors)
 
 
-def test_a_time_that_is_missing_among_others_is_in_the_last_bin() -> None:
+def test_a_missing_time_among_others_is_in_the_last_bin() -> None:
     edges = np.array([0.0, 10.0, 20.0])
     table = pa.table({"id": ["a"] * 2, "time_bin": [0, 1], "offset": [0.1, 0.9]})
     found = ParameterSet("slc_t", Affine(), by_item(table, time_edges=edges))

@@ -1,4 +1,4 @@
-"""What a fit and a server do not need, they do not import."""
+"""Fitting and serving import only what they need."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ print(sorted({"pandas", "scipy", "sklearn", "mlflow"} & set(sys.modules)))
 """
 
 
-def test_fitting_storing_and_applying_the_ladder_needs_numpy_and_pyarrow_alone(tmp_path):
+def test_the_ladder_needs_only_numpy_and_pyarrow(tmp_path):
     pq.write_table(table(), tmp_path / "rows.parquet")
     arguments = [sys.executable, "-c", PROGRAM, str(tmp_path / "rows.parquet"), str(tmp_path / "sets")]
     found = subprocess.run(arguments, capture_output=True, text=True, check=True)

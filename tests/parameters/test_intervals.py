@@ -1,4 +1,4 @@
-"""Intervals against draws of the offsets, put through a reader that shares no code with the product."""
+"""Intervals compared with draws of the offsets through a reader without shared code."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ WITH_VARIANCES = ["ridge", "slc", "slc_eb", "slc_mix", "slc_t"]
 
 
 def variance_of(params: dict[str, Any], tables: dict[str, Any], row: dict[str, Any]) -> float:
-    """Of all offsets of a row together: as the fit reported it, and the prior's of an unknown id."""
+    """The variance of all offsets of a row: the fitted one, or the prior's for an unknown id."""
     total = 0.0
     for name, effect in params["effects"].items():
         mine = [each for each in tables[name] if each["id"] == row[COLUMNS[name]]]
@@ -28,7 +28,7 @@ def variance_of(params: dict[str, Any], tables: dict[str, Any], row: dict[str, A
 
 
 @pytest.mark.parametrize("name", WITH_VARIANCES)
-def test_intervals_are_the_middle_of_the_posterior(name: str) -> None:
+def test_intervals_are_central_quantiles_of_the_posterior(name: str) -> None:
     directory = SUITE / "good" / name
     params = json.loads((directory / "params.json").read_text(encoding="utf-8"))
     tables = {each: pq.read_table(directory / f"{each}.parquet").to_pylist() for each in params["effects"]}
@@ -51,7 +51,7 @@ def test_intervals_are_the_middle_of_the_posterior(name: str) -> None:
         sd = variance_of(params, tables, row) ** 0.5
 
         def shifted(by: float, row: dict[str, Any] = row) -> float:
-            # Every kind of link with variances adds b0 to the offsets, so a shift of it is one of theirs.
+            # Every kind of link with variances adds b0 to the offsets, so shifting b0 shifts the offsets.
             moved = {**params, "link": {**link, "b0": link["b0"] + by}}
             if "cold_link" in params:
                 cold = params["cold_link"]

@@ -27,12 +27,12 @@ def test_one_row_at_a_time_gives_the_same_bytes_as_a_batch(method):
 
 
 @pytest.mark.parametrize("logits", [[np.nan], [np.inf], [0.1, 0.2], [[0.1]], []])
-def test_rows_that_make_no_sense_are_refused(logits):
+def test_invalid_rows_are_refused(logits):
     with pytest.raises(InputError):
         fit("slc", log()).correct(["item-000"], logits)
 
 
-def test_platt_time_asks_for_times():
+def test_platt_time_requires_times():
     with pytest.raises(InputError, match="event_time"):
         fit("platt_time", log()).correct(["item-000"], [0.1])
 
@@ -45,7 +45,7 @@ def test_the_link_is_shown_only_where_one_was_fitted():
         assert fit(method, rows).affine() is None
 
 
-def test_an_unknown_method_is_refused_with_the_names_of_the_known():
+def test_an_unknown_method_is_refused_with_the_list_of_methods():
     with pytest.raises(SettingsError, match="no method 'plat'; the ladder has base, platt"):
         fit("plat", log())
 
@@ -61,6 +61,6 @@ def test_an_unknown_method_is_refused_with_the_names_of_the_known():
         ({"threads": 0}, "threads is 0"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused(options, what):
+def test_invalid_options_are_refused(options, what):
     with pytest.raises(SettingsError, match=what):
         FitOptions(**options)

@@ -1,4 +1,4 @@
-"""Renamed items keep their offsets; a mapping that says too little or too much is refused."""
+"""Renamed items keep their offsets; an incomplete or ambiguous mapping is refused."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def mapping(path: Path, *lines: str, header: str = "old_id,new_id") -> Path:
 
 
 @pytest.mark.parametrize("method", ["slc", "slc_t"])
-def test_a_renamed_item_is_corrected_as_it_was_before(tmp_path: Path, method: str) -> None:
+def test_a_renamed_item_keeps_its_correction(tmp_path: Path, method: str) -> None:
     old = ParameterSet.read(parameter_set(tmp_path / "old", method=method))
     file = mapping(tmp_path / "map.csv", "item-3,aufgabe ☃", "item-7,zz")
     renamed(old, read_mapping(file)).write(tmp_path / "new")
@@ -32,7 +32,7 @@ def test_a_renamed_item_is_corrected_as_it_was_before(tmp_path: Path, method: st
     assert new.items.column("id").to_pylist() == sorted(new.items.column("id").to_pylist())
 
 
-def test_whole_numbers_stay_whole_numbers(tmp_path: Path) -> None:
+def test_integer_ids_stay_integers(tmp_path: Path) -> None:
     old = ParameterSet.read(parameter_set(tmp_path / "old", integer_ids=True))
     new = renamed(old, {"3": "1003"})
     assert new.correct([1003], [0.1]).tolist() == old.correct([3], [0.1]).tolist()
@@ -53,12 +53,12 @@ def test_whole_numbers_stay_whole_numbers(tmp_path: Path) -> None:
         ([], "maps no id"),
     ],
 )
-def test_a_mapping_that_does_not_say_one_thing_is_refused(tmp_path: Path, lines: list[str], why: str) -> None:
+def test_an_ambiguous_mapping_is_refused(tmp_path: Path, lines: list[str], why: str) -> None:
     with pytest.raises(InputError, match=why):
         read_mapping(mapping(tmp_path / "map.csv", *lines))
 
 
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_mapping_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected old_id and new_id"):
         read_mapping(mapping(tmp_path / "map.csv", "a,b", header="from,to"))
     with pytest.raises(InputError, match="cannot be read"):
@@ -68,7 +68,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
         read_mapping(tmp_path / "bytes.csv")
 
 
-def test_unknown_and_taken_ids_are_refused(tmp_path: Path) -> None:
+def test_unknown_ids_and_ids_in_use_are_refused(tmp_path: Path) -> None:
     old = ParameterSet.read(parameter_set(tmp_path / "old"))
     with pytest.raises(InputError, match=r"no item 'nobody' \(and 1 more\)"):
         renamed(old, {"nobody": "x", "nothing": "y"})
@@ -78,7 +78,7 @@ def test_unknown_and_taken_ids_are_refused(tmp_path: Path) -> None:
         renamed(ParameterSet.read(parameter_set(tmp_path / "platt", method="platt")), {"a": "b"})
 
 
-def test_the_command_writes_a_set_that_is_served_and_refuses_in_one_line(tmp_path: Path) -> None:
+def test_the_command_writes_a_servable_set_and_refuses_in_one_line(tmp_path: Path) -> None:
     source = str(parameter_set(tmp_path / "old"))
     file = str(mapping(tmp_path / "map.csv", "item-3,new-3"))
     command = ["rename-items", "--params", source, "--mapping", file, "--out", str(tmp_path / "new")]

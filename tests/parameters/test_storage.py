@@ -27,13 +27,13 @@ def written(tmp_path):
 
 
 def change(directory, **values):
-    """Alter params.json and make it look untouched."""
+    """Change params.json and update its digest."""
     path = directory / "params.json"
     path.write_text(signed(json.dumps(json.loads(path.read_text()) | values)))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_round_trip_changes_no_probability(method, tmp_path):
+def test_a_round_trip_keeps_every_probability(method, tmp_path):
     rows, later = log(), log(seed=8)
     first = fit(method, rows)
     first.write(tmp_path / "set")
@@ -44,7 +44,7 @@ def test_a_round_trip_changes_no_probability(method, tmp_path):
     assert (second.items is None) == (first.items is None)
 
 
-def test_the_files_are_the_contract(written):
+def test_the_files_follow_the_contract(written):
     assert sorted(path.name for path in written.iterdir()) == ["golden.json", "item.parquet", "params.json"]
     params = json.loads((written / "params.json").read_text())
     assert params["schema_version"] == 1
@@ -74,7 +74,7 @@ def test_score_only_methods_have_no_items(tmp_path):
     assert not (tmp_path / "set" / "item.parquet").exists()
 
 
-def test_provenance_travels(tmp_path):
+def test_provenance_is_stored(tmp_path):
     window = Window.parse("2026-01-05/2026-01-12")
     known = fit("platt", log()).with_provenance(deployment="demo", window=window, input_digest="abc")
     known.with_provenance(code_version="1").write(tmp_path / "set")
@@ -88,7 +88,7 @@ def test_provenance_travels(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_golden_vectors_are_at_least_twenty_with_cold_starts_and_extremes(method, tmp_path):
+def test_at_least_twenty_golden_vectors_include_cold_starts_and_extremes(method, tmp_path):
     rows = log()
     fit(method, rows).write(tmp_path / "set")
     vectors = json.loads((tmp_path / "set" / "golden.json").read_text())["vectors"]
@@ -101,7 +101,7 @@ def test_golden_vectors_are_at_least_twenty_with_cold_starts_and_extremes(method
 
 
 @pytest.mark.parametrize("ids", [[1, 2, 2], [2**63 - 1, -(2**63), 5], ["a", "b", "b"], ["", "ü", "\n"]])
-def test_golden_vectors_find_an_item_that_was_never_seen(ids, tmp_path):
+def test_golden_vectors_include_an_unseen_item(ids, tmp_path):
     rows = InteractionLog.from_table(pa.table({"item_id": ids, "label": [0, 1, 1], "logit": [0.1, 0.2, 0.0]}))
     fit("slc", rows).write(tmp_path / "set")
     ParameterSet.read(tmp_path / "set")
@@ -139,7 +139,7 @@ def with_cold_line():
     return replace(fit("slc", log()), cold=Affine(0.8, -0.4))
 
 
-def test_every_way_to_correct_knows_the_line_of_unknown_items(tmp_path):
+def test_every_way_to_correct_uses_the_line_of_unknown_items(tmp_path):
     with_cold_line().write(tmp_path / "set")
     params = json.loads((tmp_path / "set" / "params.json").read_text())
     assert params["cold_link"] == {"kind": "affine", "a": 0.8, "b0": -0.4}
@@ -168,14 +168,14 @@ def test_a_cold_line_is_in_the_golden_vectors(tmp_path):
 @pytest.mark.parametrize(
     "found", [{"kind": "isotonic", "x": [0.0, 1.0], "y": [0.0, 1.0]}, {"kind": "affine", "a": 0.8}]
 )
-def test_a_cold_line_that_is_no_line_is_refused(tmp_path, found):
+def test_an_invalid_cold_line_is_refused(tmp_path, found):
     with_cold_line().write(tmp_path / "set")
     change(tmp_path / "set", cold_link=found)
     with pytest.raises(ParameterSetError, match=r"cannot be (understood|read)"):
         ParameterSet.read(tmp_path / "set")
 
 
-def test_a_set_of_a_method_that_this_release_does_not_know_still_serves(written):
+def test_a_set_of_an_unknown_method_can_still_be_served(written):
     known = ParameterSet.read(written)
     change(written, method="slc_next")
     unknown = ParameterSet.read(written)
@@ -185,7 +185,7 @@ def test_a_set_of_a_method_that_this_release_does_not_know_still_serves(written)
     assert unknown.affine() is not None
 
 
-def test_parameters_that_miss_their_golden_vectors_are_refused(written):
+def test_parameters_that_fail_their_golden_vectors_are_refused(written):
     link = json.loads((written / "params.json").read_text())["link"]
     change(written, link=link | {"a": link["a"] + 1e-7})
     with pytest.raises(ParameterSetError, match="golden vector"):
@@ -199,7 +199,7 @@ def test_a_difference_below_the_tolerance_is_accepted(written):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 1}'])
-def test_nonsense_is_refused(written, text):
+def test_invalid_files_are_refused(written, text):
     (written / "params.json").write_text(text)
     with pytest.raises(ParameterSetError):
         ParameterSet.read(written)
@@ -217,13 +217,13 @@ def test_nothing_is_pickled(written):
         assert path.suffix in (".json", ".parquet")
 
 
-def test_writing_again_replaces_the_whole_directory(written):
+def test_writing_again_replaces_the_directory(written):
     (written / "stray").write_text("old")
     fit("platt", InteractionLog.from_table(table())).write(written)
     assert sorted(path.name for path in written.iterdir()) == ["golden.json", "params.json"]
 
 
-def test_a_directory_that_holds_other_files_is_not_replaced_by_a_parameter_set(tmp_path):
+def test_a_directory_with_other_files_is_not_replaced_by_a_parameter_set(tmp_path):
     diary = tmp_path / "home" / "diary.txt"
     diary.parent.mkdir()
     diary.write_text("dear")
@@ -249,7 +249,7 @@ def test_a_parameter_set_and_an_empty_directory_are_replaced(tmp_path):
     assert (tmp_path / "set" / "params.json").read_bytes() != before
 
 
-def test_many_writers_of_one_set_leave_a_whole_one_and_none_is_refused(tmp_path):
+def test_concurrent_writers_leave_one_complete_set_and_none_fails(tmp_path):
     parameters = fit("slc", log())
 
     def write(_):
@@ -268,7 +268,7 @@ def test_other_files_are_not_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_what_is_left_of_a_set_that_another_writer_removes_is_no_other_file(tmp_path):
+def test_a_set_partly_removed_by_another_writer_can_be_replaced(tmp_path):
     parameters = fit("slc", log())
     parameters.write(tmp_path / "set")
     (tmp_path / "set" / "params.json").unlink()
@@ -288,7 +288,7 @@ def test_what_is_left_of_a_set_that_another_writer_removes_is_no_other_file(tmp_
         {"method": "platt"},
     ],
 )
-def test_sets_answer_alike_where_all_that_answers_is_equal(change):
+def test_sets_with_equal_parameters_count_as_equal(change):
     parameters = fit("slc", log())
     assert parameters.same_answers(replace(parameters, n_rows=7).with_provenance(deployment="other"))
     assert not parameters.same_answers(replace(parameters, **change))

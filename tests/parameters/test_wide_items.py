@@ -1,4 +1,4 @@
-"""Very many items: what does not fit is refused by name, what does is the same in longer spans."""
+"""Very many items: too many cells are refused by name, and longer spans give the same result."""
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ def test_too_many_cells_are_refused_with_their_number(method: str, monkeypatch: 
     fit(method, log, options=FitOptions(time_bins=5))  # fewer bins fit
 
 
-def test_the_ladder_leaves_out_what_does_not_fit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ladder_leaves_out_methods_that_do_not_fit_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "MAX_CELLS", 2000)
     found = compare.compare(log_of(items=150), log_of(items=150, seed=1))
     assert {"naive", "slc_t"}.isdisjoint(found.methods)
@@ -43,7 +43,7 @@ def test_the_ladder_leaves_out_what_does_not_fit_and_says_so(monkeypatch: pytest
     assert any("1,500 cells" in warning for warning in found.warnings)
 
 
-def test_the_ladder_keeps_no_look_up_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ladder_keeps_no_lookup_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     found = compare.compare(log_of(items=50), log_of(items=50, seed=1), methods=["slc"])
     assert not {"_index", "_offsets"} & set(vars(found.methods["slc"].parameters))
 
