@@ -1,4 +1,4 @@
-"""A headless Chromium over its own debugging protocol: enough to log in, look and take pictures."""
+"""A headless Chromium over its debugging protocol: log in, evaluate, take screenshots."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ FLAGS = (
 
 
 def found() -> str | None:
-    """Where Chromium is, if it is."""
+    """The path of Chromium, or None."""
     return next((path for name in BINARIES if (path := shutil.which(name))), None)
 
 
@@ -58,7 +58,7 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer; of the events in between errors are kept."""
+        """Send a command and wait for its answer; keep errors among the events in between."""
         self.sent += 1
         self.socket.send(json.dumps({"id": self.sent, "method": method, "params": params}))
         while True:
@@ -79,12 +79,12 @@ class Browser:
             self.complaints.append(str(event["params"]["exceptionDetails"].get("text")))
 
     def dark(self, wanted: bool) -> None:
-        """What ``prefers-color-scheme`` says."""
+        """Set ``prefers-color-scheme``."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def settle(self) -> None:
-        """Wait until fonts are there and two frames were drawn."""
+        """Wait until fonts are loaded and two frames are drawn."""
         self.run(
             "Promise.all([document.fonts.ready, new Promise((done) => "
             "requestAnimationFrame(() => requestAnimationFrame(done)))]).then(() => true)"
@@ -100,7 +100,7 @@ class Browser:
         )  # fmt: skip
 
     def open(self, address: str) -> None:
-        """Go there; wait with :meth:`until` for what should be seen."""
+        """Open an address; wait with :meth:`until` for content."""
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
@@ -117,19 +117,19 @@ class Browser:
 
         def true() -> Any:
             try:
-                return self.run(f"!!({script})")  # an element has no value of its own
-            except AssertionError:  # the page is changing under us
+                return self.run(f"!!({script})")  # an element cannot be returned by value
+            except AssertionError:  # the page is navigating
                 return None
 
         return self.wait(true, what, seconds)
 
     def picture(self, path: Path) -> None:
-        """What the window shows, as PNG."""
+        """A screenshot of the window as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     @staticmethod
     def wait(condition: Any, what: str, seconds: float = 45) -> Any:
-        """Poll; a condition that stays false is a failed test."""
+        """Poll a condition; the test fails if it stays false."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if value := condition():

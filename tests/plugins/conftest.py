@@ -1,4 +1,4 @@
-"""Airflow's real API application with our plugin, a metadata database, and a home full of deployments."""
+"""Airflow's real API application with our plugin, a metadata database, and a home with deployments."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ NAMES = ("algebra", "reading", "unborn")
 
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    """A home of its own."""
+    """A separate home."""
     monkeypatch.setenv("SLC_OPS_HOME", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
     return Installation.from_environment()
@@ -23,11 +23,11 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
 
 @pytest.fixture
 def deployments(installation: Installation) -> Installation:
-    """``algebra`` with a champion and a newer challenger, ``reading`` that was stopped."""
+    """``algebra`` with a champion and a newer challenger, ``reading`` with a stopped week."""
     for week in range(3):
         last = school.publish(installation, "algebra", week)
         if week == 1:
-            school.crown(installation, last)
+            school.make_champion(installation, last)
     school.publish(installation, "reading", 0, verdict="hold")
     school.stop(installation, "reading", 1)
     return installation
@@ -50,7 +50,7 @@ def application(metadata: None) -> Iterator[Any]:
 
 
 def register(dag_ids: list[str]) -> None:
-    """Make Airflow know these DAGs."""
+    """Add these DAGs to Airflow's database."""
     from airflow.models.dag import DagModel
     from airflow.models.dagbundle import DagBundleModel
     from airflow.utils.session import create_session
@@ -66,24 +66,24 @@ def register(dag_ids: list[str]) -> None:
 
 @pytest.fixture
 def client(application: Any) -> TestClient:
-    """A caller without a token."""
+    """A client without a token."""
     return TestClient(application)
 
 
 @pytest.fixture
 def admin(application: Any) -> TestClient:
-    """A caller who may read every DAG."""
+    """A client that may read every DAG."""
     return caller(application, "admin", "admin")
 
 
 @pytest.fixture
 def limited(application: Any) -> TestClient:
-    """A caller who may read the DAG of ``algebra`` only."""
+    """A client that may read the DAG of ``algebra`` only."""
     return caller(application, "algebra", "viewer")
 
 
 def caller(application: Any, name: str, role: str) -> TestClient:
-    """Somebody with a token that Airflow's auth manager signed."""
+    """A client with a token signed by Airflow's auth manager."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 

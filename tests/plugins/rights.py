@@ -1,4 +1,4 @@
-"""An auth manager with rights per DAG, as real ones have: a user may read the DAGs that end with its name."""
+"""An auth manager with permissions per DAG: a user may read the DAGs whose names end with the user's."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ class RightsPerDag(SimpleAuthManager):
     def is_authorized_dag(
         self, *, method: Any, user: Any, access_entity: Any = None, details: Any = None
     ) -> bool:
-        """The base class knows roles only."""
+        """Check the DAG id; the base class supports roles only."""
         allowed = super().is_authorized_dag(
             method=method, user=user, access_entity=access_entity, details=details
         )

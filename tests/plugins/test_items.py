@@ -1,4 +1,4 @@
-"""Searching and sorting the item table."""
+"""Search and sort in the item table."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.plugins.school import EVIL, write, write_items
 
 
 def shown(refresh: Path, **asked: Any) -> ItemPage | None:
-    """A page of the table of a refresh's own parameter set."""
+    """A page of the table of a refresh's parameter set."""
     return find_items(refresh / "parameters", RefreshFiles(refresh), **asked)
 
 
@@ -27,7 +27,7 @@ def refresh(tmp_path: Path) -> Path:
     "sort", ["item", "offset", "size", "shrinkage", "observations", "drift", "detectability"]
 )
 @pytest.mark.parametrize("descending", [True, False])
-def test_pages_together_are_the_whole_table_in_order(refresh: Path, sort: str, descending: bool) -> None:
+def test_the_pages_together_are_the_sorted_table(refresh: Path, sort: str, descending: bool) -> None:
     column = {"item": "item_id", "size": "offset", "observations": "n_obs", "drift": "delta_obs",
               "detectability": "delta_min"}.get(sort, sort)  # fmt: skip
     rows = []
@@ -43,27 +43,27 @@ def test_pages_together_are_the_whole_table_in_order(refresh: Path, sort: str, d
     assert values[: len(known)] == known, "items without a value come last"
 
 
-def test_both_tables_meet_in_a_row(refresh: Path) -> None:
+def test_a_row_joins_both_tables(refresh: Path) -> None:
     (row,) = shown(refresh, search="item-0007").rows  # type: ignore[union-attr]
 
     assert row["offset"] == pytest.approx(-8 / 120)
     assert row["delta_obs"] == pytest.approx((119 - 7) / 120)
 
 
-def test_the_search_ignores_case_and_takes_every_sign_as_itself(refresh: Path) -> None:
+def test_the_search_ignores_case_and_has_no_special_characters(refresh: Path) -> None:
     assert shown(refresh, search="ITEM-00").matching == 100  # type: ignore[union-attr]
     assert shown(refresh, search="item-00.*").matching == 0  # type: ignore[union-attr]
     assert [row["item_id"] for row in shown(refresh, search="<script").rows] == [EVIL]  # type: ignore[union-attr]
 
 
-def test_a_page_behind_the_end_is_the_last_page(refresh: Path) -> None:
+def test_a_page_number_beyond_the_end_gives_the_last_page(refresh: Path) -> None:
     found = shown(refresh, page=99)
     assert found is not None
     assert found.page == 3
     assert len(found.rows) == 120 - 2 * PAGE_ROWS
 
 
-def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
+def test_integer_item_ids_can_be_searched(tmp_path: Path) -> None:
     table = pa.table({"id": [7, 17, 170], "offset": [0.1, -0.5, 0.2], "shrinkage": [0.1, 0.2, 0.3]})
     (tmp_path / "parameters").mkdir()
     pq.write_table(table, tmp_path / "parameters" / "item.parquet")
@@ -75,7 +75,7 @@ def test_numbers_as_item_ids_can_be_searched(tmp_path: Path) -> None:
     assert [row["item_id"] for row in found.rows] == ["17", "170"]
 
 
-def test_of_a_method_with_time_bins_the_bin_that_serves_is_shown(tmp_path: Path) -> None:
+def test_a_method_with_time_bins_shows_the_serving_bin(tmp_path: Path) -> None:
     table = pa.table({"id": ["a", "a", "b", "b"], "offset": [0.1, 0.2, 0.3, 0.4]})
     (tmp_path / "parameters").mkdir()
     pq.write_table(table, tmp_path / "parameters" / "item.parquet")
@@ -87,5 +87,5 @@ def test_of_a_method_with_time_bins_the_bin_that_serves_is_shown(tmp_path: Path)
     assert [(row["item_id"], row["offset"]) for row in found.rows] == [("b", 0.4), ("a", 0.2)]
 
 
-def test_a_method_that_looks_at_the_score_alone_has_no_items(tmp_path: Path) -> None:
+def test_a_method_of_the_score_alone_has_no_items(tmp_path: Path) -> None:
     assert shown(tmp_path) is None

@@ -1,4 +1,4 @@
-"""The page on the day of a new backbone, and after it: the story that serving, status and messages tell."""
+"""The page on the day of a new backbone and after it, consistent with serving, status and messages."""
 
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ DAG = "slc_weekly_refresh__school"
 
 @pytest.fixture
 def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, application: Any) -> Installation:
-    """Twelve weeks, and a DAG that Airflow knows."""
+    """Twelve weeks, and a DAG in Airflow's database."""
     simulate(tmp_path / "made", weeks=12, users=300, items=60, seed=11, start="2026-01-05")
     register([DAG])
     return furnish(tmp_path, tmp_path / "made", monkeypatch)
 
 
-def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school: Installation) -> None:
+def test_the_page_reports_the_new_backbone_from_the_first_day(
+    admin: TestClient, school: Installation
+) -> None:
     old = champion_of(school, 8)
     assert f"version {old}, for" in admin.get("/slc/").text
 
@@ -42,7 +44,7 @@ def test_the_page_tells_of_gru_8_on_the_day_and_after(admin: TestClient, school:
     assert f"version {new}, for" in admin.get("/slc/").text
 
 
-def test_a_champion_that_is_kept_is_marked_on_the_page(admin: TestClient, school: Installation) -> None:
+def test_a_kept_champion_is_marked_on_the_page(admin: TestClient, school: Installation) -> None:
     old = champion_of(school, 8)
     configure(school, **SETTINGS, champion_of_another_backbone="keep", gate="never")
     first_steps(school, 9)

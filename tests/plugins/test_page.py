@@ -1,4 +1,4 @@
-"""The page "SLC": what it shows, to whom, and what it refuses."""
+"""The page "SLC": its content, permissions and refusals."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_the_overview_shows_champion_verdict_reason_and_figure(
     assert "http://mlflow.example:5000/#/models/slc-algebra/versions/2" in page
 
 
-def test_a_stopped_week_comes_first_and_says_why(admin: TestClient, deployments: Installation) -> None:
+def test_a_stopped_week_comes_first_with_its_reason(admin: TestClient, deployments: Installation) -> None:
     page = admin.get("/slc/").text
 
     assert 'Validation stopped window <span class="days">2026-' in page
@@ -78,7 +78,7 @@ def test_the_page_of_a_deployment_shows_windows_ledger_and_items(
     assert "4 of 4 items of version 2" in page
 
 
-def test_names_from_the_log_are_text_and_nothing_may_run(
+def test_names_from_the_log_are_escaped_and_scripts_are_blocked(
     admin: TestClient, deployments: Installation
 ) -> None:
     answer = admin.get("/slc/algebra")
@@ -98,7 +98,7 @@ def test_reports_and_data_docs_open_in_a_sandbox(admin: TestClient, deployments:
     assert "Report of version 1" in admin.get("/slc/algebra/versions/1/report").text
 
 
-def test_who_may_not_read_a_dag_does_not_see_its_deployment(
+def test_users_without_access_to_a_dag_do_not_see_its_deployment(
     limited: TestClient, deployments: Installation
 ) -> None:
     assert "reading" not in limited.get("/slc/").text
@@ -126,19 +126,19 @@ def test_who_may_not_read_a_dag_does_not_see_its_deployment(
         "/slc/assets/base.html",
     ],
 )
-def test_paths_from_outside_lead_nowhere(admin: TestClient, deployments: Installation, path: str) -> None:
+def test_paths_outside_the_home_are_refused(admin: TestClient, deployments: Installation, path: str) -> None:
     assert admin.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["page=0", "page=x", "version=0", f"search={'x' * 201}"])
-def test_a_question_that_makes_no_sense_is_refused(
+def test_invalid_query_parameters_are_refused(
     admin: TestClient, deployments: Installation, query: str
 ) -> None:
     assert admin.get(f"/slc/algebra?{query}").status_code == 422
 
 
 @pytest.mark.parametrize("path", ["/slc/", "/slc/algebra"])
-def test_under_a_path_of_its_own_every_link_of_airflow_s_keeps_it(
+def test_behind_a_path_prefix_every_link_keeps_the_prefix(
     admin: TestClient, deployments: Installation, path: str
 ) -> None:
     behind = TestClient(admin.app, root_path="/air", headers=admin.headers)
@@ -154,14 +154,12 @@ def test_under_a_path_of_its_own_every_link_of_airflow_s_keeps_it(
     assert behind.get(next(link for link in ours if link.endswith("/report"))).status_code == 200
 
 
-def test_another_version_can_be_looked_at(admin: TestClient, deployments: Installation) -> None:
+def test_another_version_can_be_opened(admin: TestClient, deployments: Installation) -> None:
     assert "items of version 3" in admin.get("/slc/algebra?version=3").text
     assert admin.get("/slc/algebra?version=77").status_code == 404
 
 
-def test_files_that_are_not_on_this_host_are_missed_in_words(
-    admin: TestClient, deployments: Installation
-) -> None:
+def test_missing_files_on_this_host_are_explained(admin: TestClient, deployments: Installation) -> None:
     import shutil
 
     shutil.rmtree(deployments.refreshes("algebra"))
@@ -175,7 +173,7 @@ def test_files_that_are_not_on_this_host_are_missed_in_words(
 
 
 @pytest.mark.parametrize("number", [2**31, 2**63, 2**80])
-def test_a_version_above_all_numbers_is_not_found_and_no_crash(
+def test_a_version_above_the_integer_range_is_not_found(
     admin: TestClient, deployments: Installation, number: int
 ) -> None:
     assert admin.get(f"/slc/algebra?version={number}").status_code == 404
@@ -226,7 +224,7 @@ def test_symbolic_links_inside_the_home_are_not_followed(
         assert "item-0001" not in shown
 
 
-def test_the_link_all_windows_of_a_validation_page_leads_to_the_list_and_back(
+def test_the_link_all_windows_of_a_validation_page_works(
     admin: TestClient, deployments: Installation
 ) -> None:
     (deployments.windows("algebra") / "index.html").write_text("<h1>All windows</h1>")
@@ -248,7 +246,7 @@ def test_the_link_all_windows_of_a_validation_page_leads_to_the_list_and_back(
         ("/slc/algebra/versions/one/report", 422),
     ],
 )
-def test_a_browser_gets_errors_as_a_page_and_a_program_as_json(
+def test_browsers_get_errors_as_html_and_programs_as_json(
     admin: TestClient, deployments: Installation, path: str, status: int
 ) -> None:
     page = admin.get(path)
@@ -260,7 +258,7 @@ def test_a_browser_gets_errors_as_a_page_and_a_program_as_json(
     assert answer.json()["detail"]
 
 
-def test_a_browser_without_a_token_gets_a_page_with_the_way_to_log_in(
+def test_a_browser_without_a_token_gets_a_link_to_log_in(
     client: TestClient, deployments: Installation
 ) -> None:
     page = client.get("/slc/", headers={"Accept": "text/html"})
@@ -268,7 +266,7 @@ def test_a_browser_without_a_token_gets_a_page_with_the_way_to_log_in(
     assert "Log in to Airflow" in page.text
 
 
-def test_a_ledger_that_does_not_answer_is_said_in_a_page_without_its_password(
+def test_an_unreachable_ledger_is_reported_without_its_password(
     admin: TestClient, deployments: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLC_OPS_LEDGER_URL", "postgresql://127.0.0.1:9/ledger?user=ann&password=hunter2")
@@ -278,14 +276,12 @@ def test_a_ledger_that_does_not_answer_is_said_in_a_page_without_its_password(
     assert "hunter2" not in page.text
 
 
-def test_the_page_of_a_home_without_a_ledger_makes_none(
-    admin: TestClient, installation: Installation
-) -> None:
+def test_the_page_does_not_create_a_ledger(admin: TestClient, installation: Installation) -> None:
     assert admin.get("/slc/").status_code == 200
     assert list(installation.home.iterdir()) == []
 
 
-def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag(
+def test_a_broken_entry_is_shown_to_users_with_access_to_its_dag(
     admin: TestClient,
     limited: TestClient,
     deployments: Installation,
@@ -303,12 +299,12 @@ def test_a_broken_entry_of_the_deployments_file_is_shown_to_who_may_read_its_dag
     assert "<strong>the deployments file</strong>" in admin.get("/slc/").text
 
 
-def test_a_version_on_hold_says_why(admin: TestClient, deployments: Installation) -> None:
+def test_a_version_on_hold_gives_the_reason(admin: TestClient, deployments: Installation) -> None:
     page = admin.get("/slc/reading").text
     assert '<span class="why quiet">it &amp; its &lt;b&gt;reasons&lt;/b&gt;.</span>' in page
 
 
-def test_both_decisions_are_said_in_words(admin: TestClient, installation: Installation) -> None:
+def test_both_decisions_are_explained(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 5)
     page = admin.get("/slc/algebra").text
     assert "slc keeps serving. Over 8 windows the NLL was −0.0120 against platt_eb" in page
@@ -316,7 +312,7 @@ def test_both_decisions_are_said_in_words(admin: TestClient, installation: Insta
     assert "the link moved by 0.020 logits (limit 0.50), the offsets by 0.080 (limit 0.60)" in page
 
 
-def test_a_change_that_was_made_is_told_as_made(
+def test_an_applied_change_is_shown_as_applied(
     admin: TestClient, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = {**school.DECISIONS, "kind": "change"}
@@ -324,11 +320,11 @@ def test_a_change_that_was_made_is_told_as_made(
     monkeypatch.setattr(school, "DECISIONS", change)
     version = school.publish(installation, "algebra", 5)
     assert "slc is to take over from platt_eb" in admin.get("/slc/algebra").text
-    school.crown(installation, version)
+    school.make_champion(installation, version)
     assert "slc took over from platt_eb" in admin.get("/slc/algebra").text
 
 
-def test_the_audit_of_what_was_served_is_a_table(admin: TestClient, installation: Installation) -> None:
+def test_the_audit_of_served_probabilities_is_a_table(admin: TestClient, installation: Installation) -> None:
     school.publish(installation, "algebra", 0)
     assert "What was served" not in admin.get("/slc/algebra").text
     cell = {"version": 2, "day": "2026-01-07", "rows": 40, "off": 7, "cause": "rounded to 2 decimals"}
@@ -340,10 +336,10 @@ def test_the_audit_of_what_was_served_is_a_table(admin: TestClient, installation
     assert '2 <span class="badge hold">stale</span>' in page
 
 
-def test_what_a_person_took_back_is_not_told_as_made(admin: TestClient, installation: Installation) -> None:
+def test_a_rolled_back_change_is_not_shown_as_applied(admin: TestClient, installation: Installation) -> None:
     first, second = (school.publish(installation, "algebra", week) for week in (0, 1))
     for version in (first, second):
-        school.crown(installation, version)
+        school.make_champion(installation, version)
     ledger = Registry.open(installation).ledger
     said = act(person=True, method="slc", taken=second, exclude=True)
     why = {"kind": "rollback", "actor": "ann", "reason": "a broken export", "evidence": said}
@@ -364,7 +360,7 @@ def test_the_page_shows_the_figures_that_the_newest_refresh_stored(
     assert f'src="{stored}/series.png"' in admin.get("/slc/").text
     page = admin.get("/slc/algebra").text
     assert f'src="{stored}/series.png"' in page
-    assert "over_time.png" not in page  # this refresh drew none
+    assert "over_time.png" not in page  # this refresh has no figures
     answer = admin.get(f"{stored}/series.png")
     assert (answer.headers["content-type"], answer.content) == ("image/png", school.PNG)
     assert admin.get(f"{stored}/verdict.png").status_code == 404
@@ -382,7 +378,7 @@ def test_a_run_whose_tasks_were_all_skipped_is_not_called_a_success(
 
 
 def add_run(dag_id: str, run_id: str, tasks: dict[str, str]) -> None:
-    """A finished run in Airflow's database, with the end of each of its tasks."""
+    """Add a finished run to Airflow's database, with the state of each task."""
     import uuid
     from datetime import UTC, datetime
 
