@@ -1,4 +1,4 @@
-"""One installation for the tests of this room: starting one takes a minute."""
+"""One installation for all tests of this folder: starting one takes a minute."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ WINDOW = "2026-02-02/2026-02-09"
 
 
 class Collector(HTTPServer):
-    """An OpenTelemetry collector that keeps what it gets."""
+    """An OpenTelemetry collector that keeps the received metrics."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Receiver)
@@ -24,7 +24,7 @@ class Collector(HTTPServer):
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes a batch of metrics."""
+    """Accept a batch of metrics."""
 
     server: Collector
 
@@ -34,12 +34,12 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    """Where Airflow sends its metrics."""
+    """The address to which Airflow sends its metrics."""
     with Collector() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -48,7 +48,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def statsd() -> Iterator[socket.socket]:
-    """A StatsD server: a socket that datagrams reach."""
+    """A StatsD server: a UDP socket."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(60)
@@ -57,14 +57,14 @@ def statsd() -> Iterator[socket.socket]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """PostgreSQL, Redis, the S3 store and fresh secrets, as a new operator has them."""
+    """PostgreSQL, Redis, the S3 store and fresh secrets, as for a new operator."""
     with servers_up(tmp_path_factory.mktemp("installation")) as installation:
         yield installation
 
 
 @pytest.fixture(scope="module")
 def initialised(servers: Installation) -> Installation:
-    """The same after ``init``."""
+    """The same, after ``init``."""
     servers.succeed("service", "init")
     return servers
 
@@ -76,12 +76,12 @@ def installation(initialised: Installation, collector: Collector, statsd: socket
 
     endpoint = f"http://127.0.0.1:{collector.server_port}/v1/metrics"
     host, port = statsd.getsockname()
-    told = {  # one service each: the one that tells OpenTelemetry does not tell StatsD
+    reported = {  # one service each: a service sends to OpenTelemetry or to StatsD
         "airflow-scheduler": {"OTEL_ON": "True", "OTEL_METRICS_ENDPOINT": endpoint},
         "airflow-dag-processor": {"STATSD_ON": "True", "STATSD_HOST": host, "STATSD_PORT": str(port)},
     }
     for service in SERVICES:
-        initialised.start(service, **told.get(service, {}))
+        initialised.start(service, **reported.get(service, {}))
     for worker in WORKERS:
         initialised.start("airflow-worker", "--celery-hostname", worker, label=worker)
     lake = Path(initialised.settings["SLC_OPS_HOME"]) / "lake" / "demo"
@@ -118,7 +118,7 @@ def refreshed(installation: Installation) -> dict[str, Any]:
 
 
 def publishing(installation: Installation) -> str | None:
-    """The worker that has begun to publish: MLflow knows its run, the task has not ended."""
+    """The worker that is publishing: MLflow has its run, and the task has not ended."""
     if not installation.runs():
         return None
     return next((w for w in WORKERS if "task_id='publish'" in installation.log(w)), None)
@@ -126,7 +126,7 @@ def publishing(installation: Installation) -> str | None:
 
 @pytest.fixture(scope="module")
 def champion(installation: Installation, refreshed: dict[str, Any]) -> dict[str, Any]:
-    """The version that the surviving worker promoted; answers ``slc-ops status``."""
+    """The version promoted by the surviving worker; returns ``slc-ops status``."""
     answer = installation.succeed("exec", "airflow-worker", "slc-ops", "status", "--json", "-")
     status: dict[str, Any] = json.loads(answer)["deployments"]["demo"]
     return status

@@ -57,7 +57,7 @@ DAG = "slc_weekly_refresh__demo"
 
 @dataclass
 class Installation:
-    """Settings, processes and a few questions."""
+    """The settings and processes of an installation."""
 
     directory: Path
     settings: dict[str, str]
@@ -68,7 +68,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of our own commands: nothing of the tests' own settings."""
+        """The environment of our commands, without the settings of the tests."""
         foreign = ("AIRFLOW", "MLFLOW_", "SLC_OPS_", "AWS_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return kept | {
@@ -80,7 +80,7 @@ class Installation:
     def start(
         self, service: str, *arguments: str, label: str | None = None, **settings: str
     ) -> "subprocess.Popen[bytes]":
-        """Start a service the way docs/installation.md says; ``settings`` are for this one only."""
+        """Start a service as in docs/installation.md; ``settings`` apply to this one only."""
         label = label or service
         env_file = self.directory / f"env.{label}"
         lines = [f"{name}={value}\n" for name, value in (self.settings | settings).items()]
@@ -109,7 +109,7 @@ class Installation:
         )  # fmt: skip
 
     def succeed(self, *command: str, timeout: float = 240) -> str:
-        """As :meth:`run`, and it must succeed."""
+        """Like :meth:`run`, but the command must succeed."""
         result = self.run(*command, timeout=timeout)
         assert result.returncode == 0, f"{command}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
         return result.stdout
@@ -128,7 +128,7 @@ class Installation:
         return result.stdout
 
     def log(self, label: str) -> str:
-        """What a service has said so far."""
+        """The log of a service so far."""
         return (self.directory / f"{label}.log").read_text(errors="replace")
 
     def url(self, service: str, path: str) -> str:
@@ -138,7 +138,7 @@ class Installation:
         return f"http://{address}{path}"
 
     def airflow(self, method: str, path: str, **body: Any) -> Any:
-        """Ask Airflow's API as its administrator."""
+        """Call Airflow's API as its administrator."""
         if not self.token:
             login = {"username": "admin", "password": self.settings["AIRFLOW_ADMIN_PASSWORD"]}
             answer = httpx.post(self.url("airflow", "/auth/token"), json=login, timeout=60)
@@ -153,7 +153,7 @@ class Installation:
         return answer.raise_for_status().json()
 
     def runs(self) -> list[Any]:
-        """The runs that MLflow knows."""
+        """The runs in MLflow."""
         user = ("slc-ops", self.settings["MLFLOW_SERVICE_PASSWORD"])
         base = self.url("mlflow", "/api/2.0/mlflow")
         found = httpx.post(f"{base}/experiments/search", json={"max_results": 100}, auth=user, timeout=60)
@@ -162,18 +162,18 @@ class Installation:
         return list(answer.raise_for_status().json().get("runs", []))
 
     def variables(self, service: str) -> dict[str, str]:
-        """What a service is given."""
+        """The environment variables of a service."""
         return read_service(ROOT / "docker-compose.yaml", service, self.settings).environment
 
     def healthy(self, service: str) -> bool:
-        """What the service's health check finds; asked in this process, a new one each time costs more."""
+        """The result of the service's health check, run in this process to save time."""
         reason = unhealthy_reason(SERVICES[service], self.variables(service))
         if reason:
             raise RuntimeError(reason)
         return True
 
     def wait(self, what: Any, seconds: float, name: str) -> Any:
-        """Wait for something, unless a service dies meanwhile; gives the answer."""
+        """Wait for a condition, unless a service ends meanwhile; return its value."""
 
         def asked() -> object:
             for label, process in self.processes.items():
@@ -195,7 +195,7 @@ class Installation:
         return found
 
     def kill(self, label: str) -> None:
-        """A machine that dies: every process of a service at once, without a word."""
+        """Kill all processes of a service at once, as when a machine fails."""
         process = self.processes.pop(label)
         leader = psutil.Process(process.pid)
         for each in [leader, *leader.children(recursive=True)]:
@@ -205,7 +205,7 @@ class Installation:
 
 @contextmanager
 def servers_up(directory: Path) -> Iterator[Installation]:
-    """PostgreSQL, Redis, the S3 store and a fresh set of secrets; no service yet."""
+    """PostgreSQL, Redis, the S3 store and a fresh set of secrets, without services."""
     with ExitStack() as stack:
         subprocess.run(
             [str(ROOT / "scripts" / "make_env.sh"), str(directory / "env")], check=True, capture_output=True

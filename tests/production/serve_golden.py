@@ -1,4 +1,4 @@
-"""Serve the champion's golden vectors through MLflow, as a serving host would; prints both as JSON."""
+"""Serve the champion's golden vectors through MLflow and print both as JSON."""
 
 import json
 import sys

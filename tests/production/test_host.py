@@ -1,4 +1,4 @@
-"""Services without Docker: the compose file's own commands and variables, on loopback."""
+"""Services without Docker, with the commands and variables of the compose file, on loopback."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_a_missing_secret_is_named(env_file: Path) -> None:
         read_service(FILE, "airflow-worker", settings)
 
 
-def test_an_unknown_service_is_answered_with_the_known_ones(env_file: Path) -> None:
+def test_an_unknown_service_gives_the_list_of_services(env_file: Path) -> None:
     with pytest.raises(SettingsError, match="airflow-scheduler"):
         read_service(FILE, "scheduler", read_env_file(env_file))
 
@@ -71,7 +71,7 @@ def test_credentials_of_log_sources_reach_the_worker_only(env_file: Path, tmp_pa
     assert "ALGEBRA_URL" not in read_service(copy, "airflow-apiserver", settings).environment
 
 
-def test_an_env_file_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_env_file_is_refused_with_the_line_number(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("# comment\n\nNAME=value=with=signs\nexport OTHER=1\n")
     with pytest.raises(SettingsError, match="env:4: expected NAME=value"):
         read_env_file(tmp_path / "env")
@@ -83,5 +83,5 @@ def test_an_env_file_that_is_none_is_refused_with_its_line(tmp_path: Path) -> No
     ("text", "result"),
     [("plain", "plain"), ("${A}", "1"), ("${B:-x}", "x"), ("${A:-x}", "1"), ("$${A}", "${A}"), ("${B}", "")],
 )
-def test_variables_are_filled_in_as_compose_does(text: str, result: str) -> None:
+def test_variables_are_substituted_as_in_compose(text: str, result: str) -> None:
     assert interpolate(text, {"A": "1"}) == result

@@ -1,4 +1,4 @@
-"""``make env``: fresh secrets once, never over old ones."""
+"""``make env`` writes fresh secrets and never overwrites old ones."""
 
 import re
 import stat
@@ -17,7 +17,7 @@ def make_env(path: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_it_writes_every_secret_the_compose_file_demands(tmp_path: Path) -> None:
+def test_it_writes_every_secret_of_the_compose_file(tmp_path: Path) -> None:
     assert make_env(tmp_path / "env").returncode == 0
     settings = read_env_file(tmp_path / "env")
     demanded = set(re.findall(r"\$\{(\w+):\?", (ROOT / "docker-compose.yaml").read_text()))
@@ -47,7 +47,7 @@ def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "env").read_bytes() == before
 
 
-def test_what_an_old_file_lacks_is_named_and_not_added(tmp_path: Path) -> None:
+def test_secrets_missing_in_an_old_file_are_named_but_not_added(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("POSTGRES_PASSWORD=kept\nREDIS_PASSWORD=\n")
     result = make_env(tmp_path / "env")
     assert result.returncode == 2

@@ -1,4 +1,4 @@
-"""What cannot work is said in one line, and nothing starts: on a real PostgreSQL and a real Redis."""
+"""Misconfigurations are reported in one line before a service starts, with a real PostgreSQL and Redis."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def test_a_ledger_that_is_up_to_date_passes(ledger: str) -> None:
     check_schema(ledger, schemas.LEDGER)
 
 
-def test_a_wrong_password_is_told_apart_from_an_absent_server(ledger: str) -> None:
+def test_a_wrong_password_is_distinguished_from_an_absent_server(ledger: str) -> None:
     with pytest.raises(SettingsError, match=r"does not let 'keeper' in \(.*password authentication failed"):
         check_schema(ledger.replace(PASSWORD, OTHER), schemas.LEDGER)
     absent = f"postgresql://keeper:{PASSWORD}@127.0.0.1:{servers.free_port()}/book"
@@ -62,12 +62,12 @@ def test_a_wrong_password_is_told_apart_from_an_absent_server(ledger: str) -> No
     assert PASSWORD not in str(refusal.value)
 
 
-def test_a_database_that_is_not_there_is_named(postgres: str) -> None:
+def test_a_missing_database_is_named(postgres: str) -> None:
     with pytest.raises(SettingsError, match='database "nowhere" does not exist'):
         check_schema(f"{postgres}/nowhere", schemas.LEDGER)
 
 
-def test_an_empty_database_and_one_of_another_version_are_refused(postgres: str, ledger: str) -> None:
+def test_an_empty_database_and_another_schema_version_are_refused(postgres: str, ledger: str) -> None:
     with pytest.raises(SettingsError, match="the ledger is empty; run init"):
         check_schema(f"{postgres}/postgres", schemas.LEDGER)
     with stores.connect(ledger) as connection:
@@ -80,7 +80,7 @@ def test_an_empty_database_and_one_of_another_version_are_refused(postgres: str,
             connection.execute("UPDATE slc_ledger_schema SET version_num = %s", [schemas.LEDGER.head])
 
 
-def test_making_databases_again_sets_new_passwords_and_keeps_the_rest(postgres: str, ledger: str) -> None:
+def test_creating_databases_again_sets_passwords_and_keeps_data(postgres: str, ledger: str) -> None:
     rotated = ledger.replace(PASSWORD, OTHER)
     ensure_databases(f"{postgres}/postgres", [rotated])
     try:
@@ -115,9 +115,7 @@ def run(*command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-def test_a_service_starts_when_all_is_well_and_is_not_started_when_something_is_not(
-    ledger: str, redis: str, tmp_path: Path
-) -> None:
+def test_a_service_starts_only_if_all_checks_pass(ledger: str, redis: str, tmp_path: Path) -> None:
     good = {"SLC_OPS_LEDGER_URL": ledger, "AIRFLOW__CELERY__BROKER_URL": redis, "SLC_OPS_HOME": str(tmp_path)}
     assert run("run", "echo", "I run", **good).stdout == "I run\n"
     faults = {
@@ -133,7 +131,7 @@ def test_a_service_starts_when_all_is_well_and_is_not_started_when_something_is_
         assert len(refusal.stderr.splitlines()) == 1
 
 
-def test_init_names_every_setting_it_lacks() -> None:
+def test_init_names_every_missing_setting() -> None:
     refusal = run("init")
     assert refusal.returncode == 2
     assert "POSTGRES_ADMIN_URL" in refusal.stderr

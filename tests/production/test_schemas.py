@@ -1,4 +1,4 @@
-"""The newest migrations, read from the files' text, are those that Alembic finds."""
+"""The newest migrations, read from the text of the files, equal those that Alembic finds."""
 
 import importlib.util
 
@@ -14,7 +14,7 @@ from slc_ops.production.schemas import Schema, compare
     "schema", [schemas.AIRFLOW, schemas.LOGINS, schemas.MLFLOW, schemas.MLFLOW_LOGINS, schemas.LEDGER],
     ids=lambda schema: schema.owner,
 )  # fmt: skip
-def test_the_head_is_the_one_that_alembic_finds(schema: Schema) -> None:
+def test_the_head_equals_that_of_alembic(schema: Schema) -> None:
     spec = importlib.util.find_spec(schema.package)
     assert spec is not None
     assert spec.submodule_search_locations
@@ -29,7 +29,7 @@ def test_the_ledgers_code_and_its_migrations_agree() -> None:
     assert (schemas.LEDGER.head, schemas.LEDGER.table) == (SCHEMA, SCHEMA_TABLE)
 
 
-def test_another_schema_is_refused_with_what_to_do() -> None:
+def test_another_schema_is_refused_with_a_remedy() -> None:
     compare(schemas.LEDGER, schemas.LEDGER.head)
     with pytest.raises(SettingsError, match="empty; run init"):
         compare(schemas.LEDGER, None)

@@ -1,4 +1,4 @@
-"""The whole installation on real servers, by the commands of installation.md and runbooks.md."""
+"""A complete installation on real servers, by the commands of installation.md and runbooks.md."""
 
 import json
 import re
@@ -63,14 +63,14 @@ def test_without_credentials_the_answer_is_401(installation: Installation, servi
     assert httpx.get(url, headers=wrong, timeout=60).status_code in {401, 403}
 
 
-def test_mlflow_refuses_a_host_it_was_not_told_of(installation: Installation) -> None:
+def test_mlflow_refuses_an_unlisted_host(installation: Installation) -> None:
     user = ("admin", installation.settings["MLFLOW_ADMIN_PASSWORD"])
     url = installation.url("mlflow", "/api/2.0/mlflow/registered-models/search")
     assert httpx.get(url, auth=user, timeout=60).status_code == 200
     assert httpx.get(url, auth=user, headers={"Host": "evil.example"}, timeout=60).status_code == 403
 
 
-def test_redis_wants_its_password(installation: Installation) -> None:
+def test_redis_requires_its_password(installation: Installation) -> None:
     host, _, port = installation.settings["REDIS_ADDRESS"].partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(b"PING\r\n")
@@ -78,7 +78,7 @@ def test_redis_wants_its_password(installation: Installation) -> None:
 
 
 @pytest.mark.parametrize("database", ["airflow", "slc_ledger", "celery"])
-def test_a_database_is_closed_to_the_users_of_the_others(installation: Installation, database: str) -> None:
+def test_a_database_user_cannot_access_other_databases(installation: Installation, database: str) -> None:
     settings = installation.settings
     address = settings["POSTGRES_ADDRESS"]
     mlflow = f"postgresql://mlflow:{settings['MLFLOW_DATABASE_PASSWORD']}@{address}"
@@ -87,7 +87,7 @@ def test_a_database_is_closed_to_the_users_of_the_others(installation: Installat
         psycopg.connect(f"{mlflow}/{database}")
 
 
-def test_a_worker_holds_no_key_to_the_databases_of_airflow_and_mlflow(installation: Installation) -> None:
+def test_a_worker_has_no_credentials_of_the_airflow_and_mlflow_databases(installation: Installation) -> None:
     shown = installation.succeed("exec", "airflow-worker", "env")
     for secret in (
         "AIRFLOW_DATABASE_PASSWORD",
@@ -98,7 +98,7 @@ def test_a_worker_holds_no_key_to_the_databases_of_airflow_and_mlflow(installati
         assert installation.settings[secret] not in shown
 
 
-def test_every_health_check_passes_and_says_when_a_service_is_gone(
+def test_every_health_check_passes_and_fails_without_its_service(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert all(installation.healthy(service) for service in SERVICES)
@@ -111,7 +111,7 @@ def test_every_health_check_passes_and_says_when_a_service_is_gone(
     assert "mlflow does not answer" in str(health.unhealthy_reason("mlflow", elsewhere))
 
 
-def test_a_refresh_survives_the_death_of_a_worker_and_makes_one_version(
+def test_a_refresh_survives_a_killed_worker_and_gives_one_version(
     installation: Installation, refreshed: dict[str, Any]
 ) -> None:
     assert refreshed["tries"]["publish"] == 2
@@ -122,18 +122,18 @@ def test_a_refresh_survives_the_death_of_a_worker_and_makes_one_version(
     assert installation.succeed("exec", "airflow-worker", "python", "-c", versions).split() == ["1"]
 
 
-def test_the_version_was_promoted_by_a_worker_and_reigns(champion: dict[str, Any]) -> None:
+def test_a_worker_promoted_the_version(champion: dict[str, Any]) -> None:
     assert champion["champion"]["version"] == 1
     assert champion["champion"]["method"] == "slc"
     assert champion["findings"] == []
 
 
-def test_every_line_of_a_step_names_deployment_and_window(
+def test_every_log_line_of_a_step_has_deployment_and_window(
     installation: Installation, refreshed: dict[str, Any]
 ) -> None:
     logs = Path(installation.settings["SLC_OPS_HOME"]) / "logs"
     for task in ("extract", "validate", "publish"):
-        path = max(logs.glob(f"**/run_id=manual*/task_id={task}/*.log"))  # the last try
+        path = max(logs.glob(f"**/run_id=manual*/task_id={task}/*.log"))  # the last attempt
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         begins, ends = (
             next(
@@ -148,7 +148,7 @@ def test_every_line_of_a_step_names_deployment_and_window(
             assert line["step"] == task
 
 
-def test_the_metrics_tell_of_the_refresh_and_the_champion(
+def test_the_metrics_report_the_refresh_and_the_champion(
     installation: Installation, champion: dict[str, Any]
 ) -> None:
     bearer = {"Authorization": f"Bearer {installation.settings['METRICS_TOKEN']}"}
@@ -180,10 +180,10 @@ def test_airflow_sends_its_metrics_to_statsd(installation: Installation, statsd:
     assert any(statsd.recv(65536).startswith(b"airflow.dag_processing.") for _ in range(2000))
 
 
-def test_a_person_is_asked_and_a_worker_promotes_in_their_name(
+def test_a_worker_promotes_after_approval_and_records_the_approver(
     installation: Installation, champion: dict[str, Any]
 ) -> None:
-    """The manual gate on Celery: the question waits in the triggerer, no worker's place is taken by it."""
+    """The manual gate on Celery: the approval waits in the triggerer and occupies no worker slot."""
     dag = "slc_weekly_refresh__asked"
     installation.airflow("PATCH", f"/dags/{dag}", is_paused=False)
     run = installation.airflow("POST", f"/dags/{dag}/dagRuns", logical_date="2026-02-09T00:00:01Z")
@@ -200,9 +200,9 @@ def test_a_person_is_asked_and_a_worker_promotes_in_their_name(
     assert history(installation, "asked") == []
 
     def promoted() -> bool:
-        if waiting():  # whoever answers within a second may be asked again
+        if waiting():  # an answer within a second may be requested again
             answer = {"chosen_options": ["Approve"], "params_input": {}}
-            with suppress(httpx.HTTPStatusError):  # 409: answered meanwhile
+            with suppress(httpx.HTTPStatusError):  # 409: already answered
                 installation.airflow("PATCH", f"{gate}/-1/hitlDetails", **answer)
             time.sleep(2)
         return bool(installation.airflow("GET", path)["state"] == "success")
@@ -214,7 +214,7 @@ def test_a_person_is_asked_and_a_worker_promotes_in_their_name(
 
 
 def history(installation: Installation, deployment: str) -> list[dict[str, Any]]:
-    """The deployment's line of champions."""
+    """The history of the deployment's champions."""
     said = installation.succeed(
         "exec", "airflow-worker", "slc-ops", "history", "--deployment", deployment, "--json", "-"
     )
@@ -222,7 +222,7 @@ def history(installation: Installation, deployment: str) -> list[dict[str, Any]]
     return moves
 
 
-def test_after_dump_drop_and_restore_the_champion_serves_the_same_golden_vectors(
+def test_after_dump_and_restore_the_champion_serves_the_same_golden_vectors(
     installation: Installation, champion: dict[str, Any], tmp_path: Path
 ) -> None:
     before = json.loads(installation.succeed("exec", "airflow-worker", "python", SERVE, "demo"))
@@ -251,7 +251,7 @@ def test_after_dump_drop_and_restore_the_champion_serves_the_same_golden_vectors
 
 
 def count_runs(installation: Installation) -> int:
-    """DAG runs in Airflow's database."""
+    """The number of DAG runs in Airflow's database."""
     return int(
         installation.shell(
             "psql --tuples-only --no-align --dbname=airflow --command 'SELECT count(*) FROM dag_run'"
