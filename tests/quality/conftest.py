@@ -1,4 +1,4 @@
-"""Four good weeks of a small simulated lake, the first three extracted and evaluated."""
+"""Four valid weeks of a small simulated lake, the first three extracted and evaluated."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.quality.lake_bench import DEPLOYMENT, NEWEST, ROWS, WEEKS, Bench
 
 @pytest.fixture(scope="session")
 def good_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every test begins with."""
+    """The initial state of every test."""
     home = tmp_path_factory.mktemp("good") / "home"
     simulate(home / "lake" / "demo", weeks=WEEKS, rows_per_week=ROWS, users=200, items=40, new_items=1)
     known = []
@@ -27,7 +27,7 @@ def good_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(tmp_path: Path, good_home: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A home of the test's own."""
+    """A private home for the test."""
     home = tmp_path / "home"
     shutil.copytree(good_home, home)
     monkeypatch.setenv("SLC_OPS_HOME", str(home))

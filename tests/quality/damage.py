@@ -1,4 +1,4 @@
-"""Ways in which a week of logs goes wrong. Each takes a bench and leaves a damaged newest week."""
+"""Kinds of damage to a week of logs. Each function changes the newest week of a bench."""
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -35,7 +35,7 @@ def first_rows(column: str, count: int, value: Any, kind: pa.DataType | None = N
 
 
 def turned_labels(share: float) -> Damage:
-    """Labels that say the opposite, by chance."""
+    """Labels flipped at random."""
 
     def values(rows: pa.Table) -> pa.Array:
         label = rows.column("label").to_numpy()
@@ -61,7 +61,7 @@ def renaming(column: str, name: str) -> Damage:
 
 
 def probabilities(rows: pa.Table) -> pa.Array:
-    """What the logits mean."""
+    """The probabilities of the logits."""
     return pa.array(1 / (1 + np.exp(-rows.column("logit").to_numpy())))
 
 
@@ -82,7 +82,7 @@ def halves_of_one_type_each(column: str, kind: pa.DataType) -> Damage:
 
 
 def duplicated_ids(count: int) -> Damage:
-    """The last rows bear the ids of the first ones."""
+    """The last rows have the ids of the first ones."""
 
     def values(rows: pa.Table) -> pa.Array:
         ids = rows.column("event_id").to_pylist()
@@ -92,7 +92,7 @@ def duplicated_ids(count: int) -> Damage:
 
 
 def multiplied(times: int) -> Damage:
-    """The same traffic several times over, with ids and times of its own."""
+    """The same rows several times, with new ids and times."""
 
     def damage(bench: Bench) -> None:
         rows = bench.read()
@@ -108,7 +108,7 @@ def multiplied(times: int) -> Damage:
 
 
 def only_first_days(days: int) -> Damage:
-    """The log stopped in the middle of the week."""
+    """The log ends in the middle of the week."""
 
     def damage(bench: Bench) -> None:
         rows = bench.read()
@@ -132,7 +132,7 @@ def thinned(window: Window, days: Collection[int], lost: float) -> Damage:
 
 
 def moved(count: int, days: int) -> Damage:
-    """The first rows carry times of another week, in a partition that selects them."""
+    """The first rows have times of another week, in a partition that selects them."""
 
     def damage(bench: Bench) -> None:
         bench.configure(source={"kind": "lake", "path": "lake/demo", "partition": {"key": "week", "days": 7}})
@@ -164,7 +164,7 @@ def second_version(share: float, *, allowed: bool = False) -> Damage:
 
 
 def repeated_rows(count: int) -> Damage:
-    """Interactions listed once more under a new id, as some platforms do per skill."""
+    """Interactions repeated under a new id, as some platforms do per skill."""
 
     def damage(bench: Bench) -> None:
         rows = bench.read()
@@ -186,18 +186,18 @@ def both(*damages: Damage) -> Damage:
 
 
 def truncated(bench: Bench) -> None:
-    """The upload broke off."""
+    """A truncated file."""
     path = bench.week / "part-0.parquet"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def no_parquet(bench: Bench) -> None:
-    """A CSV file with the wrong ending."""
+    """A CSV file with the wrong extension."""
     (bench.week / "part-0.parquet").write_text("event_id,label\n1,0\n")
 
 
 def removed(bench: Bench) -> None:
-    """Nothing arrived."""
+    """No file arrived."""
     (bench.week / "part-0.parquet").unlink()
     bench.week.rmdir()
 
@@ -209,7 +209,7 @@ def negative_weights(bench: Bench) -> None:
 
 
 def weights(first: list[float]) -> Damage:
-    """A column of weights 1 whose first values are others."""
+    """A column of weights 1 with other values in the first rows."""
 
     def damage(bench: Bench) -> None:
         rows = bench.read()
@@ -230,7 +230,7 @@ def counted_twice(bench: Bench) -> None:
 
 
 def constant_at(logits: tuple[float, float]) -> Damage:
-    """A model that hardly varies: all weeks have logits between these, and labels to match."""
+    """A backbone with little variation: all logits lie between these, and labels match."""
 
     def damage(bench: Bench) -> None:
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A home with a small simulated lake, whose newest week a test may damage."""
+"""A home with a small simulated lake; tests may damage its newest week."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ DEPLOYMENT = Deployment(
 
 @dataclass
 class Bench:
-    """A home with its own copy of the lake, whose newest week a test may damage."""
+    """A home with a private copy of the lake; tests may damage its newest week."""
 
     installation: Installation
     week: Path
     deployment: Deployment
 
     def read(self, window: Window = NEWEST) -> pa.Table:
-        """A week, by default the newest."""
+        """The rows of a week, by default the newest."""
         return pq.read_table(self.week.parent / f"week={window.key}" / "part-0.parquet")
 
     def write(self, rows: pa.Table, name: str = "part-0.parquet", window: Window = NEWEST) -> None:
-        """Put rows where a week lies, by default the newest."""
+        """Write the rows of a week, by default the newest."""
         pq.write_table(rows, self.week.parent / f"week={window.key}" / name)
 
     def configure(self, **changes: object) -> None:
-        """Change the deployment."""
+        """Change the settings of the deployment."""
         self.deployment = Deployment.model_validate({**self.deployment.model_dump(), **changes})
 
     def validate(self, window: Window = NEWEST, *, again: bool = False) -> ValidationResult:
-        """Extract the window and the three before it (``again`` where they changed), and validate it."""
+        """Extract the window and the three before it (again if ``again``), and validate it."""
         directory = self.installation.windows("demo")
         *trailing, newest = [
             extract(
@@ -64,6 +64,6 @@ Damage = Callable[[Bench], None]
 def validate_by_rules(
     manifest: WindowManifest, trailing: Sequence[WindowManifest], quality: Quality
 ) -> ValidationResult:
-    """What a replay says of a window, although the suite has spoken: its rules, applied anew."""
+    """Apply the rules of a replay to a window that Great Expectations has validated."""
     (manifest.directory / RESULT).unlink(missing_ok=True)
     return validate(manifest, Baseline(trailing), quality, suite=False)

@@ -1,7 +1,8 @@
-"""One table of broken (and oddly good) weeks: the verdict on each, what is put aside, what is published.
+"""Broken and unusual weeks: the verdict on each, the quarantined rows, and what is published.
 
 ``refused``: extraction raises, nothing is written. ``stopped``: the suite's critical finding stops the
-refresh. ``quarantined``: bad rows lie beside the window, the others are used. ``warned``: used, annotated.
+refresh. ``quarantined``: invalid rows are stored beside the window, the others are used. ``warned``: all
+rows are used, with a finding.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,8 @@ from tests.quality.lake_bench import NEWEST, ROWS, Bench, Damage, validate_by_ru
 
 
 class Case(NamedTuple):
-    """A damage and what must come of it: the verdict, the code of a finding (or words of the refusal).
-
-    ``quarantined`` is the number of rows put aside; -1 where it depends on the draw.
+    """A kind of damage with its expected verdict, and the code of a finding (or words of the refusal).
+    ``quarantined`` is the number of quarantined rows; -1 if it varies.
     """
 
     name: str
@@ -156,21 +156,21 @@ def test_the_table_is_long_enough() -> None:
 
 
 def refresh(bench: Bench) -> None:
-    """The whole refresh, as the command line and the DAG run it."""
+    """Run the complete refresh, as the command line and the DAG do."""
     entry = bench.deployment.model_dump(mode="json", exclude_none=True)
     bench.installation.deployments_file.write_text(yaml.safe_dump({"deployments": {"demo": entry}}))
     pipeline.refresh(bench.installation, "demo", NEWEST, tell=lambda step: None)
 
 
 def nothing_was_published(bench: Bench) -> bool:
-    """No registry, no ledger, nothing fitted: the champion cannot have moved."""
+    """No registry, no ledger and no fit, so the champion is unchanged."""
     home = bench.installation.home
     fitted = [*home.rglob("params.json"), *home.rglob("verdict.json")]
     return not fitted and not any((home / name).exists() for name in ("mlflow", "ledger.db"))
 
 
 @pytest.mark.parametrize("case", of("refused"), ids=case_id)
-def test_a_window_that_cannot_be_read_is_refused(bench: Bench, case: Case) -> None:
+def test_an_unreadable_window_is_refused(bench: Bench, case: Case) -> None:
     case.damage(bench)
     with pytest.raises(InputError) as refusal:
         refresh(bench)
@@ -197,7 +197,7 @@ def test_a_critical_finding_stops_the_refresh(bench: Bench, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", of("quarantined"), ids=case_id)
-def test_a_few_bad_rows_are_put_aside_with_their_reason(bench: Bench, case: Case) -> None:
+def test_a_few_invalid_rows_are_quarantined_with_their_reason(bench: Bench, case: Case) -> None:
     case.damage(bench)
     result = bench.validate()
     assert result.status == "warned"
@@ -222,7 +222,7 @@ def test_an_unusual_window_is_used_and_annotated(bench: Bench, case: Case) -> No
 
 
 @pytest.mark.parametrize("case", of("passed"), ids=case_id)
-def test_odd_but_right_windows_pass(bench: Bench, case: Case) -> None:
+def test_unusual_but_valid_windows_pass(bench: Bench, case: Case) -> None:
     before = bench.read()
     case.damage(bench)
     result = bench.validate()
@@ -237,7 +237,7 @@ def test_odd_but_right_windows_pass(bench: Bench, case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict != "refused"], ids=case_id)
-def test_a_past_window_is_a_yardstick_exactly_where_great_expectations_would_not_stop_it(
+def test_a_past_window_is_a_baseline_unless_great_expectations_would_stop_it(
     bench: Bench, case: Case
 ) -> None:
     case.damage(bench)

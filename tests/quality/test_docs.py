@@ -1,4 +1,4 @@
-"""The pages: readable without a network, safe to open, not too many."""
+"""The validation pages: offline, safe to open, limited in number."""
 
 import re
 from html.parser import HTMLParser
@@ -16,7 +16,7 @@ from tests.quality.lake_bench import NEWEST, Bench
 
 
 class Links(HTMLParser):
-    """What a page would fetch or run."""
+    """The addresses and scripts of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,14 +34,14 @@ def links(page: Path) -> Links:
     return parser
 
 
-def test_a_page_needs_nothing_from_elsewhere(bench: Bench) -> None:
+def test_a_page_loads_nothing_from_other_hosts(bench: Bench) -> None:
     d.first_rows("logit", d.FEW, float("nan"))(bench)
     page = links(bench.validate().docs_path)
     assert not page.tags & {"script", "link", "iframe", "img"}
     assert page.found == ["../index.html", "quarantine.parquet"]
 
 
-def test_the_page_tells_what_was_found(bench: Bench) -> None:
+def test_the_page_shows_the_findings(bench: Bench) -> None:
     d.first_rows("label", d.MANY, 2)(bench)
     with pytest.raises(ValidationStopped):
         bench.validate()
@@ -56,7 +56,7 @@ def test_the_page_tells_what_was_found(bench: Bench) -> None:
         assert words in text
 
 
-def test_text_from_the_log_cannot_become_markup(bench: Bench) -> None:
+def test_text_from_the_log_is_escaped(bench: Bench) -> None:
     nasty = "<script>alert('x')</script>"
     d.replacing("backbone_version", lambda rows: pa.array([nasty] * rows.num_rows))(bench)
     bench.validate()
@@ -65,7 +65,7 @@ def test_text_from_the_log_cannot_become_markup(bench: Bench) -> None:
     assert "&lt;script&gt;" in page.read_text(encoding="utf-8")
 
 
-def test_the_index_leads_to_every_page(bench: Bench) -> None:
+def test_the_index_links_to_every_page(bench: Bench) -> None:
     bench.validate()
     index = bench.installation.windows("demo") / "index.html"
     assert links(index).found == [f"{w.key}/validation.html" for w in reversed([*NEWEST.before(3), NEWEST])]
@@ -85,8 +85,8 @@ def test_only_the_newest_windows_keep_a_page(bench: Bench) -> None:
     assert len(list(directory.glob("*/validation.json"))) == 4
 
 
-def test_whoever_finds_a_result_finds_its_page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A validation that was killed before its page was written is made again."""
+def test_every_result_has_a_page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation killed before its page was written is repeated."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

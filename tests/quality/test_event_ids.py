@@ -1,4 +1,4 @@
-"""An event counts once in a deployment: an export that is sent again is no new evidence."""
+"""An event counts once per deployment: a repeated export adds no evidence."""
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +33,13 @@ def sent_again(bench: Bench, count: int, weeks: int = 1) -> None:
     "the window is stopped",
 )
 @pytest.mark.parametrize("weeks", [1, 3])
-def test_an_export_that_is_sent_again_with_new_times_stops(bench: Bench, weeks: int) -> None:
+def test_a_repeated_export_with_new_times_stops(bench: Bench, weeks: int) -> None:
     sent_again(bench, ROWS, weeks)
     with pytest.raises(ValidationStopped, match=f"{CODE}: .*an export sent again"):
         bench.validate()
 
 
-def test_a_few_events_that_come_again_are_put_aside_with_their_reason(bench: Bench) -> None:
+def test_a_few_repeated_events_are_quarantined_with_their_reason(bench: Bench) -> None:
     sent_again(bench, 5)
     result = bench.validate()
     assert (result.status, result.quarantined) == ("warned", 5)
@@ -52,7 +52,7 @@ def test_a_few_events_that_come_again_are_put_aside_with_their_reason(bench: Ben
     assert (found.count, [each["row"] for each in found.examples]) == (5, [0, 1, 2, 3, 4])
 
 
-def test_other_earlier_windows_are_another_verdict(bench: Bench) -> None:
+def test_different_earlier_windows_give_a_different_verdict(bench: Bench) -> None:
     sent_again(bench, 5)
     assert bench.validate().quarantined == 5
     directory = bench.installation.windows("demo")
@@ -60,8 +60,10 @@ def test_other_earlier_windows_are_another_verdict(bench: Bench) -> None:
     assert validate(manifest, Baseline(), bench.deployment.quality).quarantined == 0
 
 
-def test_a_sample_of_large_windows_finds_them_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the size up to which all hashes are kept, one in some is kept, the same ones of each window."""
+def test_a_sample_of_ids_finds_repeats_in_large_windows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above a size only a fraction of the hashes is kept, the same fraction in every window."""
     monkeypatch.setattr(module, "EXACT", 256)
     sent_again(bench, 200)
     bench.configure(quality={"row_budget": 0.2})
@@ -71,7 +73,7 @@ def test_a_sample_of_large_windows_finds_them_all(bench: Bench, monkeypatch: pyt
     assert result.quarantined == 200
 
 
-def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Bench) -> None:
+def test_event_ids_are_stored_at_extraction_and_read_from_rows_otherwise(bench: Bench) -> None:
     sent_again(bench, 5)
     directory = bench.installation.windows("demo")
     found: list[list[int]] = []
@@ -94,8 +96,8 @@ def test_ids_are_kept_while_extracting_and_read_where_nobody_kept_them(bench: Be
     assert len(found[0]) == 5
 
 
-def test_the_windows_that_are_learned_from_are_looked_through(bench: Bench) -> None:
-    """Also where the weeks in between were stopped for the same reason, and are no baseline_windows."""
+def test_all_calibration_windows_are_searched(bench: Bench) -> None:
+    """Also if the weeks in between were stopped for the same reason and are no baseline windows."""
     sent_again(bench, ROWS, weeks=3)
     directory = bench.installation.windows("demo")
 

@@ -1,4 +1,4 @@
-"""One user counts for one item as others do: what is beyond is scaled down and named."""
+"""One user has limited weight per item: the excess is scaled down and named."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from tests.quality.lake_bench import Bench
 
 
 def attack(bench: Bench, rows: int) -> pa.Table:
-    """One user answers one item again and again, always wrong."""
+    """One user answers one item repeatedly, always wrong."""
     week = bench.read()
     item = week["item_id"][0].as_py()
     copied = pa.concat_tables([week.slice(0, 1)] * rows)
@@ -35,9 +35,9 @@ def pair_weight(path: object, user: str = "mallory") -> float:
 
 @pytest.mark.faults(
     "one user answers one item 400 times in a week; a row has the weight 1,000",
-    "they count as others do there, and the report names user and item",
+    "limited to the weight of other users there; the report names user and item",
 )
-def test_a_user_who_floods_an_item_counts_as_the_limit_says_and_is_named(bench: Bench) -> None:
+def test_a_user_who_floods_an_item_is_limited_and_named(bench: Bench) -> None:
     others = attack(bench, 400)
     result = bench.validate()
     (finding,) = [each for each in result.findings if each.code == CODE]
@@ -45,7 +45,7 @@ def test_a_user_who_floods_an_item_counts_as_the_limit_says_and_is_named(bench: 
     assert first["user_id"].to_pylist() == ["mallory"]
     assert first["item_id"].to_pylist() == [finding.examples[0]["item_id"]]
     assert finding.examples[0]["rows"] == 400
-    assert 5 < len(others) < 100  # so they count as all others do there
+    assert 5 < len(others) < 100  # so the user counts like all others there
     assert finding.examples[0]["times the usual weight"] == 400
     assert pair_weight(result.clean_path) == pytest.approx(len(others))
     log = InteractionLog.read(result.clean_path)
@@ -57,9 +57,9 @@ def test_a_user_who_floods_an_item_counts_as_the_limit_says_and_is_named(bench: 
 
 @pytest.mark.faults(
     "one user answers one item 400 times in a week; a row has the weight 1,000",
-    "they count as others do there, and the report names user and item",
+    "limited to the weight of other users there; the report names user and item",
 )
-def test_a_row_of_weight_1000_counts_as_the_limit_says(bench: Bench) -> None:
+def test_a_row_of_weight_1000_is_limited(bench: Bench) -> None:
     week = bench.read()
     weights = np.ones(len(week))
     weights[7] = 1000.0
@@ -69,7 +69,7 @@ def test_a_row_of_weight_1000_counts_as_the_limit_says(bench: Bench) -> None:
     assert CODE in [each.code for each in result.findings]
 
 
-def test_a_log_whose_users_are_few_and_busy_has_nobody_who_stands_out(bench: Bench) -> None:
+def test_a_log_of_few_busy_users_has_no_outlier(bench: Bench) -> None:
     week = bench.read()
     place = week.schema.get_field_index("user_id")
     tenants = pa.array([f"tenant-{k % 3}" for k in range(len(week))], week.schema.field(place).type)

@@ -1,4 +1,6 @@
-"""A stop needs history, a change found twice in a row is accepted, and no stopped window is a baseline."""
+"""A stop needs history, a change repeated in the next window is accepted, and no stopped window is a
+baseline.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -23,7 +25,7 @@ MONDAY = Window.parse("2026-01-05/2026-01-06")
 
 
 class Log:
-    """A lake whose windows have so many rows, of so many items from an item on, at a label rate."""
+    """A lake with windows of a given number of rows and items at a label rate."""
 
     def __init__(self, home: Path, first: Window) -> None:
         self.home, self.last = home, first.before(1)[0]
@@ -34,7 +36,7 @@ class Log:
         self._history = History(self.manifest_of, self.deployment.quality)
 
     def add(self, rows: int, item: int = 0, rate: float = 0.5) -> Window:
-        """The next window."""
+        """Append a window."""
         start = self.last.end
         self.last = Window(start, start + (self.last.end - self.last.start))
         if rows:
@@ -56,7 +58,7 @@ class Log:
         return extract(self.deployment, window, self.home / "windows", home=self.home)
 
     def verdict(self, window: Window) -> ValidationResult | str:
-        """The result, or the message of a stop; the baseline is held against the verdicts of its windows."""
+        """The result, or the message of a stop; also checks the verdicts of the baseline windows."""
         baseline = self._history.baseline(window)
         self.compared = [each.window for each in baseline.windows]
         self.weekdays = baseline.weekdays
@@ -66,7 +68,7 @@ class Log:
             return stopped.kept
 
     def run(self, windows: Sequence[Mapping[str, float]]) -> list[str]:
-        """Per window the codes that stop it, or exceed a stop limit and are accepted."""
+        """The codes per window that stop it, or that exceed a stop limit and are accepted."""
         found, stopped = [], set()
         for each in windows:
             window = self.add(**each)  # type: ignore[arg-type]
@@ -95,44 +97,46 @@ def rows(*counts: int) -> list[dict[str, float]]:
     return [{"rows": count} for count in counts]
 
 
-def test_a_season_that_begins_with_182_rows_is_warned_of_and_never_stopped(weekly: Log) -> None:
+def test_a_season_that_starts_with_182_rows_warns_and_never_stops(weekly: Log) -> None:
     season = [{"rows": 182}, {"rows": 182 * 22, "item": 40}, {"rows": 182 * 36, "item": 40}]
     found = weekly.run([*season, *rows(182 * 36)])
     assert found == ["history_empty", "rows_unusual items_unseen", "", ""]
 
 
-def test_a_log_that_goes_live_on_a_sunday_is_not_stopped(weekly: Log) -> None:
+def test_a_log_that_starts_on_a_sunday_is_not_stopped(weekly: Log) -> None:
     found = weekly.run(rows(200, 1400, 1400, 1400, 1400))
     assert found == ["history_empty", "rows_unusual", "", "", ""]
 
 
-def test_against_three_windows_growth_stops_once_and_twice_in_a_row_it_is_accepted(weekly: Log) -> None:
+def test_growth_stops_once_and_is_accepted_the_second_time(weekly: Log) -> None:
     found = weekly.run(rows(200, 200, 200, 1600, 1600, 1600, 1600, 1600))
     assert found[3:] == ["stopped rows_unusual", "rows_unusual", "rows_unusual", "", ""]
 
 
-def test_a_single_leap_stops_and_what_comes_after_it_is_compared_without_it(weekly: Log) -> None:
+def test_a_single_outlier_stops_and_later_windows_are_compared_without_it(weekly: Log) -> None:
     usual = rows(200, 200, 200)
     found = weekly.run([*usual, {"rows": 200, "rate": 0.97}, *usual, {"rows": 200, "rate": 0.97}])
     assert found[3:] == ["stopped label_rate_leap", "", "", "", "stopped label_rate_leap"]
 
 
-def test_items_that_change_for_good_stop_once(weekly: Log) -> None:
+def test_a_lasting_change_of_items_stops_once(weekly: Log) -> None:
     new = [{"rows": 200, "item": 50}] * 3
     assert weekly.run([*rows(200, 200, 200), *new])[3:] == ["stopped items_unseen", "items_unseen", ""]
 
 
-def test_an_empty_history_is_said_after_a_gap_and_after_stops(weekly: Log) -> None:
+def test_an_empty_history_after_a_gap_or_stops_is_reported(weekly: Log) -> None:
     assert weekly.run(rows(200, 200, 200, 0, 0, 0, 0, 0, 200, 200))[-2:] == ["history_empty", ""]
 
 
-def test_what_broke_by_itself_vouches_for_nothing(weekly: Log) -> None:
-    """A week of one class and ten times the rows is broken; the next of ten times the rows is found first."""
+def test_a_broken_window_does_not_confirm_a_change(weekly: Log) -> None:
+    """A week of one class with ten times the rows is invalid; the next week of ten times the rows counts as
+    the first.
+    """
     found = weekly.run([*rows(200, 200, 200), {"rows": 2000, "rate": 1.0}, *rows(2000, 2000)])
     assert found[3:] == ["stopped label_one_class", "stopped rows_unusual", "rows_unusual"]
 
 
-def test_events_that_come_again_stop_and_are_no_baseline(weekly: Log) -> None:
+def test_repeated_events_stop_and_are_no_baseline(weekly: Log) -> None:
     weekly.run(rows(200, 200))
     old = pq.read_table(weekly.home / "lake" / f"{weekly.last.key}.parquet")
     again = weekly.add(200)
@@ -150,7 +154,7 @@ def test_days_are_compared_with_the_same_weekday(tmp_path: Path) -> None:
     week = [600] * 5 + [100, 100]  # six times as many on working days
     found = daily.run(rows(*week * 4))
     assert [each for each in found if "stopped" in each] == []
-    assert set(found[7:]) == {""}  # from the second week on nothing but weekdays is compared
+    assert set(found[7:]) == {""}  # from the second week on only equal weekdays are compared
     monday = daily.verdict(daily.add(600))
     assert isinstance(monday, ValidationResult)
     assert monday.findings == []
@@ -162,6 +166,6 @@ def test_days_are_compared_with_the_same_weekday(tmp_path: Path) -> None:
     assert "rows_unusual" in str(daily.verdict(daily.add(600)))  # a Saturday like a Monday
 
 
-def test_how_far_a_verdict_looks_back() -> None:
+def test_the_history_of_a_verdict_is_limited() -> None:
     assert (reach(FIRST), reach(MONDAY)) == (12, 56)
     assert MONDAY.before(reach(MONDAY))[0].end - MONDAY.start == -timedelta(days=55)

@@ -1,4 +1,4 @@
-"""One id that is not UTF-8 costs its row, not the window."""
+"""An id that is not valid UTF-8 costs its row, not the window."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-def judged(bench: Bench, form: str, column: str, count: int = 1) -> ValidationResult:
-    """The newest window with ``count`` ids in Latin-1, written in a form of its own."""
+def validated(bench: Bench, form: str, column: str, count: int = 1) -> ValidationResult:
+    """Validate the newest window with ``count`` ids in Latin-1, in a given file format."""
     rows = pq.read_table(bench.week / "part-0.parquet", partitioning=None)
     texts = rows[column].combine_chunks().cast(pa.binary()).to_pylist()
     texts[:count] = ["Übung".encode("latin-1") + b"%d" % k for k in range(count)]
@@ -46,8 +46,8 @@ def judged(bench: Bench, form: str, column: str, count: int = 1) -> ValidationRe
 
 @pytest.mark.parametrize("form", SOURCES)
 @pytest.mark.parametrize("column", ["item_id", "user_id", "event_id"])
-def test_its_row_is_put_aside_with_the_reason(bench: Bench, form: str, column: str) -> None:
-    result = judged(bench, form, column)
+def test_the_row_is_quarantined_with_the_reason(bench: Bench, form: str, column: str) -> None:
+    result = validated(bench, form, column)
     (row,) = pq.read_table(result.clean_path.with_name("quarantine.parquet")).to_pylist()
     assert row["reason"] == f"{column}_not_utf8"
     assert row[column].endswith(r"\xdcbung0")
@@ -57,8 +57,8 @@ def test_its_row_is_put_aside_with_the_reason(bench: Bench, form: str, column: s
     assert clean[column].type == pa.string()
 
 
-def test_more_of_them_than_the_budget_stop_the_window(bench: Bench) -> None:
+def test_more_invalid_ids_than_the_budget_stop_the_window(bench: Bench) -> None:
     with pytest.raises(ValidationStopped, match="item_id_not_utf8") as stopped:
-        judged(bench, "string", "item_id", 100)
+        validated(bench, "string", "item_id", 100)
     assert r"item_id=\xdcbung0" in str(stopped.value)
     assert "\n" not in str(stopped.value)

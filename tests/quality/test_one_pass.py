@@ -1,4 +1,4 @@
-"""Extraction works the statistics out while it writes, so that validating a fresh window reads no row."""
+"""Extraction computes the statistics while it writes, so validating a fresh window reads no row."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +37,7 @@ def not_observed(bench: Bench, name: str) -> WindowManifest:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the Parquet files whose rows are read."""
+    """The Parquet files whose rows are read."""
     names: list[str] = []
     real = pq.ParquetFile
 
@@ -57,10 +57,10 @@ def test_validating_a_fresh_window_reads_no_row(bench: Bench, opened: list[str])
     ]
     assert "log.parquet" not in opened
     validate(not_observed(bench, "unseen"), Baseline(), bench.deployment.quality)
-    assert "log.parquet" in opened  # the count does count
+    assert "log.parquet" in opened  # the counter works
 
 
-def test_rows_are_read_again_where_some_must_be_put_aside(bench: Bench, opened: list[str]) -> None:
+def test_rows_are_read_again_if_some_must_be_quarantined(bench: Bench, opened: list[str]) -> None:
     rows = bench.read()
     bench.write(rows.set_column(5, "logit", pa.array([np.nan, *rows["logit"].to_pylist()[1:]])))
     manifest = observed(bench, "fresh")
@@ -78,10 +78,10 @@ def test_another_limit_reads_the_rows_again(bench: Bench) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.verdict != "refused"], ids=case_id)
-def test_the_statistics_are_those_of_the_stored_rows(
+def test_the_statistics_equal_those_of_the_stored_rows(
     bench: Bench, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where spans and row groups are many, and the source cuts its batches elsewhere."""
+    """Also with many spans and row groups, and with other batches of the source."""
     monkeypatch.setattr(writing, "SPAN", 128)
     monkeypatch.setattr(stored, "SPAN", 128)
     monkeypatch.setattr(writing, "ROW_GROUP", 512)
@@ -90,7 +90,7 @@ def test_the_statistics_are_those_of_the_stored_rows(
     assert seen.digest == unseen.digest
     before = (seen.directory / FILE).read_bytes(), pq.read_table(seen.directory / ITEMS)
     for manifest in (seen, unseen):
-        with suppress(ValidationStopped):  # what is compared are the files
+        with suppress(ValidationStopped):  # compare the files
             validate(manifest, Baseline(), bench.deployment.quality)
     assert (unseen.directory / FILE).read_bytes() == before[0] == (seen.directory / FILE).read_bytes()
     assert pq.read_table(unseen.directory / ITEMS).equals(before[1])
@@ -98,9 +98,7 @@ def test_the_statistics_are_those_of_the_stored_rows(
     assert one["findings"] == other["findings"]
 
 
-def test_how_the_source_cuts_its_batches_does_not_matter(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_batches_of_the_source_do_not_matter(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "SPAN", 128)
     monkeypatch.setattr(writing, "ROW_GROUP", 512)
     whole = observed(bench, "whole")

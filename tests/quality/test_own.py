@@ -1,4 +1,4 @@
-"""Expectations of a deployment's own: they stop, warn, are cached by what they ask, and are never code."""
+"""A deployment's own expectations stop or warn, are cached by their content, and are never code."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def manifests(bench: Bench) -> list[WindowManifest]:
     return [WindowManifest.read(directory / each.key) for each in [*NEWEST.before(3), NEWEST]]
 
 
-def test_an_unmet_one_stops_the_window_its_use_as_a_yardstick_and_a_replay(bench: Bench) -> None:
+def test_a_failed_expectation_stops_the_window_its_use_as_a_baseline_and_a_replay(bench: Bench) -> None:
     expecting(bench, between(min_value=0))
     with pytest.raises(ValidationStopped, match=r"values_to_be_between_logit: .* rows fail .*min_value 0"):
         bench.validate()
@@ -48,7 +48,7 @@ def test_an_unmet_one_stops_the_window_its_use_as_a_yardstick_and_a_replay(bench
     assert f"{BETWEEN}(logit)" in page
 
 
-def test_one_that_warns_annotates_and_one_that_is_met_stands_on_the_page(bench: Bench) -> None:
+def test_a_warning_annotates_and_a_passed_expectation_is_on_the_page(bench: Bench) -> None:
     met = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": ROWS}}
     expecting(bench, between("warn", min_value=0), met)
     result = bench.validate()
@@ -61,9 +61,7 @@ def test_one_that_warns_annotates_and_one_that_is_met_stands_on_the_page(bench: 
     assert "expect_table_row_count_to_equal(rows)" in result.docs_path.read_text(encoding="utf-8")
 
 
-def test_a_changed_entry_is_asked_again_and_the_same_one_is_not(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_changed_entry_is_evaluated_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     expecting(bench, between("warn", min_value=0))
     assert bench.validate().status == "warned"
     expecting(bench, between("warn", min_value=-50))
@@ -80,13 +78,15 @@ def test_a_changed_entry_is_asked_again_and_the_same_one_is_not(
         ({"type": BETWEEN, "kwargs": {"column": "weight", "min_value": 0}}, "has no column 'weight'"),
         (
             {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "item_id", "regex": "["}},
-            "Invalid regular expression|unterminated character set",  # Arrow's words, or Python's
+            "Invalid regular expression|unterminated character set",  # Arrow's message, or Python's
         ),
         ({"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "label"}}, "value_set"),
     ],
     ids=["wrong-kind-of-argument", "column-not-in-this-log", "regex-that-is-none", "argument-left-out"],
 )
-def test_what_cannot_be_evaluated_stops_with_one_line(bench: Bench, entry: Any, said: str) -> None:
+def test_an_expectation_that_cannot_be_evaluated_stops_with_one_line(
+    bench: Bench, entry: Any, said: str
+) -> None:
     expecting(bench, entry, between("warn", min_value=-50))
     with pytest.raises(ValidationStopped) as stopped:
         bench.validate()
@@ -97,7 +97,7 @@ def test_what_cannot_be_evaluated_stops_with_one_line(bench: Bench, entry: Any, 
     assert [each["met"] for each in result["expectations"][-2:]] == [False, True]
 
 
-def test_no_id_of_a_user_is_kept(bench: Bench) -> None:
+def test_no_user_id_is_stored(bench: Bench) -> None:
     rows = bench.read()
     secret = pa.array([f"secret-{n}" for n in range(rows.num_rows)])
     bench.write(rows.set_column(rows.schema.get_field_index("user_id"), "user_id", secret))
@@ -132,7 +132,7 @@ def test_no_id_of_a_user_is_kept(bench: Bench) -> None:
         (f"{{type: {BETWEEN}, kwargs: {{column: logit}}, severity: info}}", "'stop' or 'warn'"),
     ],
 )
-def test_a_wrong_entry_is_a_broken_entry_of_the_file(tmp_path: Path, entry: str, said: str) -> None:
+def test_an_invalid_expectation_breaks_its_deployment_entry(tmp_path: Path, entry: str, said: str) -> None:
     from slc_ops.base.errors import SettingsError
 
     path = tmp_path / "deployments.yaml"
@@ -144,7 +144,7 @@ def test_a_wrong_entry_is_a_broken_entry_of_the_file(tmp_path: Path, entry: str,
     assert "line 6" in str(refused.value) or ":6" in str(refused.value)
 
 
-def test_the_table_of_arguments_is_the_librarys() -> None:
+def test_the_table_of_arguments_matches_great_expectations() -> None:
     import great_expectations.expectations as gxe  # noqa: F401 (registers the types)
     from great_expectations.expectations.registry import get_expectation_impl
 
@@ -177,7 +177,7 @@ def test_every_type_of_the_table_can_be_evaluated_on_a_log(bench: Bench) -> None
     assert not [(each.expectation, each.observed) for each in found if "no answer" in str(each.observed)]
 
 
-def test_the_example_of_the_page_judges_a_window(tmp_path: Path, bench: Bench) -> None:
+def test_the_example_on_the_page_validates_a_window(tmp_path: Path, bench: Bench) -> None:
     section = PAGE.read_text(encoding="utf-8").split("### Expectations of your own")[1]
     block = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)[0]
     (tmp_path / "deployments.yaml").write_text(block)

@@ -1,4 +1,4 @@
-"""The verdict: what it says, what it leaves on disk, and that it is made once."""
+"""The verdict of validation: its content, its files, and its cache."""
 
 import json
 import os
@@ -27,15 +27,15 @@ NAN = float("nan")
 
 
 @pytest.mark.slow
-def test_a_verdict_is_made_once(bench: Bench) -> None:
+def test_a_verdict_is_computed_once(bench: Bench) -> None:
     first = bench.validate()
     written = first.result_path.stat().st_mtime_ns
-    (first.clean_path.parent / "statistics.json").unlink()  # a second expectation would need it
+    (first.clean_path.parent / "statistics.json").unlink()  # a second evaluation would need it
     assert bench.validate() == first
     assert first.result_path.stat().st_mtime_ns == written
 
 
-def test_other_settings_are_another_question(bench: Bench) -> None:
+def test_other_settings_give_another_cache_key(bench: Bench) -> None:
     d.first_rows("logit", d.FEW, NAN)(bench)
     assert bench.validate().status == "warned"
     bench.configure(quality={"row_budget": 0.0})
@@ -43,7 +43,7 @@ def test_other_settings_are_another_question(bench: Bench) -> None:
         bench.validate()
 
 
-def test_a_stop_is_remembered(bench: Bench) -> None:
+def test_a_stop_is_cached(bench: Bench) -> None:
     d.first_rows("label", ROWS, 0)(bench)
     messages = set()
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_past_windows_are_never_read_again(bench: Bench) -> None:
     assert bench.validate().status == "passed"
 
 
-def test_the_first_window_of_all_is_judged_without_a_past(bench: Bench) -> None:
+def test_the_very_first_window_is_validated_without_history(bench: Bench) -> None:
     manifest = extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo"), home=bench.installation.home)
     result = validate(manifest, Baseline(), DEPLOYMENT.quality)
     evaluated = {entry["code"] for entry in json.loads(result.result_path.read_text())["expectations"]}
@@ -79,7 +79,7 @@ def test_the_message_is_short_and_names_the_rule_the_counts_and_an_example(bench
     assert len(message.replace(str(window), "")) < 400
     assert "500 of 2000 rows (25.00%) fail, the budget is 0.50% of the rows" in message
     assert "{row=0, event_id=w0003-00000000, label=2}" in message
-    assert "{row=0, label=2}" in stopped.value.kept  # what others keep of it names nobody
+    assert "{row=0, label=2}" in stopped.value.kept  # files that are kept elsewhere name no user
     assert "w0003-0000" not in stopped.value.kept + (window / "validation.json").read_text()
     assert "w0003-0000" not in (window / "validation.html").read_text()
     assert message.endswith(f"all findings: {window / 'validation.html'}")
@@ -96,7 +96,7 @@ def test_the_full_result_lists_every_expectation(bench: Bench) -> None:
     assert full["statistics"]["rows"] == ROWS
 
 
-def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> None:
+def test_a_moved_window_is_still_validated(bench: Bench, tmp_path: Path) -> None:
     d.first_rows("logit", d.FEW, NAN)(bench)
     bench.validate()
     os.rename(bench.installation.home, tmp_path / "elsewhere")
@@ -107,7 +107,7 @@ def test_a_window_that_moved_is_still_judged(bench: Bench, tmp_path: Path) -> No
     assert moved.clean_path.exists()
 
 
-def test_a_row_with_two_faults_has_two_reasons_and_counts_once(bench: Bench) -> None:
+def test_a_row_with_two_errors_has_two_reasons_and_counts_once(bench: Bench) -> None:
     d.both(d.first_rows("logit", d.FEW, NAN), d.first_rows("label", d.FEW, 2))(bench)
     result = bench.validate()
     aside = pq.read_table(result.clean_path.parent / "quarantine.parquet")
@@ -122,7 +122,7 @@ def test_of_duplicates_the_first_row_is_kept(bench: Bench) -> None:
     assert clean.equals(before.slice(0, ROWS - d.FEW).select(clean.schema.names).cast(clean.schema))
 
 
-def test_statistics_of_a_window_are_what_a_data_frame_says(bench: Bench) -> None:
+def test_the_statistics_of_a_window_equal_those_of_a_data_frame(bench: Bench) -> None:
     bench.validate()
     manifest = extract(DEPLOYMENT, NEWEST, bench.installation.windows("demo"))
     found = statistics_of(manifest, 50.0)
@@ -151,17 +151,17 @@ def test_the_command_line_stops_on_a_damaged_week_in_one_line(bench: Bench) -> N
     (line,) = done.stderr.strip().splitlines()
     assert "logit_not_finite" in line
     assert "500 of 2000 rows" in line
-    assert line.count("logit=nan") == 1  # an example; the page has more
+    assert line.count("logit=nan") == 1  # one example; the page has more
     assert str(bench.installation.windows("demo") / NEWEST.key / "validation.html") in line
     assert not (bench.installation.home / "ledger.db").exists()
 
 
 @pytest.mark.faults(
-    "local times that a clock repeats or skips stand in the log",
-    "they are used by one rule, counted and said",
+    "a log contains local times that a clock change repeats or skips",
+    "used by one fixed rule, counted and reported",
 )
-def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: Path) -> None:
-    """Berlin's two changes of 2026, in a log without zones: the week is validated, and says so."""
+def test_repeated_and_skipped_local_times_are_used_and_reported(tmp_path: Path) -> None:
+    """Berlin's two clock changes of 2026 in a log without zones: the week is validated with a finding."""
     for start, odd, note in (
         ("2026-10-19/2026-10-26", "2026-10-25 02:52", "times_repeated"),
         ("2026-03-23/2026-03-30", "2026-03-29 02:30", "times_skipped"),
@@ -191,14 +191,14 @@ def test_local_times_that_a_clock_repeats_or_skips_are_used_and_said(tmp_path: P
         assert (said.observed, said.severity) == (1, "warning")
 
 
-def test_a_model_that_hardly_varies_is_not_taken_for_probabilities(bench: Bench) -> None:
-    """Logits of 53 %, all in [0, 1]: the labels say that they are logits."""
+def test_logits_with_little_variation_are_not_mistaken_for_probabilities(bench: Bench) -> None:
+    """Logits of 53 %, all in [0, 1]: the labels show that they are logits."""
     d.constant_at((0.05, 0.2))(bench)
     result = bench.validate(again=True)
     assert "logits_like_probabilities" not in {finding.code for finding in result.findings}
 
 
-def test_mixed_backbones_are_told_the_setting_that_helps(bench: Bench) -> None:
+def test_the_message_on_mixed_backbones_names_the_setting(bench: Bench) -> None:
     d.second_version(0.5)(bench)
     with pytest.raises(ValidationStopped, match="on_new_backbone: split"):
         bench.validate()
@@ -211,10 +211,10 @@ def test_successes_and_failures_may_be_two_weighted_rows(bench: Bench) -> None:
 
 
 @pytest.mark.faults(
-    "one label in five of a week is turned, by chance",
+    "one label in five of a week is flipped at random",
     "a warning: the labels contradict the frozen model more than usual",
 )
-def test_turned_labels_are_a_warning(bench: Bench) -> None:
+def test_flipped_labels_give_a_warning(bench: Bench) -> None:
     d.turned_labels(0.2)(bench)
     result = bench.validate()
     (found,) = [finding for finding in result.findings if finding.code == "label_misfit"]
@@ -223,7 +223,7 @@ def test_turned_labels_are_a_warning(bench: Bench) -> None:
     assert "labels contradict the frozen model" in found.line()
 
 
-def test_without_three_windows_before_it_no_misfit_is_unusual(bench: Bench) -> None:
+def test_without_three_earlier_windows_no_misfit_is_flagged(bench: Bench) -> None:
     d.turned_labels(0.5)(bench)
     manifest, *others = (
         extract(bench.deployment, each, bench.installation.windows("demo"), home=bench.installation.home)
@@ -233,7 +233,7 @@ def test_without_three_windows_before_it_no_misfit_is_unusual(bench: Bench) -> N
     assert "label_misfit" not in {finding.code for finding in result.findings}
 
 
-def test_the_misfit_is_the_nll_above_what_the_model_expects(bench: Bench) -> None:
+def test_the_misfit_is_the_nll_minus_its_expected_value(bench: Bench) -> None:
     rows = bench.read().to_pandas()
     logit, label = rows["logit"].to_numpy(), rows["label"].to_numpy()
     p = 1 / (1 + np.exp(-logit))
